@@ -1,0 +1,22 @@
+"""What can go wrong, by whose fault.
+
+Inside a trial nothing here is raised: a trial that goes wrong is an Outcome.
+
+    LooptyError
+    ├── Misuse       a wrong task file, command line or state: one line with the remedy, exit 2
+    └── Exhausted    a proposer has nothing left to propose
+"""
+
+from __future__ import annotations
+
+
+class LooptyError(Exception):
+    """Anything that loopty raises on purpose."""
+
+
+class Misuse(LooptyError):  # noqa: N818 - named after what the user did, as in the design's glossary
+    """The user asked for something that cannot be done as asked; the message holds the remedy."""
+
+
+class Exhausted(LooptyError):  # noqa: N818
+    """The proposer has covered everything that it can propose."""

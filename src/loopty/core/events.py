@@ -1,0 +1,179 @@
+"""What the ledger remembers: typed, versioned, append-only.
+
+To change an event: add fields with defaults, or give it a new kind. `decode` passes over fields that it does
+not know, so an older loopty reads a newer ledger as far as it can.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from loopty.core import codec
+from loopty.core.errors import Misuse
+from loopty.core.ids import NodeId
+from loopty.core.objective import Objective
+from loopty.core.outcome import Outcome, Pool, Verdict
+from loopty.core.space import Value
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A new set of criteria; the first number of every id."""
+
+    run: int
+    criteria: str
+    objective: Objective
+    seed: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAdded:
+    """A state of the code in the tree. A draft is still being edited and has no commit of its own yet."""
+
+    node: NodeId
+    pool: Pool
+    operator: str
+    summary: str
+    commit: str
+    tree: str
+    params: Mapping[str, Value] = field(default_factory=dict)
+    draft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSealed:
+    """A draft's files were committed: from now on it is what it is."""
+
+    node: NodeId
+    commit: str
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRefused:
+    """A proposal that was not worth or not allowed a trial. It costs no attempt."""
+
+    run: int
+    pool: Pool
+    operator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted:
+    node: NodeId
+    number: int
+    pool: Pool
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnded:
+    """`lost`: the process that owned the trial died; nobody knows how it would have ended."""
+
+    node: NodeId
+    number: int
+    outcome: Outcome
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJudged:
+    node: NodeId
+    verdict: Verdict
+    reason: str
+    against: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """One process drives the run from here on."""
+
+    run: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnded:
+    run: int
+    reason: str
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Tokens and money that are about to be spent: counted from here on."""
+
+    run: int
+    call: str
+    role: str
+    tokens: int
+    money_usd: float
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a reserved call really cost."""
+
+    run: int
+    call: str
+    tokens: int
+    money_usd: float
+
+
+Event = (
+    RunStarted
+    | NodeAdded
+    | NodeSealed
+    | ProposalRefused
+    | TrialStarted
+    | TrialEnded
+    | NodeJudged
+    | SessionStarted
+    | SessionEnded
+    | Reserved
+    | Settled
+)
+
+_KINDS: dict[str, Callable[..., Event]] = {
+    "run-started": RunStarted,
+    "node-added": NodeAdded,
+    "node-sealed": NodeSealed,
+    "proposal-refused": ProposalRefused,
+    "trial-started": TrialStarted,
+    "trial-ended": TrialEnded,
+    "node-judged": NodeJudged,
+    "session-started": SessionStarted,
+    "session-ended": SessionEnded,
+    "reserved": Reserved,
+    "settled": Settled,
+}
+_NAMES: dict[object, str] = {cls: kind for kind, cls in _KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event with its place in the ledger. `at` is seconds since the epoch."""
+
+    number: int
+    at: float
+    event: Event
+
+
+def encode(event: Event) -> tuple[str, str]:
+    """The kind and the body of an event, as the ledger stores them."""
+    return _NAMES[type(event)], codec.text(event)
+
+
+def decode(kind: str, body: str) -> Event:
+    if kind not in _KINDS:
+        raise Misuse(f"the ledger holds '{kind}' events, which this loopty does not know: update loopty")
+    return codec.build(_KINDS[kind], json.loads(body))
+
+
+def node_of(event: Event) -> NodeId | None:
+    return getattr(event, "node", None)

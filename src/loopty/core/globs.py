@@ -1,0 +1,58 @@
+"""Globs over repository paths: `*` stays in a directory, `**` crosses, a directory means all below."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether any of the patterns names this file or a directory above it."""
+    return any(_compiled(pattern).fullmatch(path) for pattern in patterns)
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    body = pattern.removeprefix("./").rstrip("/")
+    return re.compile(_regex(body) + r"(/.*)?", re.DOTALL)
+
+
+def _regex(pattern: str) -> str:
+    out, at = [], 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at) and _starts_part(pattern, at):
+            out.append(r"(?:[^/]+/)*")
+            at += 3
+        elif pattern[at:] == "**" and _starts_part(pattern, at):
+            out.append(r".+")
+            at += 2
+        elif pattern[at] == "*":
+            out.append(r"[^/]*")
+            at += 1
+        elif pattern[at] == "?":
+            out.append(r"[^/]")
+            at += 1
+        elif pattern[at] == "[" and (end := _class_end(pattern, at)):
+            out.append(_class(pattern[at + 1 : end]))
+            at = end + 1
+        else:
+            out.append(re.escape(pattern[at]))
+            at += 1
+    return "".join(out)
+
+
+def _starts_part(pattern: str, at: int) -> bool:
+    return at == 0 or pattern[at - 1] == "/"
+
+
+def _class_end(pattern: str, at: int) -> int:
+    """Where a `[…]` class closes; 0 when it never does, and the bracket is a plain character."""
+    first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
+    return pattern.find("]", first + 1) if pattern.find("]", first + 1) > 0 else 0
+
+
+def _class(inside: str) -> str:
+    negated = inside.startswith("!")
+    members = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if negated else inside)
+    return f"(?!/)[{'^' if negated else ''}{members}]"

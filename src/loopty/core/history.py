@@ -1,0 +1,403 @@
+"""The fold of the ledger: what is true now, O(1) per event.
+
+The fold is kept as pages (one per run, one per node) that the ledger saves in the same commit as the events,
+so that a reader opens a long history without replaying it. The events stay the truth: `History` folded from
+them all equals `History` opened from the pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loopty.core import codec
+from loopty.core.errors import Misuse
+from loopty.core.events import (
+    NodeAdded,
+    NodeJudged,
+    NodeSealed,
+    ProposalRefused,
+    Recorded,
+    Reserved,
+    RunStarted,
+    SessionEnded,
+    SessionStarted,
+    Settled,
+    TrialEnded,
+    TrialStarted,
+)
+from loopty.core.ids import NodeId
+from loopty.core.objective import Metric, Objective
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
+from loopty.core.proposal import identity
+from loopty.core.space import Value
+
+LOSSES_UNTIL_QUARANTINE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is known of one node."""
+
+    id: NodeId
+    pool: Pool
+    operator: str
+    summary: str
+    commit: str
+    tree: str
+    added_at: float
+    added: int
+    """The number of the event that added it."""
+    order: int
+    """1 for the first node of its run, in the order in which they were added."""
+    position: int
+    """How often its pool's proposer had been asked before."""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    draft: bool = False
+    children: int = 0
+    trials: int = 0
+    losses: int = 0
+    running: bool = False
+    outcome: Outcome | None = None
+    verdict: Verdict | None = None
+    reason: str = ""
+    against: NodeId | None = None
+    judged: int = 0
+    """The number of the event that judged it."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether it waits for a trial."""
+        return not (self.draft or self.running or self.verdict)
+
+    @property
+    def identity(self) -> str:
+        return identity(self.tree, self.params)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The counters of one pool in one run."""
+
+    nodes: int = 0
+    refused: int = 0
+    refused_in_row: int = 0
+    started: int = 0
+    endings: Mapping[str, int] = field(default_factory=dict)
+    best: NodeId | None = None
+    since_best: int = 0
+    busy_seconds: float = 0.0
+
+    @property
+    def asked(self) -> int:
+        """How often a proposer was asked and answered: the position of the seeded generator."""
+        return self.nodes + self.refused
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A trial that is being executed."""
+
+    pool: Pool
+    owner: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Tokens and money reserved for a call in flight."""
+
+    role: str
+    tokens: int
+    money_usd: float
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is known of one run."""
+
+    number: int
+    criteria: str
+    objective: Objective
+    seed: int
+    why: str
+    started_at: float
+    nodes: int = 0
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    flights: Mapping[str, Flight] = field(default_factory=dict)
+    """By trial: `node#number`."""
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    """Spent by role, calls in flight not counted."""
+    money_usd: Mapping[str, float] = field(default_factory=dict)
+    driver: str = ""
+    """The process whose session drives the run, or empty."""
+    session_from: float = 0.0
+    seconds_before: float = 0.0
+    seconds: float = 0.0
+    ended: str = ""
+    """Why the last session ended."""
+
+    @property
+    def root(self) -> NodeId:
+        return NodeId(str(self.number))
+
+    def account(self, pool: Pool) -> Account:
+        return self.accounts.get(pool, Account())
+
+    def with_account(self, pool: Pool, account: Account) -> Run:
+        return replace(self, accounts={**self.accounts, pool: account})
+
+
+class History:
+    """Every run and node; grows by `apply`."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """Of the last event folded in."""
+        self.runs: dict[int, Run] = {}
+        self._nodes: dict[NodeId, Node | str] = {}
+        self._identities: dict[tuple[int, str], NodeId] | None = None
+        self._lanes: dict[tuple[int, Pool], list[NodeId]] | None = None
+        self._touched: set[str] = set()
+
+    @classmethod
+    def open(cls, number: int, pages: Iterable[tuple[Any, ...]]) -> History:
+        """The history that these pages (key, body) hold; nodes are decoded when they are asked for."""
+        history = cls()
+        history.number = number
+        for key, body in pages:
+            if key.startswith("run "):
+                run = codec.build(Run, json.loads(body))
+                history.runs[run.number] = run
+            else:
+                history._nodes[NodeId(key)] = body
+        return history
+
+    @property
+    def run(self) -> Run | None:
+        """The newest run."""
+        return self.runs[max(self.runs)] if self.runs else None
+
+    @property
+    def ids(self) -> Iterable[NodeId]:
+        """All node ids, in the order in which they were added."""
+        return self._nodes.keys()
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._nodes
+
+    def __getitem__(self, node: NodeId) -> Node:
+        found = self._nodes.get(node)
+        if found is None:
+            raise Misuse(f"there is no node {node}: `loopty tree` lists them")
+        if isinstance(found, str):
+            found = self._nodes[node] = codec.build(Node, json.loads(found))
+        return found
+
+    def page(self, node: NodeId) -> str:
+        """The node as one line of JSON."""
+        found = self._nodes[node]
+        return found if isinstance(found, str) else codec.text(found)
+
+    def lane(self, run: int, pool: Pool) -> list[NodeId]:
+        """The nodes of one pool of one run, oldest first; the baseline is in the lane of attempts."""
+        if self._lanes is None:
+            self._lanes = {}
+            for node in map(self.__getitem__, list(self._nodes)):
+                self._lanes.setdefault((node.id.run, node.pool), []).append(node.id)
+        return self._lanes.setdefault((run, pool), [])
+
+    def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
+        return map(self.__getitem__, self.lane(run, pool))
+
+    def twin(self, run: int, digest: str) -> NodeId | None:
+        """The node of this run that is the same experiment, or None."""
+        if self._identities is None:
+            every = map(self.__getitem__, list(self._nodes))
+            self._identities = {(node.id.run, node.identity): node.id for node in every if not node.draft}
+        return self._identities.get((run, digest))
+
+    def metrics(self, node: Node) -> tuple[Metric, ...]:
+        """The metrics by which this node is compared, most important first."""
+        if node.outcome is None:
+            return ()
+        return self.runs[node.id.run].objective.resolved(node.outcome.metrics, node.outcome.directions)
+
+    def score(self, node: Node) -> float | None:
+        """The node's value of the most important metric; missing is missing."""
+        metrics = self.metrics(node)
+        if node.outcome is None or not metrics:
+            return None
+        return node.outcome.metrics.get(metrics[0].name)
+
+    def touched(self) -> dict[str, str]:
+        """The pages that changed since this was last asked."""
+        pages = {
+            key: codec.text(self.runs[int(key[4:])]) if key.startswith("run ") else self.page(NodeId(key))
+            for key in sorted(self._touched)
+        }
+        self._touched.clear()
+        return pages
+
+    def apply(self, recorded: Recorded) -> None:
+        """Fold one event in."""
+        self.number = recorded.number
+        at = recorded.at
+        match recorded.event:
+            case RunStarted(run, criteria, objective, seed, why):
+                self._put_run(Run(run, criteria, objective, seed, why, started_at=at))
+            case NodeAdded() as event:
+                self._add(event, at)
+            case NodeSealed(node, commit, tree):
+                self._put(replace(self[node], commit=commit, tree=tree, draft=False))
+                self._index(self[node])
+            case ProposalRefused(run, pool):
+                account = self.runs[run].account(pool)
+                account = replace(account, refused=account.refused + 1, refused_in_row=account.refused_in_row + 1)
+                self._put_run(_ticked(self.runs[run], at).with_account(pool, account))
+            case TrialStarted() as event:
+                self._start(event, at)
+            case TrialEnded() as event:
+                self._end(event, at)
+            case NodeJudged() as event:
+                self._judge(event)
+            case SessionStarted(run, owner):
+                self._put_run(
+                    replace(
+                        self.runs[run],
+                        driver=owner,
+                        session_from=at,
+                        seconds_before=self.runs[run].seconds,
+                        ended="",
+                    )
+                )
+            case SessionEnded(run, reason, lost):
+                # A lost session is closed by a later process: the time in between was nobody's work.
+                ticked = self.runs[run] if lost else _ticked(self.runs[run], at)
+                self._put_run(replace(ticked, driver="", ended=reason))
+            case Reserved(run, call, role, tokens, money, owner):
+                holds = {**self.runs[run].holds, call: Hold(role, tokens, money, owner)}
+                self._put_run(replace(_ticked(self.runs[run], at), holds=holds))
+            case Settled(run, call, tokens, money):
+                self._settle(run, call, tokens, money, at)
+
+    def _add(self, event: NodeAdded, at: float) -> None:
+        run = _ticked(self.runs[event.node.run], at)
+        node = Node(
+            event.node,
+            event.pool,
+            event.operator,
+            event.summary,
+            event.commit,
+            event.tree,
+            added_at=at,
+            added=self.number,
+            order=run.nodes + 1,
+            position=run.account(event.pool).asked,
+            params=event.params,
+            draft=event.draft,
+        )
+        if parent := event.node.parent:
+            account = run.account(event.pool)
+            account = replace(account, nodes=account.nodes + 1, refused_in_row=0)
+            run = run.with_account(event.pool, account)
+            self._put(replace(self[parent], children=self[parent].children + 1))
+        self._put_run(replace(run, nodes=run.nodes + 1))
+        self._put(node)
+        if self._lanes is not None:
+            self._lanes.setdefault((node.id.run, node.pool), []).append(node.id)
+        if not node.draft:
+            self._index(node)
+
+    def _start(self, event: TrialStarted, at: float) -> None:
+        run, node = _ticked(self.runs[event.node.run], at), self[event.node]
+        flights = {**run.flights, trial_name(event.node, event.number): Flight(event.pool, event.owner, at)}
+        account = run.account(event.pool)
+        if event.node.parent:
+            account = replace(account, started=account.started + 1)
+        self._put_run(replace(run.with_account(event.pool, account), flights=flights))
+        decides = event.pool is not Pool.REPLAY
+        self._put(replace(node, trials=event.number, running=node.running or decides))
+
+    def _end(self, event: TrialEnded, at: float) -> None:
+        run = self.runs[event.node.run] if event.lost else _ticked(self.runs[event.node.run], at)
+        node, outcome = self[event.node], event.outcome
+        flights = dict(run.flights)
+        flight = flights.pop(trial_name(event.node, event.number))
+        account = run.account(flight.pool)
+        endings = {**account.endings, outcome.ending: account.endings.get(outcome.ending, 0) + 1}
+        account = replace(account, endings=endings, busy_seconds=round(account.busy_seconds + outcome.seconds, 6))
+        if outcome.ending is Ending.CANCELLED and event.node.parent:
+            account = replace(account, started=account.started - 1)
+        self._put_run(replace(run.with_account(flight.pool, account), flights=flights))
+        if flight.pool is Pool.REPLAY:
+            return
+        node = replace(node, running=False, losses=node.losses + event.lost)
+        if outcome.ending is not Ending.CANCELLED:
+            node = replace(node, outcome=outcome)
+        self._put(node)
+
+    def _judge(self, event: NodeJudged) -> None:
+        node = replace(
+            self[event.node],
+            verdict=event.verdict,
+            reason=event.reason,
+            against=event.against,
+            judged=self.number,
+        )
+        self._put(node)
+        run = self.runs[event.node.run]
+        pools = (Pool.ATTEMPT, Pool.CONTROL) if node.id == run.root else (node.pool,)
+        for pool in pools:
+            account = run.account(pool)
+            if event.verdict is Verdict.KEPT:
+                account = replace(account, best=node.id, since_best=0)
+            elif event.verdict is Verdict.DISCARDED:
+                account = replace(account, since_best=account.since_best + 1)
+            run = run.with_account(pool, account)
+        self._put_run(run)
+
+    def _settle(self, number: int, call: str, tokens: int, money: float, at: float) -> None:
+        run = _ticked(self.runs[number], at)
+        holds = dict(run.holds)
+        role = holds.pop(call).role
+        self._put_run(
+            replace(
+                run,
+                holds=holds,
+                tokens={**run.tokens, role: run.tokens.get(role, 0) + tokens},
+                money_usd={**run.money_usd, role: run.money_usd.get(role, 0.0) + money},
+            )
+        )
+
+    def _put_run(self, run: Run) -> None:
+        self.runs[run.number] = run
+        self._touched.add(f"run {run.number}")
+
+    def _put(self, node: Node) -> None:
+        self._nodes[node.id] = node
+        self._touched.add(node.id)
+
+    def _index(self, node: Node) -> None:
+        if self._identities is not None:
+            self._identities.setdefault((node.id.run, node.identity), node.id)
+
+
+def trial_name(node: NodeId, number: int) -> str:
+    return f"{node}#{number}"
+
+
+def trial_parts(name: str) -> tuple[NodeId, int]:
+    node, _, number = name.partition("#")
+    return NodeId(node), int(number)
+
+
+def _ticked(run: Run, at: float) -> Run:
+    """The run with its session's clock moved on to this event."""
+    if not run.driver:
+        return run
+    return replace(run, seconds=max(run.seconds, run.seconds_before + at - run.session_from))

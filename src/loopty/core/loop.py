@@ -1,0 +1,274 @@
+"""The loop: propose, run, judge, remember, until the budget or the user says stop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from loopty.core import budget, decisions
+from loopty.core.curve import Row, primary
+from loopty.core.errors import Exhausted
+from loopty.core.events import Event, NodeAdded, ProposalRefused, TrialStarted
+from loopty.core.history import History, Node, Run
+from loopty.core.ids import NodeId
+from loopty.core.objective import Directions
+from loopty.core.outcome import Ending, Outcome, Pool
+from loopty.core.parts import Ask, Curves, Executor, Proposer, Pruner, Seen, Trial, Workspaces
+from loopty.core.proposal import Proposal
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a session ended. `sound` is False when nothing succeeded."""
+
+    reason: str
+    sound: bool
+    resumable: bool = False
+
+
+class Loop:
+    """Drives one run of one task in this process."""
+
+    def __init__(
+        self,
+        scribe: Scribe,
+        run: int,
+        pools: Pools,
+        lanes: Mapping[Pool, Proposer],
+        executor: Executor,
+        workspaces: Workspaces,
+        pruner: Pruner | None,
+        curves: Curves,
+        owner: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._scribe = scribe
+        self._run = run
+        self._pools = pools
+        self._lanes = lanes
+        self._executor = executor
+        self._workspaces = workspaces
+        self._pruner = pruner
+        self._read_curve = curves
+        self._owner = owner
+        self._clock = clock
+        self._cancel = asyncio.Event()
+        self._why_stopped = ""
+        self._flying: dict[asyncio.Task[None], Trial] = {}
+        self._edited: dict[NodeId, frozenset[str]] = {}
+        self._exhausted: dict[Pool, str] = {}
+        self._curves: dict[NodeId, tuple[Sequence[Row], Directions]] = {}
+
+    @property
+    def history(self) -> History:
+        return self._scribe.history
+
+    @property
+    def run(self) -> Run:
+        return self.history.runs[self._run]
+
+    def stop(self, why: str) -> None:
+        """Cancel what runs, record it, and end the session."""
+        self._why_stopped = self._why_stopped or why
+        self._cancel.set()
+
+    async def drive(self) -> Finish:
+        """Run trials until something says stop; whatever happens, the session is closed in the ledger."""
+        self._record(lambda history: decisions.session_started(history, self._run, self._owner))
+        timer = self._deadline()
+        finish = Finish("its process failed", sound=False, resumable=True)
+        try:
+            finish = await self._baseline() or await self._search()
+        finally:
+            if timer:
+                timer.cancel()
+            await self._land()
+            self._record(lambda _: decisions.session_ended(self._run, finish.reason))
+        return finish
+
+    async def _baseline(self) -> Finish | None:
+        """Measure the baseline if that is still to be done; a Finish when it makes no sense to go on."""
+        root = self.history[self.run.root]
+        if root.pending:
+            await self._fly(self._start(root))
+            root = self.history[root.id]
+        if self._cancel.is_set():
+            return self._stopped()
+        if root.outcome is None or not root.outcome.finished or not self.history.metrics(root):
+            return Finish(f"the baseline {root.id} gave no result: {root.reason}", sound=False)
+        return None
+
+    async def _search(self) -> Finish:
+        while True:
+            over = self._over()
+            while not over and not self._cancel.is_set() and len(self._flying) < self._executor.width:
+                trial = await self._next_trial()
+                if trial is None:
+                    break
+                task = asyncio.create_task(self._fly(trial))
+                self._flying[task] = trial
+                over = self._over()
+            if self._cancel.is_set():
+                return self._stopped()
+            if over and not self._why_stopped:
+                # Trials already started are paid for: let them end unless time itself is up.
+                await self._land()
+                return self._finish(self._over() or over)
+            if not self._flying:
+                return self._finish(self._spent())
+            done, _ = await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                del self._flying[task]
+                task.result()
+
+    async def _next_trial(self) -> Trial | None:
+        """Start the next trial of the pool that is furthest behind; None when none can start now."""
+        pools = sorted(self._lanes, key=lambda pool: self.run.account(pool).started)
+        for pool in pools:
+            if pool in self._exhausted or budget.spent(self.run, self._pools, pool):
+                continue
+            node = decisions.next_pending(self.history, self._run, pool) or await self._conceive(pool)
+            if node is not None:
+                return self._start(node)
+        return None
+
+    async def _conceive(self, pool: Pool) -> Node | None:
+        """A new node of this pool, or None when the proposer has nothing now."""
+        while not self._cancel.is_set() and not budget.spent(self.run, self._pools, pool):
+            busy = frozenset[str]().union(*self._edited.values())
+            ask = Ask(self.history, self._run, pool, self._seeded(pool), busy)
+            try:
+                proposal = await self._unless_stopped(self._lanes[pool].propose(ask))
+            except Exhausted as end:
+                self._exhausted[pool] = str(end)
+                return None
+            if proposal is None:
+                return None
+            node = await self._add(proposal, pool)
+            if node is not None:
+                self._edited[node.id] = frozenset(proposal.edits)
+                return node
+        return None
+
+    async def _add(self, proposal: Proposal, pool: Pool) -> Node | None:
+        """The proposal's node, committed before anything of it runs; None when it is refused."""
+        parent = self.history[proposal.parent]
+        if reason := await asyncio.to_thread(self._workspaces.refusal, parent, proposal.edits):
+            self._record(lambda _: [ProposalRefused(self._run, pool, proposal.operator, reason)])
+            return None
+        committed = await asyncio.to_thread(
+            self._workspaces.commit, parent, proposal.edits, f"{proposal.operator}: {proposal.summary}"
+        )
+        (event,) = self._record(lambda history: decisions.node_added(history, proposal, committed, pool))
+        return self.history[event.node] if isinstance(event, NodeAdded) else None
+
+    def _start(self, node: Node) -> Trial:
+        (event,) = self._record(
+            lambda history: decisions.trial_started(history, node.id, self._owner, self._pools)
+        )
+        assert isinstance(event, TrialStarted)
+        root = self.history[self.run.root]
+        return Trial(self.history[node.id], root, event.number, event.pool, self.run.seed)
+
+    async def _fly(self, trial: Trial) -> None:
+        """One trial from start to verdict."""
+        node = trial.node.id
+        outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
+        try:
+            await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(node))
+            outcome = await self._executor.execute(trial, self._watch(trial), self._cancel)
+        finally:
+            self._edited.pop(node, None)
+            self._record(lambda history: decisions.trial_ended(history, node, trial.number, outcome))
+        if outcome.ending is not Ending.CANCELLED:
+            await asyncio.to_thread(self._workspaces.conclude, self.history[node], self.history)
+
+    def _watch(self, trial: Trial) -> Seen:
+        """What the executor calls with the metrics stream while the trial runs."""
+
+        def seen(rows: Sequence[Row], directions: Directions) -> str | None:
+            self._curves[trial.node.id] = rows, directions
+            if self._pruner is None or not rows:
+                return None
+            metric = self.run.objective.resolved(rows[-1].metrics, directions)[0]
+            peers = [
+                primary(self._rows(node), metric.name, metric.direction)
+                for node in self.history.nodes(self._run, trial.pool)
+                if node.outcome and node.outcome.finished and node.id != trial.node.id
+            ]
+            curve = primary(rows, metric.name, metric.direction)
+            return self._pruner.doomed(curve, [peer for peer in peers if peer.points])
+
+        return seen
+
+    def _parent(self, node: NodeId) -> Node | None:
+        return self.history[node.parent] if node.parent else None
+
+    def _rows(self, node: Node) -> Sequence[Row]:
+        if node.id not in self._curves:
+            self._curves[node.id] = self._read_curve(node)
+        return self._curves[node.id][0]
+
+    async def _land(self) -> None:
+        """Wait for everything in flight."""
+        flying, self._flying = self._flying, {}
+        results = await asyncio.gather(*flying, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of the work; None when the session was told to stop first."""
+        task, stop = asyncio.create_task(work), asyncio.create_task(self._cancel.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            stop.cancel()
+            task.cancel()
+
+    def _record(self, decide: Callable[[History], Sequence[Event]]) -> list[Event]:
+        return [recorded.event for recorded in self._scribe.decide(decide)]
+
+    def _seeded(self, pool: Pool) -> Callable[[int], random.Random]:
+        return lambda position: random.Random(f"{self.run.seed} {pool} {position}")
+
+    def _deadline(self) -> asyncio.TimerHandle | None:
+        if self._pools.wall_seconds is None:
+            return None
+        left = max(self._pools.wall_seconds - self.run.seconds, 0.0)
+        why = f"the wall clock of {self._pools.wall_seconds:g} s is spent"
+        return asyncio.get_running_loop().call_later(left, self.stop, why)
+
+    def _over(self) -> str | None:
+        seconds = self.run.seconds_before + self._clock() - self.run.session_from
+        return budget.over(self.history, self.run, self._pools, seconds)
+
+    def _spent(self) -> str:
+        """Why no pool can start another trial."""
+        pool = Pool.ATTEMPT
+        return (
+            self._exhausted.get(pool)
+            or budget.spent(self.run, self._pools, pool)
+            or f"{self._lanes[pool].name} has nothing to propose"
+        )
+
+    def _stopped(self) -> Finish:
+        left = budget.over(self.history, self.run, self._pools, self.run.seconds) is None
+        return Finish(self._why_stopped, self._sound(), resumable=left)
+
+    def _finish(self, reason: str) -> Finish:
+        return Finish(reason, self._sound())
+
+    def _sound(self) -> bool:
+        """Whether any attempt finished; a budget of none asks for no more than the baseline."""
+        endings = self.run.account(Pool.ATTEMPT).endings
+        baseline = self.history[self.run.root].outcome is not None
+        return endings.get(Ending.FINISHED, 0) > baseline or self._pools.attempts == 0

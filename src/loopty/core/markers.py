@@ -1,0 +1,71 @@
+"""Marked blocks: the parts of a program that may change."""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import NamedTuple
+
+from loopty.proposers.mutation.edits import Span, line_of
+
+_MARKER = re.compile(r"EVOLVE-BLOCK-(START|END)\b")
+# Any comment opener counts, whatever the language: a marker recognised once too often freezes text,
+# one missed would thaw it.
+_OPENER = re.compile(r"(?:#|//|!|--|\(\*|;|%|/\*)[ \t#/!*;%-]*\Z")
+
+
+class _Marker(NamedTuple):
+    opens: bool
+    line: Span
+
+
+def editable_spans(text: str) -> list[Span]:
+    """What lies between EVOLVE-BLOCK markers, all of it when there are none; ValueError when unpaired."""
+    blocks: list[Span] = []
+    opened: Span | None = None
+    for marker in _markers(text):
+        at = line_of(text, marker.line.start)
+        if marker.opens and opened:
+            raise ValueError(f"{at}: EVOLVE-BLOCK-START inside another block")
+        if marker.opens:
+            opened = marker.line
+        elif opened:
+            blocks.append(Span(opened.end, marker.line.start))
+            opened = None
+        else:
+            raise ValueError(f"{at}: EVOLVE-BLOCK-END without a START before it")
+    if opened:
+        raise ValueError(f"{line_of(text, opened.start)}: EVOLVE-BLOCK-START without an END after it")
+    return blocks or [Span(0, len(text))]
+
+
+def outside_changed(before: str, after: str) -> str | None:
+    """Why `after` is not `before` with other text in its blocks; ValueError when `before` is malformed."""
+    blocks = editable_spans(before)
+    if blocks == [Span(0, len(before))]:
+        return None
+    try:
+        kept = editable_spans(after)
+    except ValueError as broken:
+        return f"marked blocks are broken: {broken}"
+    if len(kept) != len(blocks):
+        return f"marked blocks: {len(blocks)} before, {len(kept)} after"
+    for frozen, now in zip(_around(before, blocks), _around(after, kept), strict=True):
+        pairs = zip_longest(frozen.of(before).split("\n"), now.of(after).split("\n"))
+        if different := next((index for index, (old, new) in enumerate(pairs, start=1) if old != new), None):
+            line = before.count("\n", 0, frozen.start) + different
+            return f"line {line} is outside the marked blocks and was changed"
+    return None
+
+
+def _markers(text: str) -> Iterator[_Marker]:
+    for match in _MARKER.finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        if _OPENER.search(text, max(start, match.start() - 80), match.start()):
+            end = text.find("\n", match.end()) + 1
+            yield _Marker(match[1] == "START", Span(start, end or len(text)))
+
+
+def _around(text: str, blocks: list[Span]) -> list[Span]:
+    """The frozen spans, marker lines included."""
+    edges = [0, *(edge for block in blocks for edge in block), len(text)]
+    return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,0 +1,78 @@
+"""What better means: metrics in order of priority, or a weighted sum of them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loopty.core.option import option
+
+SCORE = "score"
+
+
+class Direction(enum.StrEnum):
+    MAX = "max"
+    MIN = "min"
+
+    @property
+    def sign(self) -> int:
+        return 1 if self is Direction.MAX else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of the objective."""
+
+    name: str = option("Name of the metric: `score`, a CSV column, or `tasks.ID`.")
+    direction: Direction = option("Whether more (`max`) or less (`min`) is better.", Direction.MAX)
+    tolerance: float = option("Differences up to this are none; the next metric decides.", 0.0, minimum=0)
+    weight: float | None = option("Weights on all metrics compare their weighted sum, not priorities.", None)
+
+
+Metrics = Mapping[str, float]
+Directions = Mapping[str, Direction]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """How two results compare. With no metrics named, the benchmark's own report decides which count."""
+
+    direction: Direction = option("Direction of `score` when no metrics are listed.", Direction.MAX)
+    metrics: tuple[Metric, ...] = option(
+        "Metrics in order of priority; left out: `score`, else the columns of the CSV.", ()
+    )
+    target: float | None = option("Stop the run when the first metric reaches this.", None)
+
+    def resolved(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
+        """The metrics to compare, given what a benchmark reported."""
+        if self.metrics:
+            return self.metrics
+        if SCORE in metrics:
+            return (Metric(SCORE, self.direction),)
+        return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
+
+    def missing(self, metrics: Metrics) -> str | None:
+        """Why these metrics cannot be judged, or None."""
+        if not metrics:
+            return "the benchmark reported no metric"
+        absent = [metric.name for metric in self.metrics if metric.name not in metrics]
+        if absent:
+            return f"the benchmark did not report {', '.join(absent)} (it reported {', '.join(metrics)})"
+        return None
+
+
+def gain(of: Metrics, over: Metrics, metrics: tuple[Metric, ...]) -> tuple[float, Metric]:
+    """How much better `of` is than `over` (negative: worse, zero: equal) and the metric that decided."""
+    if all(metric.weight is not None for metric in metrics):
+        total = sum((metric.weight or 0.0) * _delta(of, over, metric) for metric in metrics)
+        return total, metrics[0]
+    for metric in metrics:
+        delta = _delta(of, over, metric)
+        if abs(delta) > metric.tolerance:
+            return delta, metric
+    return 0.0, metrics[0]
+
+
+def _delta(of: Metrics, over: Metrics, metric: Metric) -> float:
+    return metric.direction.sign * (of[metric.name] - over[metric.name])

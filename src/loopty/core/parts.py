@@ -1,0 +1,186 @@
+"""The parts that plug into the loop, as protocols. Each has a conformance suite in `loopty.testing`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from loopty.core.curve import Curve, Row
+from loopty.core.events import Recorded
+from loopty.core.history import History, Node
+from loopty.core.ids import NodeId
+from loopty.core.launch import Mount
+from loopty.core.objective import Directions
+from loopty.core.outcome import Outcome, Pool
+from loopty.core.proposal import Edits, Proposal
+
+
+class Turn(Protocol):
+    """The exclusive right to write, held while a decision is made and recorded."""
+
+    def news(self, after: int) -> Iterator[Recorded]:
+        """Events with a higher number, oldest first."""
+        ...
+
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+        """Add events, numbered on without a gap, and save the pages of the fold."""
+        ...
+
+
+class Ledger(Protocol):
+    """An append-only list of events, shared by any number of processes."""
+
+    def turn(self) -> AbstractContextManager[Turn]:
+        """Wait for the turn; what was written is durable when the block ends, and gone if it raises."""
+        ...
+
+    def history(self) -> History:
+        """The fold as saved, up to the last event."""
+        ...
+
+    def read(self, after: int = 0, node: NodeId | None = None) -> Iterator[Recorded]:
+        """Events with a higher number, oldest first, all or those of one node."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a proposer is asked with: everything that it may depend on."""
+
+    history: History
+    run: int
+    pool: Pool
+    seeded: Callable[[int], random.Random]
+    """The generator for the answer at a position: resuming continues the sequence."""
+    busy: Collection[str]
+    """Paths that proposals in flight edit; code proposals stay serial per file."""
+
+    @functools.cached_property
+    def rng(self) -> random.Random:
+        return self.seeded(self.position)
+
+    @property
+    def position(self) -> int:
+        """How many answers this pool's proposer has given."""
+        return self.history.runs[self.run].account(self.pool).asked
+
+    @property
+    def root(self) -> Node:
+        return self.history[self.history.runs[self.run].root]
+
+    @property
+    def best(self) -> Node:
+        """The best node of the pool; the baseline before there is another."""
+        best = self.history.runs[self.run].account(self.pool).best
+        return self.history[best] if best else self.root
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The pool's nodes, oldest first, without the baseline."""
+        return (node for node in self.history.nodes(self.run, self.pool) if node.id.parent)
+
+
+class Proposer(Protocol):
+    """Suggests the next experiment."""
+
+    name: str
+
+    async def propose(self, ask: Ask) -> Proposal | None:
+        """The next proposal; None when there is none until a trial in flight ends.
+
+        Raises Exhausted when there will never be another.
+        """
+        ...
+
+
+class Selector(Protocol):
+    """Chooses which node the next change is made to."""
+
+    def parent(self, ask: Ask) -> Node: ...
+
+
+class Pruner(Protocol):
+    """Recognises a doomed trial while it runs."""
+
+    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
+        """Why the trial should stop at its last point, or None. `peers` are completed trials."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One bounded execution of a node."""
+
+    node: Node
+    root: Node
+    """The baseline of the node's run: what the node's files are a change of."""
+    number: int
+    pool: Pool
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Everything on disk that one trial needs, made before it and gone after it."""
+
+    mounts: tuple[Mount, ...]
+    inbox: Path
+    """What the trial is told: shown read-only, grows while it runs."""
+    outbox: Path
+    """What the trial says: writable for it, so nothing in it can be trusted."""
+    folder: Path
+    """Where the node keeps what is worth keeping."""
+
+
+Staging = Callable[[Trial], AbstractContextManager[Stage]]
+
+Curves = Callable[[Node], tuple[Sequence[Row], Directions]]
+"""The learning curve that a finished node left behind."""
+
+Seen = Callable[[Sequence[Row], Directions], str | None]
+"""Takes the rows of the metrics stream so far; answers why the trial should stop, or None."""
+
+
+class Executor(Protocol):
+    """Runs trials, up to `width` at once."""
+
+    width: int
+
+    async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+        """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.
+
+        Raises SandboxError when the machinery failed, which says nothing about the candidate.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    commit: str
+    tree: str
+
+
+class Workspaces(Protocol):
+    """The files of nodes: commits, branches and folders."""
+
+    def commit(self, parent: Node, edits: Edits, message: str) -> Committed:
+        """Record the parent's files with these edits as a commit."""
+        ...
+
+    def publish(self, node: Node, parent: Node | None) -> None:
+        """Give a recorded node its branch and folder. Doing it again changes nothing."""
+        ...
+
+    def conclude(self, node: Node, history: History) -> None:
+        """Write what was decided of a node into its folder."""
+        ...
+
+    def refusal(self, parent: Node, edits: Edits) -> str | None:
+        """Why these edits are not allowed, or None."""
+        ...

@@ -1,0 +1,56 @@
+"""Writes decisions to the ledger and keeps the history in step with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from loopty.core.events import Event, Recorded
+from loopty.core.history import History
+from loopty.core.parts import Ledger
+
+Decide = Callable[[History], Sequence[Event]]
+
+
+class Scribe:
+    """One process's hand on the ledger."""
+
+    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self.history = ledger.history()
+        self.listeners: list[Callable[[Recorded], None]] = []
+        """Told of every event that this process records, after it is durable."""
+
+    def decide(self, decide: Decide) -> Sequence[Recorded]:
+        """Record what `decide` makes of the history as it is now, with nobody writing in between."""
+        ahead = False
+        try:
+            with self._ledger.turn() as turn:
+                for recorded in turn.news(self.history.number):
+                    self.history.apply(recorded)
+                self.history.touched()  # the process that wrote them has saved their pages
+                events = self._stamped(decide(self.history))
+                ahead = True
+                for recorded in events:
+                    self.history.apply(recorded)
+                if events:
+                    turn.write(events, self.history.touched())
+        except BaseException:
+            if ahead:
+                self.history = History()  # it holds what was never written: catch up from nothing
+            raise
+        for recorded in events:
+            for listener in self.listeners:
+                listener(recorded)
+        return events
+
+    def refresh(self) -> History:
+        """The history with what other processes have written since."""
+        for recorded in self._ledger.read(self.history.number):
+            self.history.apply(recorded)
+        self.history.touched()
+        return self.history
+
+    def _stamped(self, events: Sequence[Event]) -> list[Recorded]:
+        at, first = self._clock(), self.history.number + 1
+        return [Recorded(number, at, event) for number, event in enumerate(events, start=first)]

@@ -1,0 +1,175 @@
+"""The space of parameters: numbers, categories, and parameters that exist only under others."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from loopty.core.option import option
+
+Value = float | int | str | bool
+Params = Mapping[str, Value]
+
+
+class Kind(enum.StrEnum):
+    FLOAT = "float"
+    INT = "int"
+    CATEGORICAL = "categorical"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter."""
+
+    type: Kind = option("`float`, `int` or `categorical`.")
+    low: float | None = option("Smallest value (float and int).", None)
+    high: float | None = option("Largest value, included (float and int).", None)
+    log: bool = option("Search on a logarithmic scale; needs low > 0.", False)
+    step: float | None = option("Distance between values; int default 1.", None, above=0)
+    choices: tuple[Value, ...] = option("The values of a categorical parameter.", ())
+    default: Value | None = option("Value in the baseline; left out: the middle, or the first choice.", None)
+    when: Mapping[str, Value] = option("Exists only while these other parameters have these values.", {})
+
+    def fault(self) -> str | None:
+        """What is wrong with this parameter and how to mend it, or None."""
+        if self.type is Kind.CATEGORICAL:
+            if not self.choices:
+                return 'a categorical parameter needs choices, as in choices = ["a", "b"]'
+        else:
+            if self.low is None or self.high is None:
+                return f"a parameter of type {self.type} needs low and high"
+            if not (math.isfinite(self.low) and math.isfinite(self.high)) or self.low > self.high:
+                return f"low = {self.low} must be a finite number no larger than high = {self.high}"
+            if self.log and self.low <= 0:
+                return f"log = true needs low above 0, not {self.low}"
+            if self.log and self.step is not None:
+                return "log and step exclude each other: leave one out"
+            if self.choices:
+                return 'choices belong to type = "categorical"'
+            if self.type is Kind.INT and not (self.low == int(self.low) and self.high == int(self.high)):
+                return "an int parameter needs whole numbers for low and high"
+        if self.default is not None and not self.holds(self.default):
+            return f"default = {self.default!r} lies outside the parameter's values"
+        return None
+
+    def holds(self, value: object) -> bool:
+        """Whether the value is one that this parameter can take."""
+        if self.type is Kind.CATEGORICAL:
+            return any(value == choice and type(value) is type(choice) for choice in self.choices)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if self.type is Kind.INT and not isinstance(value, int):
+            return False
+        assert self.low is not None
+        assert self.high is not None
+        return math.isfinite(value) and self.low <= value <= self.high
+
+    @property
+    def baseline(self) -> Value:
+        if self.default is not None:
+            return self.default
+        return self.at(0.5) if self.type is not Kind.CATEGORICAL else self.choices[0]
+
+    def at(self, fraction: float) -> Value:
+        """The value that lies this fraction (0 to 1) of the way through the parameter's range."""
+        if self.type is Kind.CATEGORICAL:
+            return self.choices[min(int(fraction * len(self.choices)), len(self.choices) - 1)]
+        assert self.low is not None
+        assert self.high is not None
+        if self.log:
+            value = math.exp(math.log(self.low) + fraction * (math.log(self.high) - math.log(self.low)))
+        else:
+            value = self.low + fraction * (self.high - self.low)
+        step = self.step or (1.0 if self.type is Kind.INT else None)
+        if step is not None:
+            value = self.low + round((value - self.low) / step) * step
+            if value > self.high:
+                value -= step
+        value = min(max(value, self.low), self.high)
+        return round(value) if self.type is Kind.INT else float(value)
+
+    def sample(self, rng: random.Random) -> Value:
+        if self.type is Kind.INT and not self.log:
+            assert self.low is not None
+            assert self.high is not None
+            step = round(self.step or 1)
+            return rng.randrange(int(self.low), int(self.high) + 1, step)
+        return self.at(rng.random())
+
+    def grid(self, points: int) -> list[Value]:
+        """At most `points` values, evenly spread, ends included."""
+        if self.type is Kind.CATEGORICAL:
+            return list(self.choices)
+        fractions = [0.5] if points == 1 else [index / (points - 1) for index in range(points)]
+        return list(dict.fromkeys(map(self.at, fractions)))
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """All parameters of a task by name, in the order that the task file gives them."""
+
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.parameters)
+
+    def active(self, name: str, params: Params) -> bool:
+        """Whether this parameter exists, given the values of the others."""
+        return all(params.get(other) == value for other, value in self.parameters[name].when.items())
+
+    def baseline(self) -> dict[str, Value]:
+        params: dict[str, Value] = {}
+        for name in self.order():
+            if self.active(name, params):
+                params[name] = self.parameters[name].baseline
+        return params
+
+    def sample(self, rng: random.Random) -> dict[str, Value]:
+        params: dict[str, Value] = {}
+        for name in self.order():
+            if self.active(name, params):
+                params[name] = self.parameters[name].sample(rng)
+        return params
+
+    def grid(self, points: int) -> Iterator[dict[str, Value]]:
+        """Every combination of the parameters' grid values; those that differ only where inactive, once."""
+        names = self.order()
+        seen: set[tuple[tuple[str, Value], ...]] = set()
+        for values in itertools.product(*(self.parameters[name].grid(points) for name in names)):
+            params: dict[str, Value] = {}
+            for name, value in zip(names, values, strict=True):
+                if self.active(name, params):
+                    params[name] = value
+            key = tuple(params.items())
+            if key not in seen:
+                seen.add(key)
+                yield params
+
+    def fault(self, params: Params) -> str | None:
+        """Why these values are not a point of the space, or None."""
+        for name in params:
+            if name not in self.parameters:
+                return f"there is no parameter '{name}'"
+        for name, parameter in self.parameters.items():
+            if self.active(name, params) != (name in params):
+                state = "is missing" if name not in params else "does not exist under these values"
+                return f"parameter '{name}' {state}"
+            if name in params and not parameter.holds(params[name]):
+                return f"{name} = {params[name]!r} lies outside its values"
+        return None
+
+    def order(self) -> list[str]:
+        """Names with every parameter behind those that it depends on."""
+        ordered: list[str] = []
+        waiting = list(self.parameters)
+        while waiting:
+            ready = [name for name in waiting if set(self.parameters[name].when) <= set(ordered)]
+            if not ready:
+                raise ValueError(f"parameters depend on each other in a circle: {', '.join(waiting)}")
+            ordered += ready
+            waiting = [name for name in waiting if name not in ready]
+        return ordered
