@@ -1,0 +1,52 @@
+"""A ledger in memory, for tests and for embedding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from loopty.core.events import Recorded, node_of
+from loopty.core.history import History
+from loopty.core.ids import NodeId
+
+
+class MemoryLedger:
+    """Events in a list; shared by the threads of one process."""
+
+    def __init__(self) -> None:
+        self._events: list[Recorded] = []
+        self._pages: dict[str, str] = {}
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def turn(self) -> Iterator[MemoryTurn]:
+        with self._lock:
+            turn = MemoryTurn(self._events)
+            yield turn
+            self._events += turn.written
+            self._pages |= turn.pages
+
+    def history(self) -> History:
+        with self._lock:
+            return History.open(len(self._events), list(self._pages.items()))
+
+    def read(self, after: int = 0, node: NodeId | None = None) -> Iterator[Recorded]:
+        events = self._events[after:]
+        return iter(events) if node is None else (item for item in events if node_of(item.event) == node)
+
+
+class MemoryTurn:
+    """What one turn reads and will have written."""
+
+    def __init__(self, events: Sequence[Recorded]) -> None:
+        self._events = events
+        self.written: list[Recorded] = []
+        self.pages: dict[str, str] = {}
+
+    def news(self, after: int) -> Iterator[Recorded]:
+        return iter(self._events[after:])
+
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+        self.written += events
+        self.pages |= pages
