@@ -1,0 +1,107 @@
+"""The metrics stream: a CSV that grows while the trial runs. First column the iteration, then metrics."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from loopty.core.curve import Row
+from loopty.core.objective import Direction
+from loopty.evaluators.strict import Unreadable
+
+LARGEST_STREAM = 64 << 20
+_HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
+
+
+class Stream:
+    """Follows one file: each look reads what was appended since, complete lines only."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._torn = b""
+        self._names: list[str] | None = None
+        self.directions: dict[str, Direction] = {}
+        self.rows: list[Row] = []
+
+    def look(self) -> bool:
+        """Take in what is new; whether there was any.
+
+        Raises Unreadable when the file breaks the contract.
+        """
+        before = len(self.rows)
+        lines = (self._torn + self._appended()).split(b"\n")
+        self._torn = lines.pop()
+        for line in lines:
+            self._take(line.rstrip(b"\r"))
+        return len(self.rows) > before
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            (cells,) = csv.reader([line.decode()], strict=True)
+        except (UnicodeDecodeError, csv.Error, ValueError) as error:
+            raise Unreadable(f"has a line that is no CSV ({error})") from None
+        if self._names is None:
+            self._names = self._header(cells)
+            return
+        if len(cells) != len(self._names) + 1:
+            raise Unreadable(f"has a row of {len(cells)} cells under a header of {len(self._names) + 1}")
+        values = [_number(cell) for cell in cells]
+        self.rows.append(Row(values[0], dict(zip(self._names, values[1:], strict=True))))
+
+    def _header(self, cells: Sequence[str]) -> list[str]:
+        names = []
+        for cell in cells[1:]:
+            name, direction = named(cell)
+            self.directions[name] = direction
+            names.append(name)
+        if not names or len(set(names)) < len(names):
+            raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
+        return names
+
+    def _appended(self) -> bytes:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return b""
+        except OSError:
+            raise Unreadable("is a link or cannot be opened") from None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+                raise Unreadable("is not a regular file")
+            if status.st_size > LARGEST_STREAM:
+                raise Unreadable(f"holds {status.st_size} bytes, more than the {LARGEST_STREAM} allowed")
+            if status.st_size < self._read:
+                raise Unreadable("was cut: rows are only ever appended")
+            chunk = os.pread(descriptor, status.st_size - self._read, self._read)
+            self._read += len(chunk)
+            return chunk
+        finally:
+            os.close(descriptor)
+
+
+def named(column: str) -> tuple[str, Direction]:
+    """A column's name without the hint, and the direction that the hint gives; more is better by default."""
+    for hint, direction in _HINTS.items():
+        at = column.lower().find(hint)
+        if at >= 0:
+            rest = column[:at] + column[at + len(hint) :]
+            return rest.replace("()", "").replace("[]", "").strip(" \t-,;:") or column.strip(), direction
+    return column.strip(), Direction.MAX
+
+
+def _number(cell: str) -> float:
+    try:
+        value = float(cell.replace("_", "x"))  # Python alone reads 1_000 as a number
+    except ValueError:
+        raise Unreadable(f"has a cell that is no number: {cell[:40]!r}") from None
+    if not math.isfinite(value):
+        raise Unreadable(f"has a cell that is not finite: {cell[:40]!r}")
+    return value

@@ -1,0 +1,55 @@
+"""The result contract: `{"score": 0.6, "tasks": {"t1": 0.8}, …}`. Only a finite `score` is required."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopty.core.objective import SCORE, Direction
+from loopty.evaluators.strict import Unreadable, json_object
+
+LARGEST_RESULT = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a benchmark reported."""
+
+    metrics: dict[str, float]
+    directions: dict[str, Direction] = field(default_factory=dict)
+
+
+def parsed(raw: bytes) -> Result:
+    """The result in these bytes; raises Unreadable with the reason when there is no honest one."""
+    document = json_object(raw)
+    if SCORE not in document:
+        raise Unreadable("has no score")
+    metrics = {SCORE: _number(document[SCORE], SCORE)}
+    directions: dict[str, Direction] = {}
+    tasks = document.get("tasks") or {}
+    meta = document.get("tasks_meta") or {}
+    if not isinstance(tasks, dict) or not isinstance(meta, dict):
+        raise Unreadable("has tasks or tasks_meta that are not objects")
+    for name, value in tasks.items():
+        metrics[f"tasks.{name}"] = _number(value, f"tasks.{name}")
+    for name, about in meta.items():
+        stated = about.get("direction") if isinstance(about, dict) else None
+        if stated is not None and stated not in tuple(Direction):
+            raise Unreadable(f"gives task {name} the direction {stated!r}: say min or max")
+        if stated is not None:
+            directions[f"tasks.{name}"] = Direction(stated)
+    return Result(metrics, directions)
+
+
+def _number(value: Any, name: str) -> float:
+    """A finite number that is really one: true, "9e9" and 1e999 are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unreadable(f"has a {name} that is no number: {str(value)[:40]!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise Unreadable(f"has a {name} that is not finite")
+    return number

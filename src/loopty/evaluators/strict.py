@@ -1,0 +1,82 @@
+"""Reading what a hostile process may have written: bounded, regular files only, no link followed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+_DEEPEST = 64
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+class Unreadable(Exception):  # noqa: N818 - it is a finding about a file, reported as the trial's reason
+    """Why a file cannot be taken at its word, in one line."""
+
+
+def content(path: Path, largest: int) -> bytes | None:
+    """The bytes of a file; None when there is none."""
+    try:
+        # Non-blocking, so that a FIFO without a writer cannot hold us.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        raise Unreadable("is a link or cannot be opened") from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable("is not a regular file")
+        if status.st_nlink != 1:
+            raise Unreadable("has a second name (a hard link)")
+        if status.st_size > largest:
+            raise Unreadable(f"holds {status.st_size} bytes, more than the {largest} allowed")
+        return _read(descriptor, largest)
+    finally:
+        os.close(descriptor)
+
+
+def json_object(raw: bytes) -> dict[str, Any]:
+    """One JSON object: finite numbers, no duplicate keys, no deep nesting."""
+    if not raw.strip():
+        raise Unreadable("is empty: it was claimed and never written")
+    if _depth(raw) > _DEEPEST:
+        raise Unreadable(f"is nested deeper than {_DEEPEST} levels")
+    try:
+        value = json.loads(raw, object_pairs_hook=_unique, parse_constant=_not_finite)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"is not valid JSON ({str(error)[:120]})") from None
+    if not isinstance(value, dict):
+        raise Unreadable("is not a JSON object")
+    return value
+
+
+def _read(descriptor: int, largest: int) -> bytes:
+    chunks, total = [], 0
+    while chunk := os.read(descriptor, 1 << 20):
+        chunks.append(chunk)
+        total += len(chunk)
+        if total > largest:  # it grew after we looked
+            raise Unreadable(f"holds more than the {largest} bytes allowed")
+    return b"".join(chunks)
+
+
+def _depth(raw: bytes) -> int:
+    """The deepest nesting of brackets, those inside strings counted too: an upper bound, found cheaply."""
+    deepest = depth = 0
+    for byte in raw.translate(None, _NO_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key appears twice")
+    return dict(pairs)
+
+
+def _not_finite(name: str) -> float:
+    raise ValueError(f"{name} is not a finite number")

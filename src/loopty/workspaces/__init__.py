@@ -1,0 +1,1 @@
+"""A node's files: commits, branches, folders, and the view that a trial gets of them."""

@@ -1,0 +1,69 @@
+"""Nodes edited by hand: what may be written lies in a directory of its own, until it is harvested."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from loopty.core.errors import Misuse
+from loopty.core.history import Node
+from loopty.core.proposal import Edits
+from loopty.workspaces.files import Files
+from loopty.workspaces.repository import Repository
+
+_LARGEST = 64 << 20
+_DROPPED = {".git", "__pycache__"}
+
+
+def opened(repository: Repository, files: Files, parent: Node, folder: Path) -> list[str]:
+    """Lay the parent's writable files out for editing; their paths."""
+    writable = files.writable(parent.commit)
+    folder.mkdir(parents=True)
+    repository.check_out(parent.commit, writable, folder)
+    return writable
+
+
+def harvested(repository: Repository, files: Files, parent: Node, folder: Path) -> Edits:
+    """How the directory differs from what was laid out. Regular files only, no link is followed."""
+    if not folder.is_dir():
+        raise Misuse(f"the draft's directory {folder} is gone: make a new node with `loopty new`")
+    found = dict(_walk(folder))
+    listing = repository.listing(parent.commit)
+    changed = {
+        path: content
+        for path, content in found.items()
+        if path not in listing or repository.content(parent.commit, path) != content
+    }
+    return {**changed, **{path: None for path in files.writable(parent.commit) if path not in found}}
+
+
+def closed(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _walk(folder: Path) -> list[tuple[str, bytes]]:
+    found = []
+    for here, directories, names in os.walk(folder, followlinks=False):
+        directories[:] = sorted(name for name in directories if name not in _DROPPED)
+        for name in sorted(names):
+            path = Path(here, name)
+            found.append((str(path.relative_to(folder)), _regular(path)))
+        for name in directories:
+            if Path(here, name).is_symlink():
+                raise Misuse(f"{Path(here, name)} is a link: only regular files can be part of a node")
+    return found
+
+
+def _regular(path: Path) -> bytes:
+    """The content of a regular file; anything else is refused without being opened for long."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        raise Misuse(f"{path} is a link or not readable: only regular files can be part of a node") from None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            raise Misuse(f"{path} is not a regular file of at most {_LARGEST >> 20} MB")
+        return file.read()

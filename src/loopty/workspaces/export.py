@@ -1,0 +1,41 @@
+"""Frozen exports: a commit's visible files in a directory that every trial of a run shares, read-only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from loopty.workspaces.repository import Repository
+
+
+def exported(
+    repository: Repository,
+    commit: str,
+    tree: str,
+    visible: Callable[[str], bool],
+    mount_points: tuple[str, ...],
+    exports: Path,
+) -> Path:
+    """The export's directory, made when it is not there yet. Any number of processes may ask at once."""
+    listing = repository.listing(commit)
+    shown = [path for path in listing if visible(path)]
+    key = hashlib.sha256("\0".join([tree, *shown, "", *mount_points]).encode()).hexdigest()[:24]
+    final = exports / key
+    if final.is_dir():
+        return final
+    making = exports / f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}"
+    making.mkdir(parents=True)
+    try:
+        repository.check_out(commit, shown, making)
+        for point in mount_points:
+            (making / point).mkdir(parents=True, exist_ok=True)
+        making.rename(final)
+    except OSError:
+        if not final.is_dir():  # otherwise another process was faster, which is as good
+            raise
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return final

@@ -1,0 +1,227 @@
+"""The user's git repository: read anything, add commits and branches, touch nothing else."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.core.errors import Misuse
+from loopty.core.parts import Committed
+from loopty.core.proposal import Edits
+
+# A planted fsmonitor or hook would run as us.
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "loopty",
+    "GIT_AUTHOR_EMAIL": "loopty@localhost",
+    "GIT_COMMITTER_NAME": "loopty",
+    "GIT_COMMITTER_EMAIL": "loopty@localhost",
+}
+REGULAR_FILES = ("100644", "100755")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a tree, as git stores it."""
+
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a path differs between two trees; a side without the path is None."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+class Repository:
+    """Git by subprocess, with explicit directories, hooks and fsmonitor off."""
+
+    def __init__(self, top: Path, git_dir: Path) -> None:
+        self.top = top
+        self._git_dir = git_dir
+        self._env = {**_without_git(os.environ), **_IDENTITY, "GIT_DIR": str(git_dir), "LC_ALL": "C.UTF-8"}
+
+    @classmethod
+    def around(cls, start: Path) -> Repository:
+        """The repository that this directory lies in."""
+        asked = ["git", *_SAFE, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
+        try:
+            done = subprocess.run(
+                asked, cwd=start, env=_without_git(os.environ), capture_output=True, text=True
+            )
+        except FileNotFoundError:
+            raise Misuse("git is not installed: install it with the system's package manager") from None
+        if done.returncode:
+            why = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "not a git repository"
+            raise Misuse(f"{why}: start in a git repository, or make one with `git init`")
+        top, git_dir = done.stdout.splitlines()
+        return cls(Path(top), Path(git_dir))
+
+    def head(self) -> Committed:
+        try:
+            commit, tree = self._git("rev-parse", "HEAD^{commit}", "HEAD^{tree}").split()
+        except GitError:
+            raise Misuse(
+                "the repository has no commit yet: commit once, so that there is a baseline"
+            ) from None
+        return Committed(commit, tree)
+
+    def snapshot(self, message: str) -> Committed:
+        """The working tree as it is, as a commit on top of HEAD; HEAD itself when nothing is uncommitted.
+
+        Works on a copy of the index: the user's index and HEAD stay as they are.
+        """
+        head = self.head()
+        with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
+            index = Path(folder, "index")
+            if (self._git_dir / "index").exists():
+                shutil.copyfile(self._git_dir / "index", index)
+            env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.top)}
+            self._git("add", "--all", "--", ".", env=env, cwd=self.top)
+            tree = self._git("write-tree", env=env).strip()
+        if tree == head.tree:
+            return head
+        commit = self._git("commit-tree", tree, "-p", head.commit, "-m", message).strip()
+        return Committed(commit, tree)
+
+    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> Committed:
+        """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
+        # fast-import writes blobs, trees and commit in one process; it wants a ref, which the end takes away.
+        scratch = f"refs/loopty/making-{os.getpid()}-{os.urandom(6).hex()}"
+        stream = [f"commit {scratch}\nmark :1\ncommitter loopty <loopty@localhost> now\n".encode()]
+        stream += [_data(message.encode()), f"from {parent}\n".encode()]
+        for path, content in edits.items():
+            if content is None:
+                stream.append(f"D {_quoted(path)}\n".encode())
+                continue
+            mode = modes[path].mode if path in modes else "100644"
+            raw = content.encode() if isinstance(content, str) else content
+            stream += [f"M {mode} inline {_quoted(path)}\n".encode(), _data(raw)]
+        stream.append(f"get-mark :1\nreset {scratch}\nfrom {'0' * len(parent)}\n\ndone\n".encode())
+        said = self._git(
+            "fast-import", "--quiet", "--done", "--date-format=now", "--force", stdin=b"".join(stream)
+        )
+        commit = said.split()[0]
+        return Committed(commit, self._git("rev-parse", f"{commit}^{{tree}}").strip())
+
+    def squashed(self, base: str, commit: str, message: str) -> str:
+        """One commit on top of the base with the files of another."""
+        return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip()
+
+    def branch(self, name: str, commit: str) -> None:
+        self._git("update-ref", f"refs/heads/{name}", commit)
+
+    def has_branch(self, name: str) -> bool:
+        return self._succeeds("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
+
+    @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
+    def listing(self, commit: str) -> Mapping[str, Entry]:
+        """Every file of a commit by path; links and submodules included."""
+        entries: dict[str, Entry] = {}
+        for row in self._git("ls-tree", "-r", "-z", "--full-tree", commit).split("\0"):
+            if row:
+                meta, _, path = row.partition("\t")
+                mode, _, blob = meta.split(" ")
+                entries[path] = Entry(mode, blob)
+        return entries
+
+    def content(self, commit: str, path: str) -> bytes:
+        return self._raw("cat-file", "blob", f"{commit}:{path}")
+
+    def blob(self, blob: str) -> bytes:
+        return self._raw("cat-file", "blob", blob)
+
+    def changes(self, before: str, after: str) -> list[Change]:
+        """What differs between two commits, file by file."""
+        fields = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after).split("\0")
+        changes = []
+        for meta, path in zip(fields[::2], fields[1::2], strict=False):
+            old_mode, new_mode, old, new, _ = meta.lstrip(":").split(" ")
+            changes.append(Change(path, _entry(old_mode, old), _entry(new_mode, new)))
+        return changes
+
+    def diff(self, before: str, after: str, colour: bool = False) -> str:
+        """The difference of two commits as a patch."""
+        flags = ("--color=always",) if colour else ("--binary", "--full-index")
+        raw = self._raw("diff", "--no-ext-diff", "--no-textconv", *flags, before, after, "--")
+        return raw.decode(errors="replace")
+
+    def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
+        """Write these files of a commit into an empty directory, outside any working tree."""
+        with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
+            env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
+            self._git("read-tree", commit, env=env)
+            listed = "".join(f"{path}\0" for path in paths).encode()
+            self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=listed)
+
+    def apply(self, patch: str, dry: bool = False) -> None:
+        """Apply a patch to the user's working tree, which only `loopty apply --patch` does, on request."""
+        flags = ("--check",) if dry else ()
+        env = {"GIT_WORK_TREE": str(self.top)}
+        self._git("apply", "--binary", *flags, "-", stdin=patch.encode(), env=env, cwd=self.top)
+
+    def _git(self, *args: str, **how: object) -> str:
+        return self._raw(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]
+
+    def _raw(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> bytes:
+        done = subprocess.run(
+            ["git", *_SAFE, *args],
+            input=stdin,
+            capture_output=True,
+            env={**self._env, **(env or {})},
+            cwd=cwd or self._git_dir,
+            umask=0o022,
+        )
+        if done.returncode:
+            raise GitError(args[0], done.stderr.decode(errors="replace").strip())
+        return done.stdout
+
+    def _succeeds(self, *args: str) -> bool:
+        try:
+            self._raw(*args)
+        except GitError:
+            return False
+        return True
+
+
+class GitError(Exception):
+    """Git refused; its own words."""
+
+    def __init__(self, verb: str, message: str) -> None:
+        super().__init__(f"git {verb}: {message}")
+        self.message = message
+
+
+def _without_git(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without variables that point git at another repository or index."""
+    return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+
+
+def _data(content: bytes) -> bytes:
+    return f"data {len(content)}\n".encode() + content + b"\n"
+
+
+def _quoted(path: str) -> str:
+    """A path as fast-import reads it."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _entry(mode: str, blob: str) -> Entry | None:
+    return None if set(mode) == {"0"} else Entry(mode, blob)

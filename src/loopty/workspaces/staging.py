@@ -1,0 +1,149 @@
+"""A trial's place on disk: its view of the node's files, what it is told, and where it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from loopty.core.errors import Misuse
+from loopty.core.history import History, trial_parts
+from loopty.core.launch import Mount
+from loopty.core.outcome import Pool
+from loopty.core.parts import Stage, Trial
+from loopty.core.task import Task
+from loopty.workspaces.export import exported
+from loopty.workspaces.files import Files
+from loopty.workspaces.graft import grafted
+from loopty.workspaces.repository import Entry, Repository
+from loopty.workspaces.state import State
+
+TREE = "/loopty/tree"
+INBOX = "/loopty/in"
+OUTBOX = "/loopty/out"
+
+
+class Stages:
+    """Makes the stage of each trial."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        state: State,
+        task: Task,
+        files: Files,
+        trial_owner: tuple[int, int] | None,
+    ) -> None:
+        self._repository = repository
+        self._state = state
+        self._task = task
+        self._files = files
+        self._trial_owner = trial_owner
+        self._exports: dict[str, Path] = {}
+        self._benchmark: set[str] = set()
+
+    @contextmanager
+    def stage(self, trial: Trial) -> Iterator[Stage]:
+        """Everything that the trial needs; its directory is gone afterwards, what is kept is in the node's."""
+        place = self._place(trial)
+        shutil.rmtree(place, ignore_errors=True)  # left by a process that died before it recorded anything
+        folder = self._folder(trial)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            inbox, outbox = place / "in", place / "out"
+            inbox.mkdir(parents=True)
+            (inbox / "params.json").write_text(json.dumps(dict(trial.node.params)))
+            (outbox / "traces").mkdir(parents=True)
+            (outbox / "checkpoint").mkdir()
+            self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
+            tree = self._tree(trial, place / "tree")
+            mounts = (*tree, *self._host_mounts(), Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
+            yield Stage(mounts, inbox, outbox, folder)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def sweep(self, refreshed: Callable[[], History]) -> None:
+        """Remove what trials of dead processes left behind."""
+        if not self._state.trials.is_dir():
+            return
+        # Look first, ask then: a trial is recorded before its directory is made.
+        left = list(self._state.trials.iterdir())
+        flying = {
+            self._state.trial(*trial_parts(name)).name
+            for run in refreshed().runs.values()
+            for name in run.flights
+        }
+        for place in left:
+            if place.name not in flying and not _checking(place.name):
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _place(self, trial: Trial) -> Path:
+        if trial.pool is Pool.CHECK:
+            return self._state.trials / f"check-{os.getpid()}-{trial.node.id.name}"
+        return self._state.trial(trial.node.id, trial.number)
+
+    def _folder(self, trial: Trial) -> Path:
+        """The node's folder for the trial that decides; one inside it for those that only look."""
+        folder = self._state.node(trial.node.id)
+        if trial.pool is Pool.CHECK:
+            return folder / "checks" / time.strftime("%Y%m%dT%H%M%S")
+        return folder / f"replay-{trial.number}" if trial.pool is Pool.REPLAY else folder
+
+    def _tree(self, trial: Trial, area: Path) -> list[Mount]:
+        """The node's files: the frozen export of the run's baseline, with the node's changes over it."""
+        root, node = trial.root, trial.node
+        export = self._export(root.commit, root.tree)
+        if node.tree == root.tree:
+            return [Mount(export, TREE)]
+        changes = [
+            change
+            for change in self._repository.changes(root.commit, node.commit)
+            if self._shown(change.path)
+        ]
+        return grafted(export, changes, self._content, area, TREE)
+
+    def _export(self, commit: str, tree: str) -> Path:
+        if tree not in self._exports:
+            self._benchmark = set(self._files.benchmark_files(commit))
+            points = tuple(sorted({*self._task.benchmark.scratch, *self._mounted_inside()}))
+            self._exports[tree] = exported(
+                self._repository, commit, tree, self._shown, points, self._state.exports
+            )
+        return self._exports[tree]
+
+    def _shown(self, path: str) -> bool:
+        return path in self._benchmark or self._task.access.visible(path)
+
+    def _content(self, entry: Entry) -> bytes:
+        return self._repository.blob(entry.blob)
+
+    def _mounted_inside(self) -> list[str]:
+        """The host paths of the task that lie in the repository: they appear at the same place in the tree."""
+        relative = (mount for mount in self._task.benchmark.mounts if not mount.startswith(("/", "~")))
+        return [mount.removeprefix("./").rstrip("/") for mount in relative]
+
+    def _host_mounts(self) -> list[Mount]:
+        inside = [Mount(self._state.top / path, f"{TREE}/{path}") for path in self._mounted_inside()]
+        outside = [
+            Mount(path, str(path))
+            for path in (Path(mount).expanduser() for mount in self._task.benchmark.mounts)
+            if path.is_absolute()
+        ]
+        for mount in (*inside, *outside):
+            if not mount.source.exists():
+                raise Misuse(f"benchmark.mounts names {mount.source}, which is not there")
+        return [*inside, *outside]
+
+    def _hand_over(self, *folders: Path) -> None:
+        if self._trial_owner:
+            for folder in folders:
+                os.chown(folder, *self._trial_owner)
+
+
+def _checking(name: str) -> bool:
+    """Whether this is the directory of a wiring check whose process still lives."""
+    return name.startswith("check-") and Path("/proc", name.split("-")[1]).exists()

@@ -1,0 +1,50 @@
+"""Where loopty keeps its state: `.loopty/` at the top of the repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.core.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The paths below `.loopty/`."""
+
+    top: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.top / ".loopty"
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger.sqlite"
+
+    @property
+    def exports(self) -> Path:
+        return self.folder / "exports"
+
+    @property
+    def trials(self) -> Path:
+        return self.folder / "trials"
+
+    def node(self, node: NodeId) -> Path:
+        """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
+        return self.folder / "nodes" / node.name
+
+    def draft(self, node: NodeId) -> Path:
+        """Where a node made by hand is edited until it runs."""
+        return self.folder / "drafts" / node.name
+
+    def trial(self, node: NodeId, number: int) -> Path:
+        """A trial's own directory, gone when it ends."""
+        return self.trials / f"{node.name}-{number}"
+
+    def prepare(self) -> None:
+        """Make the folder, ignored by git from the inside: the user's own .gitignore stays as it is."""
+        self.folder.mkdir(exist_ok=True)
+        ignore = self.folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
