@@ -1,0 +1,1 @@
+"""Proposers: who suggests the next change."""

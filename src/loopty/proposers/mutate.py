@@ -1,0 +1,56 @@
+"""Seeded random edits of the writable code: the honest control of every code search. Needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from loopty.core.errors import Exhausted
+from loopty.core.option import option
+from loopty.core.parts import Ask, Selector
+from loopty.core.proposal import Proposal
+from loopty.proposers.mutation import mutate
+
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MutateOptions:
+    parents: str = option(
+        "What is changed next: `best`, `tournament` (the better of a few) or `root` (no memory).",
+        "best",
+        choices=("best", "tournament", "root"),
+    )
+
+
+class MutateProposer:
+    """Changes one writable file of the selected node."""
+
+    name = "mutate"
+
+    def __init__(
+        self,
+        selector: Selector,
+        writable: Callable[[str], Sequence[str]],
+        text: Callable[[str, str], str | None],
+    ) -> None:
+        self._selector = selector
+        self._writable = writable
+        self._text = text
+
+    async def propose(self, ask: Ask) -> Proposal | None:
+        parent = self._selector.parent(ask)
+        paths = self._writable(parent.commit)
+        free = [path for path in paths if path not in ask.busy]
+        if paths and not free:
+            return None
+        for _ in range(_TRIES if free else 0):
+            path = ask.rng.choice(free)
+            before = self._text(parent.commit, path)
+            if before is None:
+                continue
+            mutation = mutate(before, path, ask.rng)
+            if mutation is not None:
+                summary = f"{path}: {mutation.summary}"
+                return Proposal(self.name, parent.id, summary, edits={path: mutation.text})
+        raise Exhausted("mutate found nothing to change in the writable files (access.write)")

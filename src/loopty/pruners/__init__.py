@@ -1,0 +1,1 @@
+"""Which trials are not worth finishing."""

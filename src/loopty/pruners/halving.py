@@ -1,0 +1,41 @@
+"""Successive halving: at each rung only the best fraction goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopty.core.curve import Curve
+from loopty.core.option import option
+
+
+@dataclass(frozen=True, slots=True)
+class HalvingPruner:
+    """Rungs lie at `first_rung`, then each `factor` times further; one in `factor` passes each."""
+
+    first_rung: float = option("Step of the first rung.", 1.0, above=0)
+    factor: int = option("Of so many trials at a rung one goes on; also the distance of rungs.", 3, minimum=2)
+
+    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
+        step = curve.points[-1][0]
+        rung = self._rung(step)
+        if rung is None:
+            return None
+        value = curve.at(rung)
+        others = [other for peer in peers if (other := peer.at(rung)) is not None]
+        if value is None or len(others) + 1 < self.factor:
+            return None
+        better = sum(curve.worse(value, other) for other in others)
+        places = max((len(others) + 1) // self.factor, 1)
+        if better < places:
+            return None
+        return f"{value:g} at rung {rung:g} has {better} of {len(others)} peers before it, {places} go on"
+
+    def _rung(self, step: float) -> float | None:
+        """The last rung at or before the step."""
+        if step < self.first_rung:
+            return None
+        rung = self.first_rung
+        while rung * self.factor <= step:
+            rung *= self.factor
+        return rung

@@ -1,0 +1,30 @@
+"""Stop a trial that is strictly worse than the median of its completed peers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopty.core.curve import Curve
+from loopty.core.option import option
+
+
+@dataclass(frozen=True, slots=True)
+class MedianPruner:
+    """The one at the median stays; nothing is pruned without peers or during warm-up."""
+
+    warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)
+    startup_trials: int = option("Never prune with fewer completed peers.", 4, minimum=1)
+
+    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
+        step, value = curve.points[-1]
+        if step < self.warmup_steps:
+            return None
+        at_step = [other for peer in peers if (other := peer.at(step)) is not None]
+        if len(at_step) < self.startup_trials:
+            return None
+        median = statistics.median(at_step)
+        if not curve.worse(value, median):
+            return None
+        return f"{value:g} at step {step:g} is worse than the median {median:g} of {len(at_step)} peers"

@@ -1,0 +1,1 @@
+"""Which node the next change is made to."""

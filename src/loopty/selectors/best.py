@@ -1,0 +1,16 @@
+"""Change the best node, always."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.core.history import Node
+from loopty.core.parts import Ask
+
+
+@dataclass(frozen=True, slots=True)
+class BestSelector:
+    """Hill climbing."""
+
+    def parent(self, ask: Ask) -> Node:
+        return ask.best

@@ -1,0 +1,16 @@
+"""Change the baseline, always: search without memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.core.history import Node
+from loopty.core.parts import Ask
+
+
+@dataclass(frozen=True, slots=True)
+class RootSelector:
+    """The null hypothesis of every search: it never builds on what it found."""
+
+    def parent(self, ask: Ask) -> Node:
+        return ask.root
