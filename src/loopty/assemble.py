@@ -1,0 +1,211 @@
+"""From `loopty.toml` to a working loop: the one place that knows which class stands behind which name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import loopty_sdk
+
+from loopty.core import decisions
+from loopty.core.errors import Misuse
+from loopty.core.events import RunStarted
+from loopty.core.history import History, Node
+from loopty.core.launch import Mount, Sandbox
+from loopty.core.loop import Loop
+from loopty.core.outcome import Pool
+from loopty.core.parts import Proposer, Pruner, Selector
+from loopty.core.scribe import Scribe
+from loopty.core.task import Choice, Task
+from loopty.evaluators.command import CommandEvaluator, curve
+from loopty.executors import owner
+from loopty.executors.local import LocalExecutor
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.sandboxes.toolchain import Toolchain, toolchain
+from loopty.taskfile import plugins, read
+from loopty.workspaces import staging
+from loopty.workspaces.files import Files
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.staging import Stages
+from loopty.workspaces.state import State
+
+_SDK = "/loopty/sdk"
+
+
+def found_state(start: Path) -> State:
+    """The state of the repository around this directory, for verbs that only read."""
+    for folder in (start, *start.parents):
+        if State(folder).ledger.exists():
+            return State(folder)
+    raise Misuse("nothing has run here yet: start with `loopty init`, then `loopty optimize`")
+
+
+def read_history(start: Path) -> History:
+    return SqliteLedger(found_state(start).ledger).history()
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Everything that it takes to change the tree of one repository."""
+
+    task: Task
+    repository: Repository
+    state: State
+    scribe: Scribe
+    files: Files
+    owner: str
+
+    @classmethod
+    def open(cls, start: Path) -> Workshop:
+        """The workshop of the repository around this directory; what dead processes left open is closed."""
+        repository = Repository.around(start)
+        task = read.load(repository.top)
+        state = State(repository.top)
+        state.prepare()
+        scribe = Scribe(SqliteLedger(state.ledger), time.time)
+        scribe.decide(lambda history: decisions.recovered(history, owner.alive))
+        files = Files(repository, state, task)
+        return cls(task, repository, state, scribe, files, owner.this_process())
+
+    @property
+    def history(self) -> History:
+        return self.scribe.history
+
+    def enter_run(self, new: bool, say: Callable[[str], None]) -> int:
+        """The run to work on: the newest, or a new one when asked for or when the criteria changed."""
+        latest = self.history.run
+        base = self.repository.snapshot("The working tree when a run began")
+        criteria = self.task.criteria(self.files.benchmark_digest(base.commit))
+        if latest is not None and not new and latest.criteria == criteria:
+            if base.tree != self.history[latest.root].tree:
+                say(
+                    f"run {latest.number} goes on from its own baseline; your files have changed since "
+                    "(--new-run starts from them)"
+                )
+            return latest.number
+        why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
+        if latest is not None and not new:
+            say(
+                "objective, benchmark, access rules or limits have changed: results are not comparable, "
+                f"so this is run {latest.number + 1}"
+            )
+        events = self.scribe.decide(lambda history: decisions.run_started(history, self.task, criteria, base, why))
+        run = next(item.event.run for item in events if isinstance(item.event, RunStarted))
+        root = self.history[self.history.runs[run].root]
+        self.files.publish(root, None)
+        return run
+
+    def same_criteria(self, node: Node) -> None:
+        """Refuse to measure a node under other criteria than its run's."""
+        run = self.history.runs[node.id.run]
+        root = self.history[run.root]
+        if run.criteria != self.task.criteria(self.files.benchmark_digest(root.commit)):
+            raise Misuse(
+                f"the criteria have changed since run {run.number} began: results would not be comparable; "
+                "start a new run with `loopty optimize --new-run`"
+            )
+
+    def executor(self, unsafe: bool) -> LocalExecutor:
+        tools = toolchain()
+        sandbox, trial_owner = _sandbox(self.state, tools, unsafe)
+        stages = Stages(self.repository, self.state, self.task, self.files, trial_owner)
+        stages.sweep(self.scribe.refresh)
+        sdk = Path(loopty_sdk.__file__).parent
+        evaluator = CommandEvaluator(
+            self.task.benchmark,
+            self.task.limits,
+            sandbox,
+            stages.stage,
+            tree=staging.TREE,
+            inbox=staging.INBOX,
+            outbox=staging.OUTBOX,
+            env={"PATH": tools.path, "PYTHONPATH": _SDK, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"},
+            mounts=[
+                *(Mount(prefix, str(prefix)) for prefix in tools.prefixes),
+                Mount(sdk, f"{_SDK}/loopty_sdk"),
+            ],
+        )
+        return LocalExecutor(evaluator.evaluate, self.task.width, self.task.benchmark.resources)
+
+    def loop(self, run: int, unsafe: bool) -> Loop:
+        """The loop over one run, with the proposer and the control that the task names."""
+        lanes = {Pool.ATTEMPT: self._proposer("proposer", self.task.proposer)}
+        if self.task.pools.control:
+            lanes[Pool.CONTROL] = self._proposer("control", self.task.control)
+        return Loop(
+            self.scribe,
+            run,
+            self.task.pools,
+            lanes,
+            self.executor(unsafe),
+            self.files,
+            _pruner(self.task.pruner),
+            lambda node: curve(self.state.node(node.id)),
+            self.owner,
+            time.time,
+        )
+
+    def _proposer(self, role: str, choice: Choice) -> Proposer:
+        space = self.task.space
+        if make := plugins.external(role, choice.kind) if choice.kind not in plugins.PROPOSERS.kinds else None:
+            made: Proposer = make(
+                space=space, writable=self.files.writable, text=self.files.text, **choice.options
+            )
+            return made
+        options = plugins.options_of(plugins.PROPOSERS, choice.kind)(**choice.options)
+        match choice.kind:
+            case "mutate":
+                from loopty.proposers.mutate import MutateProposer
+
+                return MutateProposer(_selector(options.parents), self.files.writable, self.files.text)
+            case "grid":
+                from loopty.proposers.grid import GridProposer
+
+                return GridProposer(space, options)
+            case "random":
+                from loopty.proposers.random import RandomProposer
+
+                return RandomProposer(space)
+            case "tpe" | "gp":
+                from loopty.proposers.optuna import RememberingProposer
+
+                return RememberingProposer(choice.kind, space)
+            case _:
+                from loopty.proposers.optuna import StatefulProposer
+
+                return StatefulProposer(choice.kind, space)
+
+
+def _selector(name: str) -> Selector:
+    from loopty.selectors.best import BestSelector
+    from loopty.selectors.root import RootSelector
+    from loopty.selectors.tournament import TournamentSelector
+
+    kinds: dict[str, Callable[[], Selector]] = {
+        "best": BestSelector,
+        "root": RootSelector,
+        "tournament": TournamentSelector,
+    }
+    return kinds[name]()
+
+
+def _pruner(choice: Choice) -> Pruner | None:
+    if choice.kind == "none":
+        return None
+    made: Any = plugins.options_of(plugins.PRUNERS, choice.kind)(**choice.options)
+    return made  # type: ignore[no-any-return]
+
+
+def _sandbox(state: State, tools: Toolchain, unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
+    """The back end, and the uid and gid that own what a trial writes when that is not us."""
+    if unsafe:
+        from loopty.sandboxes.unsafe import Unsafe
+
+        return Unsafe(), None
+    from loopty.sandboxes.bubblewrap import Bubblewrap
+    from loopty.sandboxes.owner import trial_owner
+
+    return Bubblewrap(), trial_owner()

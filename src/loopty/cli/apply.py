@@ -1,0 +1,71 @@
+"""`loopty apply`: the winner on the user's own branch."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.core.ids import NodeId
+
+
+@click.command("apply")
+@click.argument("node", type=NodeArgument(), required=False)
+@click.option("--branch", metavar="NAME", help="The branch to make. Default: loopty-best-ID.")
+@click.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
+@click.option("--force", is_flag=True, help="Move the branch when there is one of that name.")
+@json_option
+def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, as_json: bool) -> None:
+    """Bring a node's change to your own branch: as a new branch, or as a patch to your working tree.
+
+    The branch starts at the run's baseline and holds the whole change as one commit. Your working tree, index
+    and HEAD stay as they are; only --patch writes to the working tree, and only if all of it applies.
+    """
+    from loopty.assemble import found_state, read_history
+    from loopty.core.errors import Misuse
+    from loopty.core.outcome import Pool
+    from loopty.workspaces.repository import GitError, Repository
+
+    history = read_history(here())
+    if node is None:
+        run = history.run
+        node = run.account(Pool.ATTEMPT).best if run else None
+        if node is None:
+            raise Misuse("there is no best node yet: run `loopty optimize` first")
+    found = history[node]
+    root = history[history.runs[node.run].root]
+    repository = Repository.around(found_state(here()).top)
+    if found.draft:
+        raise Misuse(f"node {node} is a draft: `loopty run {node}` first")
+    if found.verdict is None or not found.outcome or not found.outcome.finished:
+        say(f"warning: node {node} never gave a result")
+    if found.params != root.params:
+        say(f"its parameters are not part of the code: {dict(found.params)}")
+    if found.commit == root.commit:
+        raise Misuse(f"node {node} changes no file; its parameters are in `loopty show {node}`")
+    if patch:
+        text = repository.diff(root.commit, found.commit)
+        try:
+            repository.apply(text, dry=True)
+            repository.apply(text)
+        except GitError as error:
+            raise Misuse(
+                f"the change does not apply to your working tree ({error.message.splitlines()[0]}): "
+                f"`loopty apply {node}` makes a branch instead"
+            ) from None
+        _told(as_json, {"node": node, "applied": "working tree"}, f"{node} applied to the working tree")
+        return
+    name = branch or f"loopty-best-{node.name}"
+    if repository.has_branch(name) and not force:
+        raise Misuse(f"there is a branch {name}: name another with --branch, or move it with --force")
+    commit = repository.squashed(root.commit, found.commit, f"{found.summary}\n\nFrom loopty node {node}.\n")
+    repository.branch(name, commit)
+    _told(as_json, {"node": node, "branch": name, "commit": commit}, f"branch {name} holds {node}")
+    if not as_json:
+        say(f"look: git diff {root.commit[:12]} {name}   take: git merge {name}")
+
+
+def _told(as_json: bool, data: dict[str, str], text: str) -> None:
+    if as_json:
+        print_json(data)
+    else:
+        click.echo(text)

@@ -1,0 +1,94 @@
+"""The `loopty` command: finds the verb, imports only that, and turns misuse into one line and exit code 2."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from loopty import __version__
+from loopty.core.errors import Misuse
+
+# Verb → what it does, in the order of `loopty --help`. Each lives in the module of its name.
+VERBS = {
+    "init": "Write loopty.toml and prove the wiring with one checked run.",
+    "optimize": "Run experiments until the budget is spent; run it again to resume.",
+    "status": "Say where the run stands.",
+    "tree": "Show the tree of experiments.",
+    "report": "Chart score over experiments, with the best of them.",
+    "best": "Name the best node.",
+    "show": "Show everything about a node.",
+    "diff": "Show what a node changed.",
+    "new": "Make a node by hand: an editable workspace.",
+    "run": "Run a node made by hand; --check only proves the wiring.",
+    "replay": "Measure a node again from nothing.",
+    "apply": "Bring a node's change to your own branch.",
+    "doctor": "Check what this machine can do, and say how to mend what it cannot.",
+}
+
+
+class Verbs(click.Group):
+    """Commands that are imported when they are called: a verb starts as fast as it can."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"loopty.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = f"did you mean `loopty {close[0]}`?" if close else "`loopty --help` lists the verbs"
+            raise click.UsageError(f"there is no verb '{args[0]}': {hint}", ctx) from error
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="loopty")
+def loopty() -> None:
+    """Autonomous experimentation loops for code.
+
+    Point it at a repository and a benchmark; it proposes changes, runs them in a sandbox, scores them, keeps
+    what is better, and remembers everything. Verbs that read take --json.
+    """
+
+
+def main() -> None:
+    try:
+        loopty(standalone_mode=False)
+    except Misuse as error:
+        fail(str(error))
+    except click.ClickException as error:
+        fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("\nloopty: interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has seen enough
+        sys.exit(0)
+
+
+def fail(message: str) -> None:
+    """Say what is wrong, a line each, and leave with the code for misuse."""
+    for line in message.splitlines():
+        sys.stderr.write(f"loopty: {line}\n")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

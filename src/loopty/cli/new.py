@@ -1,0 +1,75 @@
+"""`loopty new`: a node made by hand."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.core.ids import NodeId
+from loopty.core.space import Value
+
+
+@click.command("new")
+@click.option("--parent", type=NodeArgument(), help="The node to change. Default: the best one.")
+@click.option("-m", "--message", default="by hand", show_default=True, help="What the change is, in words.")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
+@json_option
+def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_json: bool) -> None:
+    """Make a node by hand: an editable workspace.
+
+    Prints the id and the directory that holds the files you may change. Edit them, then `loopty run ID`.
+    """
+    from loopty.assemble import Workshop
+    from loopty.core import decisions
+    from loopty.core.events import NodeAdded
+    from loopty.core.outcome import Pool
+    from loopty.core.parts import Committed
+    from loopty.core.proposal import Proposal
+    from loopty.workspaces import drafts
+
+    workshop = Workshop.open(here())
+    if parent is None:
+        run = workshop.history.runs[workshop.enter_run(False, say)]
+        parent = run.account(Pool.ATTEMPT).best or run.root
+    elif parent not in workshop.history and parent == "1":
+        workshop.enter_run(False, say)
+    above = workshop.history[parent]
+    proposal = Proposal(decisions.BY_HAND, parent, message, _parsed(params, workshop.task.space))
+    events = workshop.scribe.decide(
+        lambda history: decisions.node_added(
+            history, proposal, Committed(above.commit, above.tree), Pool.ATTEMPT, draft=True
+        )
+    )
+    added = events[0].event
+    assert isinstance(added, NodeAdded)
+    folder = workshop.state.draft(added.node)
+    files = drafts.opened(workshop.repository, workshop.files, above, folder)
+    if as_json:
+        print_json({"node": added.node, "workspace": str(folder), "files": files})
+        return
+    click.echo(f"{added.node} {folder}")
+    say(f"{len(files)} files to edit there; then: loopty run {added.node}")
+
+
+def _parsed(params: tuple[str, ...], space: object) -> dict[str, Value]:
+    """NAME=VALUE pairs as values of the task's parameters."""
+    import json
+
+    from loopty.core.errors import Misuse
+    from loopty.core.space import Space
+
+    assert isinstance(space, Space)
+    values: dict[str, Value] = {}
+    for pair in params:
+        name, equals, text = pair.partition("=")
+        if not equals or name not in space.parameters:
+            known = ", ".join(space.parameters) or "none"
+            raise Misuse(f"--param {pair}: write NAME=VALUE with a parameter of the task ({known})")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        if not space.parameters[name].holds(value):
+            raise Misuse(f"--param {pair}: {value!r} lies outside the values of {name}")
+        values[name] = value
+    return values

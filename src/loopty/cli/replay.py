@@ -1,0 +1,45 @@
+"""`loopty replay`: measure a node again."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from loopty.cli.optimize import UNSAFE
+from loopty.cli.output import NodeArgument, here, json_option, print_json
+from loopty.core.ids import NodeId
+
+
+@click.command("replay")
+@click.argument("node", type=NodeArgument())
+@json_option
+@UNSAFE
+def command(node: NodeId, as_json: bool, unsafe: bool) -> None:
+    """Measure a node again from its commit, and compare with what was recorded.
+
+    No proposer and no model is called. Exits with 1 when the result differs beyond the tolerance.
+    """
+    from loopty.assemble import Workshop
+    from loopty.cli import by_hand
+    from loopty.core import codec
+    from loopty.core.errors import Misuse
+    from loopty.core.objective import gain
+
+    workshop = Workshop.open(here())
+    found = workshop.history[node]
+    if found.outcome is None:
+        raise Misuse(f"node {node} has no result to compare with: `loopty run {node}` first")
+    outcome = by_hand.replayed(workshop, found, unsafe)
+    then, now = found.outcome.metrics, outcome.metrics
+    same = outcome.ending is found.outcome.ending
+    if same and outcome.finished:
+        metrics = workshop.history.metrics(found)
+        same = gain(now, then, metrics)[0] == 0
+    if as_json:
+        print_json({"node": node, "same": same, "then": codec.plain(found.outcome), "now": codec.plain(outcome)})
+    else:
+        click.echo(f"{node} {'reproduced' if same else 'differs'}: {outcome.ending} {outcome.reason}".rstrip())
+        for name in {**then, **now}:
+            click.echo(f"  {name}: {then.get(name, '–')} then, {now.get(name, '–')} now")
+    sys.exit(0 if same else 1)

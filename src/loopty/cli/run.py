@@ -1,0 +1,49 @@
+"""`loopty run`: the trial of a node made by hand."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from loopty.cli.optimize import UNSAFE
+from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.core.ids import NodeId
+
+
+@click.command("run")
+@click.argument("node", type=NodeArgument())
+@click.option("--check", is_flag=True, help="Only prove the wiring: run the benchmark, change no state.")
+@json_option
+@UNSAFE
+def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
+    """Run a node: commit its files, score them in the sandbox, keep or discard.
+
+    Exits with 1 when the trial gave no result.
+    """
+    from loopty.assemble import Workshop
+    from loopty.cli import by_hand
+    from loopty.core import codec
+
+    workshop = Workshop.open(here())
+    if node not in workshop.history and node == "1":
+        workshop.enter_run(False, say)
+    found = workshop.history[node]
+    if check:
+        outcome = by_hand.checked(workshop, by_hand.as_it_is(workshop, found), unsafe)
+        missing = workshop.task.objective.missing(outcome.metrics) if outcome.finished else outcome.reason
+        if as_json:
+            print_json({"node": node, "ok": missing is None, "reason": missing or "", **codec.plain(outcome)})
+        else:
+            scores = ", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items())
+            say(f"check failed: {missing}" if missing else f"check passed in {outcome.seconds:.2f} s")
+            if not missing:
+                click.echo(scores)
+        sys.exit(1 if missing else 0)
+    outcome = by_hand.decided(workshop, by_hand.sealed(workshop, found), unsafe)
+    judged = workshop.history[node]
+    if as_json:
+        print_json(codec.plain(judged))
+    else:
+        click.echo(f"{node} {judged.verdict or outcome.ending}: {judged.reason or outcome.reason}")
+    sys.exit(0 if outcome.finished else 1)

@@ -1,0 +1,39 @@
+"""On which line of a TOML file a key stands."""
+
+from __future__ import annotations
+
+import re
+
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*=")
+
+Path = tuple[str | int, ...]
+
+
+class Lines:
+    """An index of keys to lines. A key inside an inline table has the line of its table."""
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[Path, int] = {(): 1}
+        counts: dict[Path, int] = {}
+        table: Path = ()
+        for number, line in enumerate(text.splitlines(), start=1):
+            if header := _HEADER.match(line):
+                table = _parts(header[2])
+                if header[1] == "[[":
+                    counts[table] = counts.get(table, -1) + 1
+                    self._lines.setdefault(table, number)
+                    table = (*table, counts[table])
+                self._lines.setdefault(table, number)
+            elif key := _KEY.match(line):
+                self._lines.setdefault((*table, *_parts(key[1])), number)
+
+    def of(self, path: Path) -> int:
+        """The line of this key, or of the nearest table above it."""
+        while path not in self._lines:
+            path = path[:-1]
+        return self._lines[path]
+
+
+def _parts(dotted: str) -> Path:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

@@ -1,0 +1,135 @@
+"""Reads `loopty.toml` into a Task."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loopty.core.access import TASK_FILE, Access
+from loopty.core.errors import Misuse
+from loopty.core.objective import Objective
+from loopty.core.space import Parameter, Space
+from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
+from loopty.taskfile.lines import Lines
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, Plugins, external, options_of
+from loopty.taskfile.shape import WRONG, Checker
+
+TABLES: dict[str, type] = {
+    "benchmark": Benchmark,
+    "objective": Objective,
+    "access": Access,
+    "limits": Limits,
+    "pools": Pools,
+}
+TOP = {
+    "statement": "What is to be improved, in words.",
+    "width": "Trials at once. Default: 1.",
+    "seed": "Seed of every random choice. Default: 0.",
+}
+CHOSEN: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
+
+
+def load(top: Path) -> Task:
+    """The task of the repository."""
+    path = top / TASK_FILE
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
+    return parse(text)
+
+
+def parse(text: str) -> Task:
+    """The task that the text describes; Misuse names every fault with its line."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Misuse(f"{TASK_FILE} is not valid TOML: {error}") from None
+    checker = Checker()
+    task = _task(data, checker)
+    if checker.faults:
+        lines = Lines(text)
+        told = sorted(
+            (lines.of(fault.path), ".".join(map(str, fault.path)), fault.message) for fault in checker.faults
+        )
+        raise Misuse("\n".join(f"{TASK_FILE}:{line}: {key} {message}" for line, key, message in told))
+    return task
+
+
+def _task(data: Mapping[str, Any], checker: Checker) -> Task:
+    checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None}, ())
+    if "benchmark" not in data:
+        checker.fault(("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60')
+    tables: dict[str, Any] = {
+        name: checker.table(cls, data[name], (name,)) if name in data else WRONG if name == "benchmark" else cls()
+        for name, cls in TABLES.items()
+    }
+    space = _space(data.get("parameters", {}), checker)
+    chosen: dict[str, Any] = {name: _choice(name, data.get(name, {}), bool(space), checker) for name in CHOSEN}
+    width = checker.value(int, data.get("width", 1), ("width",), {"minimum": 1})
+    seed = checker.value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
+    statement = checker.value(str, data.get("statement", ""), ("statement",), {})
+    access = tables["access"]
+    if access is not WRONG and not access.write and not space:
+        checker.fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
+    _consistent(tables["objective"], chosen, bool(space), checker)
+    return Task(statement, space=space, width=width, seed=seed, **tables, **chosen)
+
+
+def _space(data: Any, checker: Checker) -> Space:
+    if not isinstance(data, dict):
+        checker.fault(("parameters",), "must be tables, as in [parameters.NAME]")
+        return Space()
+    parameters: dict[str, Parameter] = {}
+    for name, table in data.items():
+        path = ("parameters", name)
+        parameter = checker.table(Parameter, table, path)
+        if parameter is WRONG:
+            continue
+        if fault := parameter.fault():
+            checker.fault(path, fault)
+        elif strangers := [other for other in parameter.when if other not in data]:
+            checker.fault((*path, "when"), f"names {', '.join(strangers)}, which is no parameter")
+        else:
+            parameters[name] = parameter
+    space = Space(parameters)
+    try:
+        space.order()
+    except ValueError as error:
+        checker.fault(("parameters",), f"depend on each other in a circle ({error})")
+        return Space()
+    for name, parameter in parameters.items():
+        for other, value in parameter.when.items():
+            if other in parameters and not parameters[other].holds(value):
+                checker.fault(("parameters", name, "when"), f"asks for {other} = {value!r}, which it never is")
+    return space
+
+
+def _choice(role: str, data: Any, has_space: bool, checker: Checker) -> Choice:
+    plugins = CHOSEN[role]
+    if not isinstance(data, dict):
+        checker.fault((role,), f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
+        return Choice(plugins.default(has_space))
+    kind = data.get("kind", plugins.default(has_space))
+    if kind not in plugins.kinds and external(role, kind):
+        return Choice(kind, {name: value for name, value in data.items() if name != "kind"})
+    if kind not in plugins.kinds:
+        checker.fault((role, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
+        return Choice(plugins.default(has_space))
+    options = {name: value for name, value in data.items() if name != "kind"}
+    if not data:
+        options = dict(plugins.default_options(has_space))
+    checker.table(options_of(plugins, kind), options, (role,))
+    return Choice(kind, options)
+
+
+def _consistent(objective: Any, chosen: Mapping[str, Choice], has_space: bool, checker: Checker) -> None:
+    for role in ("proposer", "control"):
+        if chosen[role].kind in CHOSEN[role].needs_space and not has_space:
+            checker.fault((role, "kind"), f"is {chosen[role].kind}, which needs parameters: add [parameters.NAME]")
+    if objective is not WRONG and 0 < sum(m.weight is not None for m in objective.metrics) < len(
+        objective.metrics
+    ):
+        checker.fault(("objective", "metrics"), "has weights on some metrics only: give one to all, or to none")

@@ -1,0 +1,71 @@
+"""The commented `loopty.toml` that `loopty init` writes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the user was asked."""
+
+    command: str
+    write: tuple[str, ...]
+    statement: str
+    direction: str
+    timeout_seconds: float
+    attempts: int
+
+
+def written(answers: Answers) -> str:
+    """The file's text. JSON strings and lists of strings are TOML, too."""
+    return f"""\
+# What loopty optimises here. Every key: docs/task-file.md
+
+statement = {_toml(answers.statement)}
+width = 1   # trials at once; timing benchmarks want 1
+seed = 0    # the same seed, the same experiments
+
+[benchmark]
+# Runs in the candidate's tree, in a sandbox. It writes {{"score": 1.0}} to the file that $EVO_RESULT_PATH names,
+# or rows to the CSV that $LOOPTY_METRICS_CSV names.
+command = {_toml(answers.command)}
+timeout_seconds = {answers.timeout_seconds:g}
+# files = ["bench.py", "data/**"]   # what the benchmark is made of; default: the files that the command names
+# scratch = ["build"]               # directories that start empty and writable, for build products
+# mounts = ["~/data"]               # host paths to show read-only
+# network = false
+# resources = ["gpu"]               # things there is one of: trials take turns
+
+[objective]
+direction = {_toml(answers.direction)}
+# target = 1.0                      # stop when the score gets there
+
+[access]
+write = {_toml(list(answers.write))}   # what may be changed
+# hidden = ["answers/**"]           # what nobody sees but the benchmark
+
+# [parameters.tile]                 # values that the benchmark reads from $LOOPTY_PARAMS (JSON)
+# type = "int"                      # or "float", "categorical" with choices = [...]
+# low = 8
+# high = 128
+# log = true
+
+[limits]                            # of one trial
+memory_mb = 2048
+disk_mb = 1024
+
+[pools]                             # of the whole run
+attempts = {answers.attempts}
+# control = {answers.attempts}      # as many random trials beside them: is the search better than chance?
+# wall_seconds = 3600
+# patience = 50                     # stop after so many attempts without improvement
+
+[proposer]
+kind = "mutate"                     # mutate | grid | random | tpe | cmaes | gp | qmc | nsga2
+"""
+
+
+def _toml(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)
