@@ -1,0 +1,163 @@
+"""One run of a benchmark, reported to whoever started it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from .figures import finite
+from .metrics import MetricsStream
+from .publish import encode, publish_once, replace
+
+
+class Run:
+    """The benchmark's side of the contract, read from the environment when it is made.
+
+    Outside loopty every variable is unset: the result goes to standard output and the rest nowhere,
+    so that a benchmark runs by hand as it is. Threads may share a run; processes may share only `report`.
+    """
+
+    def __init__(self) -> None:
+        self.experiment_id = os.environ.get("EVO_EXPERIMENT_ID") or "unknown"
+        self.mode = os.environ.get("LOOPTY_MODE") or "attempt"
+        self.slice = os.environ.get("LOOPTY_SLICE") or None
+        seed = os.environ.get("LOOPTY_SEED")
+        self.seed = int(seed) if seed else None
+        self.params = _params(_path("LOOPTY_PARAMS"))
+        self._result_path = _path("EVO_RESULT_PATH")
+        self._traces = _path("EVO_TRACES_DIR")
+        self._stop_path = _path("LOOPTY_STOP_PATH")
+        self._metrics = MetricsStream(_path("LOOPTY_METRICS_CSV"))
+        # Benchmarks often point sys.stdout elsewhere while they work; the result belongs to the first one.
+        self._stdout = sys.stdout
+        self._lock = threading.Lock()
+        self._tasks: dict[str, float] = {}
+        self._directions: dict[str, str] = {}
+        self._started_at = _now()
+        self._finished = False
+
+    def log_task(
+        self,
+        task_id: object,
+        score: float,
+        *,
+        status: str | None = None,
+        summary: str | None = None,
+        failure_reason: str | None = None,
+        log: object = None,
+        direction: str | None = None,
+    ) -> None:
+        """Record the score of one task as it ends, with a trace of how it went.
+
+        `log` is any JSON value. `direction` ("max" or "min") only where it differs from the benchmark's.
+        """
+        name = str(task_id)
+        number = finite(score, f"the score of task {name!r}")
+        if direction not in (None, "max", "min"):
+            raise ValueError(f"direction must be 'max' or 'min', not {direction!r}")
+        details = {
+            "status": status,
+            "summary": summary,
+            "failure_reason": failure_reason,
+            "log": log,
+            "direction": direction,
+        }
+        trace = {"experiment_id": self.experiment_id, "task_id": name, "score": number, "ended_at": _now()}
+        trace.update((key, value) for key, value in details.items() if value is not None)
+        text = encode(trace)
+        with self._lock:
+            if name in self._tasks:
+                raise ValueError(f"task {name!r} has a score already: give each repeat its own id")
+            self._tasks[name] = number
+            if direction is not None:
+                self._directions[name] = direction
+        if self._traces is not None:
+            replace(self._traces / _trace_name(name), text)
+
+    def report(self, step: int, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
+        """Add one row to the learning curve; every row has the columns of the first.
+
+        A mapping serves names that are no identifiers: {"latency ms (lower is better)": 3.2}.
+        """
+        self._metrics.append(step, metrics or {}, named)
+
+    def should_stop(self) -> bool:
+        """Whether the trial was asked to end early: finish soon, it is killed after a grace period."""
+        return self._stop_path is not None and self._stop_path.exists()
+
+    def finish(self, score: float | None = None) -> dict[str, object]:
+        """Publish the result, once; the score is by default the mean of the tasks' scores."""
+        with self._lock:
+            if self._finished:
+                raise RuntimeError("this run is finished already: a trial has one result")
+            result = self._result(score)
+            text = encode(result)
+            self._finished = True
+        if self._result_path is None:
+            print(text, file=self._stdout, flush=True)
+        else:
+            publish_once(self._result_path, text)
+        return result
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None and not self._finished:
+            self.finish()
+
+    def _result(self, score: float | None) -> dict[str, object]:
+        if score is None:
+            if not self._tasks:
+                raise ValueError("no score: call finish(score), or log_task(task_id, score) at least once")
+            if len({self._directions.get(name) for name in self._tasks}) > 1:
+                raise ValueError(
+                    "the tasks' directions differ, so their mean says nothing: call finish(score)"
+                )
+            score = sum(self._tasks.values()) / len(self._tasks)
+        result: dict[str, object] = {
+            "score": finite(score, "the score"),
+            "tasks": dict(self._tasks),
+            "started_at": self._started_at,
+            "ended_at": _now(),
+        }
+        if self._directions:
+            result["tasks_meta"] = {name: {"direction": way} for name, way in self._directions.items()}
+        return result
+
+
+def _path(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value) if value else None
+
+
+def _params(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    params = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(params, dict):
+        raise ValueError(f"{path} must hold a JSON object of parameters")
+    return params
+
+
+def _trace_name(task_id: str) -> str:
+    # Percent-encoding keeps ids apart that differ only in odd characters; names have 255 bytes at most.
+    safe = quote(task_id, safe="")
+    if len(safe) > 200:
+        safe = safe[:160] + "~" + hashlib.sha256(task_id.encode()).hexdigest()[:32]
+    return f"task_{safe}.json"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
