@@ -1,16 +1,29 @@
 """Marked blocks: the parts of a program that may change."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
-
-from loopty.proposers.mutation.edits import Span, line_of
 
 _MARKER = re.compile(r"EVOLVE-BLOCK-(START|END)\b")
 # Any comment opener counts, whatever the language: a marker recognised once too often freezes text,
 # one missed would thaw it.
 _OPENER = re.compile(r"(?:#|//|!|--|\(\*|;|%|/\*)[ \t#/!*;%-]*\Z")
+
+
+class Span(NamedTuple):
+    """A half-open range of character positions."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        return text[self.start : self.end]
+
+    def within(self, spans: Iterable[Span]) -> bool:
+        return any(span.start <= self.start and self.end <= span.end for span in spans)
 
 
 class _Marker(NamedTuple):
@@ -69,3 +82,7 @@ def _around(text: str, blocks: list[Span]) -> list[Span]:
     """The frozen spans, marker lines included."""
     edges = [0, *(edge for block in blocks for edge in block), len(text)]
     return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def line_of(text: str, position: int) -> str:
+    return f"line {text.count(chr(10), 0, position) + 1}"

@@ -1,0 +1,24 @@
+.PHONY: demo test check bench lock
+
+demo: .venv/.ready   ## optimise an example for about a minute
+	@sh scripts/demo.sh
+
+test: check          ## everything that must hold
+	.venv/bin/pytest -n auto --dist loadgroup
+
+check: .venv/.ready  ## style, types, direction of imports
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-cache
+
+bench: .venv/.ready  ## speed and cost, side by side with peers
+	.venv/bin/python benchmarks/run.py
+
+lock: .venv/.ready   ## pin every dependency anew
+	.venv/bin/pip install --quiet uv
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --extra samplers --group dev -o requirements.lock pyproject.toml
+
+.venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
+	sh scripts/setup.sh

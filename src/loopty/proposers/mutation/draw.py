@@ -1,0 +1,66 @@
+"""Draw one mutation: a kind of edit, one to three places for it, and the text that comes of it."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from loopty.core.markers import editable_spans
+from loopty.proposers.mutation.edits import Edit, Kind, Place, spliced
+from loopty.proposers.mutation.python import compiles, python_places
+from loopty.proposers.mutation.tokens import token_places
+
+_WEIGHTS: dict[Kind, float] = {"number": 0.6, "operator": 0.2, "statement": 0.2}
+_DRAWS = 20  # most edits of a program give a program, so the first draw nearly always does
+_ANOTHER = 0.3  # the chance of one more edit
+_MOST_EDITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A text with one to three edits of one kind, so that the kind can earn the credit."""
+
+    text: str
+    summary: str
+    operator: Kind
+
+
+def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
+    """One seeded edit inside the marked blocks, or None when nothing can be changed.
+
+    A Python text that compiles stays one that compiles. ValueError when the markers are malformed.
+    """
+    editable = editable_spans(text)
+    python = python_places(text, editable) if path.endswith(".py") else None
+    places = _by_kind(token_places(text, path, editable) if python is None else python)
+    kinds = [kind for kind in _WEIGHTS if places[kind]]
+    for _ in range(_DRAWS if kinds else 0):
+        kind = rng.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
+        edits = _apart(_edits(text, places[kind], rng))
+        mutated = spliced(text, edits)
+        if mutated != text and (python is None or compiles(mutated)):
+            return Mutation(mutated, "; ".join(edit.summary for edit in edits), kind)
+    return None
+
+
+def _by_kind(places: Iterable[Place]) -> dict[Kind, list[Place]]:
+    by_kind: dict[Kind, list[Place]] = {kind: [] for kind in _WEIGHTS}
+    for place in places:
+        by_kind[place.kind].append(place)
+    return by_kind
+
+
+def _edits(text: str, places: Sequence[Place], rng: random.Random) -> list[Edit]:
+    count = 1
+    while count < _MOST_EDITS and rng.random() < _ANOTHER:
+        count += 1
+    drawn = (place.edit(text, rng) for place in rng.sample(places, min(count, len(places))))
+    return sorted(edit for edit in drawn if edit)
+
+
+def _apart(edits: Iterable[Edit]) -> list[Edit]:
+    """Those edits, in order, that do not touch an earlier one."""
+    apart: list[Edit] = []
+    for edit in edits:
+        if not apart or apart[-1].span.end <= edit.span.start:
+            apart.append(edit)
+    return apart

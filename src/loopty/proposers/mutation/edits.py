@@ -1,0 +1,100 @@
+"""An edit as data, and the places of a text where one can be made."""
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+from loopty.core.markers import Span, line_of
+
+Kind = Literal["number", "operator", "statement"]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Edit(NamedTuple):
+    """Replace a span of the text; `summary` tells a person what happened."""
+
+    span: Span
+    new: str
+    summary: str
+
+
+class Place(Protocol):
+    """Somewhere an edit of one kind can be made."""
+
+    kind: ClassVar[Kind]
+
+    def edit(self, text: str, rng: random.Random) -> Edit | None:
+        """Draw one edit here, or None when this draw changes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A token that others of its kind can stand in for: an operator or a boolean."""
+
+    kind: ClassVar[Kind] = "operator"
+    span: Span
+    others: tuple[str, ...]
+
+    def edit(self, text: str, rng: random.Random) -> Edit | None:
+        return replacement(text, self.span, rng.choice(self.others), self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Whole lines, without the last line end, that form one statement of a block."""
+
+    kind: ClassVar[Kind] = "statement"
+    span: Span
+    following: Span | None  # the next statement of the same block, with which it can change places
+    alone: bool  # deleting it would leave an empty block
+
+    def edit(self, text: str, rng: random.Random) -> Edit | None:
+        moves = ["duplicate"] + ["delete"] * (not self.alone) + ["swap"] * (self.following is not None)
+        move = rng.choice(moves)
+        summary = f"{move} statement ({line_of(text, self.span.start)})"
+        own = self.span.of(text)
+        if move == "delete":
+            return Edit(_with_line_end(text, self.span), "", summary)
+        if self.following is None or move == "duplicate":
+            line_end = "\r\n" if "\r\n" in text else "\n"
+            return Edit(self.span, own + line_end + own, summary)
+        between = text[self.span.end : self.following.start]
+        both = Span(self.span.start, self.following.end)
+        return Edit(both, self.following.of(text) + between + own, summary)
+
+
+def statements_of(block: Sequence[Span | None], editable: Iterable[Span], text: str) -> Iterable[Statement]:
+    """The statements of one block that may be edited; None stands for one that must stay as it is."""
+    free = [span if span and _with_line_end(text, span).within(editable) else None for span in block]
+    for index, span in enumerate(free):
+        if span:
+            following = free[index + 1] if index + 1 < len(free) else None
+            if following and not Span(span.start, following.end).within(editable):
+                following = None
+            yield Statement(span, following, alone=len(block) == 1)
+
+
+def replacement(text: str, span: Span, new: str, kind: Kind) -> Edit:
+    """An edit of one token."""
+    return Edit(span, new, f"{kind} {span.of(text)} → {new} ({line_of(text, span.start)})")
+
+
+def spliced(text: str, edits: Sequence[Edit]) -> str:
+    """The text with these edits, which do not overlap and are sorted by position."""
+    pieces, position = [], 0
+    for edit in edits:
+        pieces += [text[position : edit.span.start], edit.new]
+        position = edit.span.end
+    return "".join(pieces) + text[position:]
+
+
+def _with_line_end(text: str, span: Span) -> Span:
+    """The lines with their line end: the one after them or, at the end of the text, the one before."""
+    if after := _LINE_END.match(text, span.end):
+        return Span(span.start, after.end())
+    before = _LINE_END.search(text, max(0, span.start - 2), span.start)
+    return Span(before.start() if before else span.start, span.end)

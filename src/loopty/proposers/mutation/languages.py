@@ -1,0 +1,107 @@
+"""What an edit without a syntax tree has to know of a language: comments, strings, operators, statements."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+_QUOTED = r'"(?:\\.|[^"\\\n])*"'
+_SINGLE = r"'(?:\\.|[^'\\\n])*'"
+_CHARACTER = r"'(?:\\[^'\n]+|[^'\\\n])'"  # no longer strings: Rust's lifetimes carry a lone quote
+_BACKTICK = r"`(?:\\.|[^`\\])*`"
+_TRIPLE = r'"""(?:\\.|[^\\])*?"""' + r"|'''(?:\\.|[^\\])*?'''"
+_C_COMMENTS = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+_PREPROCESSOR = r"^[ \t]*#(?![ \t]*define\b)[^\n]*"
+_HASH = r"(?<!\S)#[^\n]*"
+
+_ARITHMETIC = "+ - * / %"
+_COMPARISONS = "< <= > >= == !="
+_C_OPERATORS = (_ARITHMETIC, _COMPARISONS, "=== !==", "+= -= *= /=", "&& ||", "& | ^", "true false")
+_WORD_OPERATORS = (_ARITHMETIC, _COMPARISONS, "+= -= *= /=", "and or", "&& ||", "true false", "True False")
+_SHELL_TESTS = ("&& ||", "== !=", "-eq -ne -lt -le -gt -ge")
+_FORTRAN_OPERATORS = ("+ - * / **", "< <= > >= == /=", ".lt. .le. .gt. .ge.", ".and. .or.", ".true. .false.")
+
+
+def swaps(*groups: str) -> dict[str, tuple[str, ...]]:
+    """For each token, the others of its group."""
+    split = [group.split() for group in groups]
+    return {token: tuple(other for other in group if other != token) for group in split for token in group}
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How to tell code from comments and strings, and what an operator looks like in it."""
+
+    hidden: re.Pattern[str]  # group 1 is a comment, anything else a string
+    swaps: dict[str, tuple[str, ...]]
+    operator: re.Pattern[str]
+    semicolons: bool = False  # only a line that ends in one is a statement
+
+    def others(self, token: str) -> tuple[str, ...]:
+        """What can stand in for the token, which may be in capitals."""
+        return self.swaps.get(token) or self.swaps[token.lower()]
+
+
+def language_of(path: str) -> Language:
+    """By the extension; numbers and lines of plain text when it is not known."""
+    return _BY_EXTENSION.get(PurePath(path).suffix.lower(), _PLAIN)
+
+
+def _hidden(comments: str, *strings: str) -> re.Pattern[str]:
+    return re.compile(f"({comments})|" + "|".join(strings), re.DOTALL | re.MULTILINE)
+
+
+def _any(tokens: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)"
+
+
+def _infix(tokens: Iterable[str]) -> str:
+    """Tokens with a space on both sides or on neither, which spares signs, pointers and generics."""
+    symbols = [token for token in tokens if not token.isalpha()]
+    compact = _any(symbol for symbol in symbols if symbol not in {"<", ">"})
+    words = _any(token for token in tokens if token.isalpha())
+    return rf"(?<=\s)(?:{_any(symbols)})(?=\s)|(?<=[\w)\]\"])(?:{compact})(?=[\w(\"$])|\b(?:{words})\b"
+
+
+def _language(hidden: re.Pattern[str], *groups: str, semicolons: bool = False) -> Language:
+    table = swaps(*groups)
+    return Language(hidden, table, re.compile(_infix(table), re.IGNORECASE), semicolons)
+
+
+def _shell() -> Language:
+    tests = _any(swaps(*_SHELL_TESTS))
+    inside = _infix(swaps(_ARITHMETIC, _COMPARISONS))
+    # Outside $((…)) a minus is an option, a slash a path and a star a pattern.
+    operator = re.compile(rf"(?<=\s)(?:{tests})(?=\s)|(?:{inside})(?=[^\n]{{0,99}}\)\))")
+    hidden = _hidden(_HASH, _QUOTED, _SINGLE, r"\d?[<>]&?\d?(?=\s|\Z)|>&\d")
+    return Language(hidden, swaps(_ARITHMETIC, _COMPARISONS, *_SHELL_TESTS), operator)
+
+
+def _lisp() -> Language:
+    table = swaps("+ - * /", "< <= > >=", "and or")
+    hidden = _hidden(r";[^\n]*|#\|.*?(?:\|#|\Z)", _QUOTED)
+    return Language(hidden, table, re.compile(rf"(?<=\()(?:{_any(table)})(?=\s)"))
+
+
+_C = _hidden(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _CHARACTER)
+_SCRIPT = _hidden(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _SINGLE, _BACKTICK)
+_PYTHON = _hidden(_HASH, _TRIPLE, _QUOTED, _SINGLE)
+_FORTRAN = _hidden(r"![^\n]*|^[cC*](?=\s)[^\n]*", _QUOTED, _SINGLE)
+_SQL = _hidden(r"--[^\n]*|/\*.*?(?:\*/|\Z)", _QUOTED, _SINGLE)
+_LUA = _hidden(r"--\[\[.*?(?:\]\]|\Z)|--[^\n]*", _QUOTED, _SINGLE)
+_PLAIN = _language(_hidden(_HASH, _QUOTED), "true false", "True False")
+_FAMILIES = {
+    ".c .h .cc .cpp .cxx .hh .hpp .cu .cuh .cl .java .cs .d .rs .zig .glsl .metal .wgsl": _language(
+        _C, *_C_OPERATORS, semicolons=True
+    ),
+    ".js .mjs .cjs .jsx .ts .tsx .php .dart": _language(_SCRIPT, *_C_OPERATORS, semicolons=True),
+    ".go .swift .kt .scala": _language(_SCRIPT, *_C_OPERATORS),
+    ".py .pyx .pyi .rb .pl .r .jl .nim": _language(_PYTHON, *_WORD_OPERATORS),
+    ".sh .bash .zsh .ksh": _shell(),
+    ".f .for .f77 .f90 .f95 .f03 .f08": _language(_FORTRAN, *_FORTRAN_OPERATORS),
+    ".sql": _language(_SQL, _ARITHMETIC, "< <= > >= <>", "and or", semicolons=True),
+    ".lua": _language(_LUA, _ARITHMETIC, "< <= > >= == ~=", "and or", "true false"),
+    ".lisp .lsp .el .clj .scm .ss .rkt": _lisp(),
+    ".json": _language(_hidden("(?!)", _QUOTED), "true false", semicolons=True),
+}
+_BY_EXTENSION = {extension: language for family, language in _FAMILIES.items() for extension in family.split()}

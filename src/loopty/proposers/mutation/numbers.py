@@ -1,0 +1,122 @@
+"""Perturb a number literal and keep its notation: base, precision, suffix."""
+
+import math
+import random
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from loopty.core.markers import Span
+from loopty.proposers.mutation.edits import Edit, Kind, replacement
+
+_LITERAL = re.compile(
+    r"""(?P<sign>-?)(?:
+        (?P<base>0[xXbBoO])(?P<digits>[\da-fA-F]+(?:[_'][\da-fA-F]+)*)
+      | (?P<real>(?:\d[\d_']*\.(?:\d[\d_']*)?|\.\d+)(?:[eEdD][+-]?\d+)? | \d+[eEdD][+-]?\d+)
+      | (?P<whole>0|[1-9]\d*(?:[_']\d+)*)
+    )(?P<suffix>(?:[A-Za-z_]\w*)?)""",
+    re.VERBOSE,
+)
+_LONGEST = 40  # Longer literals are data, such as the digits of a key, not tuning knobs.
+_RADIX = {"x": 16, "o": 8, "b": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number literal."""
+
+    kind: ClassVar[Kind] = "number"
+    span: Span
+
+    def edit(self, text: str, rng: random.Random) -> Edit | None:
+        span = _with_sign(text, self.span)
+        new = perturbed(span.of(text), rng)
+        if new is None:
+            return None
+        if new.startswith("-") and _before(text, span.start) in "+-*/%":
+            new = f"({new})"  # `x-5` must not become the decrement `x--5`
+        return replacement(text, span, new, self.kind)
+
+
+def is_number(literal: str) -> bool:
+    """Whether it is a number that we can read and write again."""
+    return len(literal) <= _LONGEST and _LITERAL.fullmatch(literal) is not None
+
+
+def perturbed(literal: str, rng: random.Random) -> str | None:
+    """Another number in the same notation, or None when the literal is not one we can read."""
+    parts = _LITERAL.fullmatch(literal)
+    if parts is None or not is_number(literal):
+        return None
+    sign, suffix = parts["sign"], parts["suffix"]
+    if parts["real"]:
+        number = _real(sign + parts["real"].replace("_", "").replace("'", ""), rng)
+        return number and number + suffix
+    code = (parts["base"] or "0d")[1].lower()
+    digits = (parts["digits"] or parts["whole"]).replace("_", "").replace("'", "")
+    try:
+        old = int(sign + digits, _RADIX.get(code, 10))
+    except ValueError:
+        return None
+    unsigned = parts["base"] is not None or "u" in suffix.lower()
+    new = _moved(old, unsigned, rng)
+    if parts["base"] is None:
+        return f"{new}{suffix}"
+    spelled = format(new, code).zfill(len(digits))
+    return f"{parts['base']}{spelled.upper() if digits != digits.lower() else spelled}{suffix}"
+
+
+def _moved(old: int, unsigned: bool, rng: random.Random) -> int:
+    moves = {
+        old + 1: 4,
+        old - 1: 4,
+        old * 2: 2,
+        int(old / 2): 2,
+        -old: 1,
+        round(old * rng.gauss(1, 0.2)): 4,
+        round(old * 2 ** rng.uniform(-2, 2)): 4,
+    }
+    new = [move for move in moves if move != old and not (unsigned and move < 0)]
+    return rng.choices(new, [moves[move] for move in new])[0]
+
+
+def _real(literal: str, rng: random.Random) -> str | None:
+    double = "d" in literal.lower()  # Fortran's 1.0d0
+    old = float(literal.lower().replace("d", "e"))
+    if not math.isfinite(old):
+        return None
+    # Steps of every size: coarse ones find the region, fine ones polish within it.
+    step = 10 ** rng.uniform(-3, -0.3)
+    moves = (
+        (old * rng.gauss(1, step), 6),
+        (old * 2 ** rng.uniform(-2, 2), 4),
+        (old + rng.gauss(0, step), 2),
+        (old * 2, 1),
+        (old / 2, 1),
+        (-old, 1),
+    )
+    new = [(_short(move, old), weight) for move, weight in moves]
+    new = [(move, weight) for move, weight in new if math.isfinite(move) and move != old]
+    if not new:
+        return None
+    spelled = repr(rng.choices([move for move, _ in new], [weight for _, weight in new])[0])
+    if double:
+        return spelled.replace("e", "d") if "e" in spelled else spelled + "d0"
+    return spelled
+
+
+def _short(new: float, old: float) -> float:
+    """As many digits as the step deserves."""
+    return float(f"{new:.4g}" if abs(new - old) > 0.01 * abs(old) else f"{new:.6g}")
+
+
+def _with_sign(text: str, span: Span) -> Span:
+    """The literal with its minus sign, where that is no subtraction."""
+    minus = span.start - 1
+    subtracts = re.match(r"[\w)\]}\"'-]", _before(text, minus))
+    return span if text[minus : span.start] != "-" or subtracts else Span(minus, span.end)
+
+
+def _before(text: str, position: int) -> str:
+    """The last character before the position that is not a space, or a space."""
+    return text[max(0, position - 80) : max(0, position)].rstrip()[-1:] or " "

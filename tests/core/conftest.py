@@ -1,0 +1,93 @@
+"""A run over fakes: no git, no sandbox, no disk."""
+
+import itertools
+
+import pytest
+
+from loopty.core import decisions
+from loopty.core.access import Access
+from loopty.core.loop import Loop
+from loopty.core.objective import Objective
+from loopty.core.outcome import Pool
+from loopty.core.parts import Committed
+from loopty.core.scribe import Scribe
+from loopty.core.space import Kind, Parameter, Space
+from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
+from loopty.ledgers.memory import MemoryLedger
+from loopty.proposers.random import RandomProposer
+from loopty.testing.fakes import FunctionExecutor, MemoryWorkspaces
+
+SPACE = Space({"x": Parameter(Kind.FLOAT, 0.0, 1.0)})
+
+
+def make_task(objective=None, pools=None, seed=0):
+    return Task(
+        "",
+        Benchmark("true", 1.0),
+        objective or Objective(),
+        Access(),
+        SPACE,
+        Limits(),
+        pools or Pools(attempts=20),
+        Choice("random"),
+        Choice("random"),
+        Choice("none"),
+        1,
+        seed,
+    )
+
+
+class Bench:
+    """One run in memory, driven as often as a test likes."""
+
+    def __init__(self, score, objective=None, pools=None, seed=0, width=1, proposer=None, pause=None):
+        self.task = make_task(objective, pools, seed)
+        self.ticks = itertools.count()
+        self.ledger = MemoryLedger()
+        self.workspaces = MemoryWorkspaces()
+        self.executor = FunctionExecutor(score, width, pause)
+        self.proposer = proposer or RandomProposer(SPACE)
+        self.scribe = self.new_scribe()
+        self.scribe.decide(
+            lambda history: decisions.run_started(history, self.task, "criteria", Committed("c0", "t0"), "first")
+        )
+
+    def new_scribe(self):
+        return Scribe(self.ledger, lambda: next(self.ticks) / 100)
+
+    def loop(self, owner="me", pruner=None):
+        lanes = {Pool.ATTEMPT: self.proposer}
+        if self.task.pools.control:
+            lanes[Pool.CONTROL] = RandomProposer(SPACE)
+        return Loop(
+            self.scribe,
+            1,
+            self.task.pools,
+            lanes,
+            self.executor,
+            self.workspaces,
+            pruner,
+            lambda _: ((), {}),
+            owner,
+            lambda: next(self.ticks) / 100,
+        )
+
+    async def drive(self, **how):
+        return await self.loop(**how).drive()
+
+    @property
+    def history(self):
+        return self.scribe.history
+
+    @property
+    def run(self):
+        return self.history.runs[1]
+
+    def tree(self):
+        """What a run is judged identical by."""
+        return [(node, dict(self.history[node].params), self.history[node].verdict) for node in self.history.ids]
+
+
+@pytest.fixture
+def bench():
+    return Bench

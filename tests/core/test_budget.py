@@ -1,0 +1,57 @@
+"""Tokens and money are counted when spending starts, and never overshot."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.core import budget, decisions
+from loopty.core.errors import Misuse
+from loopty.core.events import Reserved, Settled
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+from loopty.ledgers.memory import MemoryLedger
+from loopty.testing.ledgers import run_events
+
+LIMIT = Pools(tokens=1000, money_usd=1.0)
+
+
+def reserve(scribe, call, tokens):
+    def decide(history):
+        if reason := budget.unaffordable(history.runs[1], LIMIT, tokens, tokens / 1000):
+            raise Misuse(reason)
+        return [Reserved(1, call, "evolver", tokens, tokens / 1000, f"owner-{call}")]
+
+    scribe.decide(decide)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 400), st.floats(0.0, 1.0), st.integers(0, 7)), max_size=60))
+def test_eight_spenders_that_never_exceed_their_estimate_never_pass_the_limit(calls):
+    ledger = MemoryLedger()
+    scribes = [Scribe(ledger, lambda: 0.0) for _ in range(8)]
+    scribes[0].decide(lambda _: run_events())
+    flying = []
+    for number, (tokens, share, spender) in enumerate(calls):
+        if len(flying) >= 8:
+            done, cost = flying.pop(0)
+            scribes[spender].decide(lambda _, done=done, cost=cost: [Settled(1, done, cost, cost / 1000)])
+        try:
+            reserve(scribes[spender], str(number), tokens)
+            flying.append((str(number), int(tokens * share)))
+        except Misuse:
+            pass
+        run = scribes[spender].refresh().runs[1]
+        assert budget.tokens(run) <= LIMIT.tokens
+        assert budget.money_usd(run) <= LIMIT.money_usd + 1e-9
+
+
+def test_a_call_in_flight_when_its_process_dies_is_charged_once():
+    ledger = MemoryLedger()
+    scribe = Scribe(ledger, lambda: 0.0)
+    scribe.decide(lambda _: run_events())
+    reserve(scribe, "a", 300)
+    for _ in range(3):
+        scribe.decide(lambda history: decisions.recovered(history, lambda _: False))
+    run = scribe.history.runs[1]
+    assert run.holds == {}
+    assert budget.tokens(run) == 300
+    assert run.tokens == {"evolver": 300}

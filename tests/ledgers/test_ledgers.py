@@ -1,0 +1,99 @@
+"""Both ledgers pass the conformance suite; SQLite also survives what a disk and other processes do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+from loopty.core.errors import Misuse
+from loopty.core.scribe import Scribe
+from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.testing.ledgers import LedgerConformance, run_events
+
+
+class TestMemoryLedger(LedgerConformance):
+    @pytest.fixture
+    def ledger(self):
+        return MemoryLedger()
+
+
+class TestSqliteLedger(LedgerConformance):
+    @pytest.fixture
+    def ledger(self, tmp_path):
+        ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+        yield ledger
+        ledger.close()
+
+
+def test_the_bundled_sqlite_is_free_of_the_wal_reset_bug():
+    assert tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
+
+
+_WRITER = (
+    "import sys, time; from pathlib import Path; from loopty.core.scribe import Scribe\n"
+    "from loopty.ledgers.sqlite import SqliteLedger; from loopty.testing.ledgers import child_events\n"
+    "scribe = Scribe(SqliteLedger(Path(sys.argv[1])), time.time); print('go', flush=True)\n"
+    "for _ in range(int(sys.argv[2])): scribe.decide(child_events)\n"
+)
+
+
+def _writer(path: Path, times: int) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", _WRITER, path, str(times)], stdout=subprocess.PIPE)
+
+
+def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    Scribe(SqliteLedger(path), time.time).decide(lambda _: run_events())
+    writers = [_writer(path, 25) for _ in range(8)]
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0] * 8
+    history = SqliteLedger(path).history()
+    assert [recorded.number for recorded in SqliteLedger(path).read()] == list(range(1, 203))
+    assert {node.place[-1] for node in history.ids if node.parent} == set(range(1, 201))
+
+
+def test_a_writer_killed_at_any_instant_leaves_whole_decisions_only(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    Scribe(SqliteLedger(path), time.time).decide(lambda _: run_events())
+    for pause in (0.01, 0.03, 0.05, 0.08):
+        with _writer(path, 10**9) as writer:
+            writer.stdout.readline()
+            time.sleep(pause)
+            os.kill(writer.pid, signal.SIGKILL)
+        ledger = SqliteLedger(path)
+        events = list(ledger.read())
+        assert [recorded.number for recorded in events] == list(range(1, len(events) + 1))
+        assert ledger.history().number == len(events)
+        assert len(list(ledger.history().ids)) == len(events) - 1
+
+
+def test_a_ledger_of_a_newer_loopty_is_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    SqliteLedger(path).close()
+    with apsw.Connection(str(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(Misuse, match="update loopty"):
+        SqliteLedger(path)
+
+
+def test_a_file_that_is_no_ledger_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(os.urandom(8192))
+    with pytest.raises(Misuse, match="cannot use the ledger"):
+        SqliteLedger(path)
+
+
+def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = SqliteLedger(path)
+    with apsw.Connection(str(path)) as db:
+        db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', NULL, '{}')")
+    with pytest.raises(Misuse, match="update loopty"):
+        list(ledger.read())
