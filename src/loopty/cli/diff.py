@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import NodeArgument, colour, here, json_option, print_json
+from loopty.cli.output import NodeArgument, here, json_option, look, print_json
 from loopty.core.ids import NodeId
 
 
@@ -22,7 +22,7 @@ def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     against = history.runs[node.run].root if baseline else node.parent or node
     other = history[against]
     repository = Repository.around(found_state(here()).top)
-    patch = repository.diff(other.commit, found.commit, colour=colour() and not as_json)
+    patch = repository.diff(other.commit, found.commit, colour=look().colour and not as_json)
     changed = {
         name: {"before": other.params.get(name), "after": found.params.get(name)}
         for name in {**other.params, **found.params}

@@ -7,18 +7,22 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.output import here, say
+from loopty.cli.output import columns, current_status, here, look, print_json, say
 
 if TYPE_CHECKING:
+    from loopty.assemble import Workshop
     from loopty.core.loop import Finish, Loop
+    from loopty.report.progress import Progress
 
 UNSAFE = click.option(
     "--unsafe-no-sandbox", "unsafe", is_flag=True, help="Run candidates with all your rights. Dangerous."
 )
+_TICK_SECONDS = 0.25
 
 
 @click.command("optimize")
@@ -37,12 +41,21 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     run = workshop.enter_run(new_run, say)
     if unsafe:
         say("warning: no sandbox; candidates run with all your rights")
-    finish = asyncio.run(_driven(workshop.loop(run, unsafe)))
-    say(finish.reason)
+    loop = workshop.loop(run, unsafe)
+    finish = asyncio.run(_driven(loop, None if quiet else _progress(workshop, run, loop)))
+    _close(workshop, run, finish, as_json)
     sys.exit(0 if finish.sound else 1)
 
 
-async def _driven(loop: Loop) -> Finish:
+def _progress(workshop: Workshop, run: int, loop: Loop) -> Progress:
+    from loopty.report.progress import progress
+
+    shown = progress(workshop.scribe, run, workshop.task.pools, sys.stderr, os.environ, time.time, loop.latest)
+    workshop.scribe.listeners.append(shown.heard)
+    return shown
+
+
+async def _driven(loop: Loop, progress: Progress | None) -> Finish:
     """The loop, with the first Ctrl-C as a request and the second as an order."""
 
     def stop() -> None:
@@ -55,4 +68,29 @@ async def _driven(loop: Loop) -> Finish:
     with contextlib.suppress(NotImplementedError):
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop)
-    return await loop.drive()
+    ticking = asyncio.create_task(_tick(progress)) if progress else None
+    try:
+        return await loop.drive()
+    finally:
+        if ticking and progress:
+            ticking.cancel()
+            progress.close()
+
+
+async def _tick(progress: Progress) -> None:
+    while True:
+        progress.tick()
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
+    from loopty.core import codec
+    from loopty.report.best import closing_text
+
+    status = current_status(workshop.history, run)
+    if as_json:
+        print_json({"reason": finish.reason, "sound": finish.sound, **codec.plain(status)})
+    else:
+        click.echo(closing_text(status, finish.reason, columns(), look()))
+    if finish.resumable:
+        say("resume: loopty optimize")

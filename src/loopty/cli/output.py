@@ -6,15 +6,21 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 
+if TYPE_CHECKING:
+    from loopty.report.look import Look
+    from loopty.views.status import Status
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+run_option = click.option("--run", type=int, metavar="N", help="Which run. Default: the newest.")
 
 
 class NodeArgument(click.ParamType[NodeId]):
@@ -49,13 +55,27 @@ def columns() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def colour(stream: Any = None) -> bool:
-    """Whether to colour what goes to this stream (stdout)."""
-    return (stream or sys.stdout).isatty() and "NO_COLOR" not in os.environ
+def look() -> Look:
+    """What stdout can show."""
+    from loopty.report.look import Look
+
+    return Look.of(sys.stdout, os.environ)
 
 
-def unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+def current_status(history: History, run: int) -> Status:
+    """Where the run stands, with the budget of the task file as far as that can be read."""
+    from loopty.core.errors import Misuse
+    from loopty.executors.owner import alive
+    from loopty.views.status import status
+
+    try:
+        from loopty.assemble import found_state
+        from loopty.taskfile.read import load
+
+        pools = load(found_state(here()).top).pools
+    except Misuse:
+        pools = None
+    return status(history, history.runs[run], time.time(), alive, pools)
 
 
 def newest_run(history: History, run: int | None) -> int:

@@ -10,6 +10,7 @@ from loopty.core.option import option
 
 TASK_FILE = "loopty.toml"
 _OURS = (".git", "**/.git", ".loopty", TASK_FILE)
+_LONGEST_PART, _LONGEST_PATH = 255, 1024  # in bytes, as file systems count
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Access:
         return (
             globs.matches(path, self.write)
             and not globs.matches(path, self.hidden)
-            and not globs.matches(path, _OURS)
+            and not globs.matches(path.lower(), _OURS)
         )
 
     def visible(self, path: str) -> bool:
@@ -48,6 +49,16 @@ class Access:
 
 
 def clean(path: str) -> bool:
-    """Whether this is a plain relative path with no way out of the repository."""
-    parts = path.split("/")
-    return bool(path) and not any(part in ("", ".", "..") for part in parts) and "\0" not in path
+    """Whether this is a plain relative path that git and every file system take, with no way out."""
+    raw = path.encode(errors="surrogateescape")
+    return (
+        len(raw) <= _LONGEST_PATH
+        and b"\0" not in raw
+        and all(_plain(part) and len(part) <= _LONGEST_PART for part in raw.split(b"/"))
+    )
+
+
+def _plain(part: bytes) -> bool:
+    """Whether no file system reads this as nothing, as here, as above, or as git's own directory."""
+    read = part.lower().split(b":")[0].rstrip(b" .")
+    return read not in (b"", b".git", b"git~1")

@@ -79,7 +79,7 @@ def node_added(
     """The proposal's place in the tree, or its refusal where the same experiment is there already."""
     parent = history[proposal.parent]
     params = {**parent.params, **proposal.params} if proposal.edits or draft else dict(proposal.params)
-    twin = None if draft else history.twin(parent.id.run, identity(committed.tree, params))
+    twin = None if draft else history.twin(parent.id.run, pool, identity(committed.tree, params))
     if twin is not None:
         return [ProposalRefused(parent.id.run, pool, proposal.operator, f"the same as {twin}")]
     node = parent.id.child(parent.children + 1)

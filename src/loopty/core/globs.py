@@ -14,8 +14,8 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    body = pattern.removeprefix("./").rstrip("/")
-    return re.compile(_regex(body) + r"(/.*)?", re.DOTALL)
+    body = "/".join(part for part in pattern.split("/") if part not in ("", "."))
+    return re.compile(_regex(body) + r"(/.*)?" if body else ".+", re.DOTALL)
 
 
 def _regex(pattern: str) -> str:
@@ -53,6 +53,10 @@ def _class_end(pattern: str, at: int) -> int:
 
 
 def _class(inside: str) -> str:
+    """One character of a class; a range that runs backwards holds none."""
     negated = inside.startswith("!")
-    members = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if negated else inside)
-    return f"(?!/)[{'^' if negated else ''}{members}]"
+    spans = re.findall(r"(.)-(.)|(.)", inside[1:] if negated else inside, re.DOTALL)
+    held = "".join(
+        f"{re.escape(low or one)}-{re.escape(high or one)}" for low, high, one in spans if low <= high
+    )
+    return f"(?!/)[{'^' if negated else ''}{held}]" if held else "[^/]" if negated else "(?!)"

@@ -160,7 +160,7 @@ class History:
         """Of the last event folded in."""
         self.runs: dict[int, Run] = {}
         self._nodes: dict[NodeId, Node | str] = {}
-        self._identities: dict[tuple[int, str], NodeId] | None = None
+        self._identities: dict[tuple[int, Pool, str], NodeId] | None = None
         self._lanes: dict[tuple[int, Pool], list[NodeId]] | None = None
         self._touched: set[str] = set()
 
@@ -214,12 +214,13 @@ class History:
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.lane(run, pool))
 
-    def twin(self, run: int, digest: str) -> NodeId | None:
-        """The node of this run that is the same experiment, or None."""
+    def twin(self, run: int, pool: Pool, digest: str) -> NodeId | None:
+        """The node of this run and pool that is the same experiment, or None; the baseline is in all pools."""
         if self._identities is None:
-            every = map(self.__getitem__, list(self._nodes))
-            self._identities = {(node.id.run, node.identity): node.id for node in every if not node.draft}
-        return self._identities.get((run, digest))
+            self._identities = {}
+            for node in map(self.__getitem__, list(self._nodes)):
+                self._index(node)
+        return self._identities.get((run, pool, digest))
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
         """The metrics by which this node is compared, most important first."""
@@ -310,8 +311,7 @@ class History:
         self._put(node)
         if self._lanes is not None:
             self._lanes.setdefault((node.id.run, node.pool), []).append(node.id)
-        if not node.draft:
-            self._index(node)
+        self._index(node)
 
     def _start(self, event: TrialStarted, at: float) -> None:
         run, node = _ticked(self.runs[event.node.run], at), self[event.node]
@@ -383,8 +383,10 @@ class History:
         self._touched.add(node.id)
 
     def _index(self, node: Node) -> None:
-        if self._identities is not None:
-            self._identities.setdefault((node.id.run, node.identity), node.id)
+        if self._identities is None or node.draft:
+            return
+        for pool in (node.pool,) if node.id.parent else tuple(Pool):
+            self._identities.setdefault((node.id.run, pool, node.identity), node.id)
 
 
 def trial_name(node: NodeId, number: int) -> str:

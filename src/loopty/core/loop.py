@@ -79,6 +79,11 @@ class Loop:
         self._why_stopped = self._why_stopped or why
         self._cancel.set()
 
+    def latest(self, node: NodeId) -> Row | None:
+        """The newest row that a trial of this session has reported."""
+        rows = self._curves.get(node, ((), {}))[0]
+        return rows[-1] if rows else None
+
     async def drive(self) -> Finish:
         """Run trials until something says stop; whatever happens, the session is closed in the ledger."""
         self._record(lambda history: decisions.session_started(history, self._run, self._owner))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from loopty.core.option import option
 
 SCORE = "score"
+_NAMED = 8
 
 
 class Direction(enum.StrEnum):
@@ -27,7 +28,7 @@ class Metric:
     name: str = option("Name of the metric: `score`, a CSV column, or `tasks.ID`.")
     direction: Direction = option("Whether more (`max`) or less (`min`) is better.", Direction.MAX)
     tolerance: float = option("Differences up to this are none; the next metric decides.", 0.0, minimum=0)
-    weight: float | None = option("Weights on all metrics compare their weighted sum, not priorities.", None)
+    weight: float | None = option("Weights on all metrics compare their weighted sum, not priorities.", None, above=0)
 
 
 Metrics = Mapping[str, float]
@@ -58,7 +59,8 @@ class Objective:
             return "the benchmark reported no metric"
         absent = [metric.name for metric in self.metrics if metric.name not in metrics]
         if absent:
-            return f"the benchmark did not report {', '.join(absent)} (it reported {', '.join(metrics)})"
+            reported = ", ".join(list(metrics)[:_NAMED]) + (", …" if len(metrics) > _NAMED else "")
+            return f"the benchmark did not report {', '.join(absent)} (it reported {reported})"
         return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping
@@ -39,10 +38,14 @@ class Parameter:
         if self.type is Kind.CATEGORICAL:
             if not self.choices:
                 return 'a categorical parameter needs choices, as in choices = ["a", "b"]'
+            if len(set(self.choices)) < len(self.choices):
+                return "has choices that are equal (1, 1.0 and true are): name each once"
+            if self.log or (self.low, self.high, self.step) != (None, None, None):
+                return "a categorical parameter has choices only: leave low, high, log and step out"
         else:
             if self.low is None or self.high is None:
                 return f"a parameter of type {self.type} needs low and high"
-            if not (math.isfinite(self.low) and math.isfinite(self.high)) or self.low > self.high:
+            if not math.isfinite(self.high - self.low) or self.low > self.high:
                 return f"low = {self.low} must be a finite number no larger than high = {self.high}"
             if self.log and self.low <= 0:
                 return f"log = true needs low above 0, not {self.low}"
@@ -52,6 +55,8 @@ class Parameter:
                 return 'choices belong to type = "categorical"'
             if self.type is Kind.INT and not (self.low == int(self.low) and self.high == int(self.high)):
                 return "an int parameter needs whole numbers for low and high"
+            if self.type is Kind.INT and self.step is not None and self.step != int(self.step):
+                return "an int parameter needs a whole number for step"
         if self.default is not None and not self.holds(self.default):
             return f"default = {self.default!r} lies outside the parameter's values"
         return None
@@ -66,7 +71,8 @@ class Parameter:
             return False
         assert self.low is not None
         assert self.high is not None
-        return math.isfinite(value) and self.low <= value <= self.high
+        steps = (value - self.low) / self.step if self.step else 0.0
+        return self.low <= value <= self.high and math.isclose(steps, round(steps), abs_tol=1e-9)
 
     @property
     def baseline(self) -> Value:
@@ -81,7 +87,7 @@ class Parameter:
         assert self.low is not None
         assert self.high is not None
         if self.log:
-            value = math.exp(math.log(self.low) + fraction * (math.log(self.high) - math.log(self.low)))
+            value = self.low ** (1 - fraction) * self.high**fraction  # exact at both ends, as exp(log()) is not
         else:
             value = self.low + fraction * (self.high - self.low)
         step = self.step or (1.0 if self.type is Kind.INT else None)
@@ -137,17 +143,16 @@ class Space:
 
     def grid(self, points: int) -> Iterator[dict[str, Value]]:
         """Every combination of the parameters' grid values; those that differ only where inactive, once."""
-        names = self.order()
-        seen: set[tuple[tuple[str, Value], ...]] = set()
-        for values in itertools.product(*(self.parameters[name].grid(points) for name in names)):
-            params: dict[str, Value] = {}
-            for name, value in zip(names, values, strict=True):
-                if self.active(name, params):
-                    params[name] = value
-            key = tuple(params.items())
-            if key not in seen:
-                seen.add(key)
-                yield params
+        yield from self._combined(self.order(), points, {})
+
+    def _combined(self, names: list[str], points: int, params: Params) -> Iterator[dict[str, Value]]:
+        if not names:
+            yield dict(params)
+        elif self.active(names[0], params):
+            for value in self.parameters[names[0]].grid(points):
+                yield from self._combined(names[1:], points, {**params, names[0]: value})
+        else:
+            yield from self._combined(names[1:], points, params)
 
     def fault(self, params: Params) -> str | None:
         """Why these values are not a point of the space, or None."""

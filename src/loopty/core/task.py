@@ -23,7 +23,7 @@ class Benchmark:
     timeout_seconds: float = option("Wall clock of one trial, from when it starts to execute.", above=0)
     files: tuple[str, ...] = option(
         "What the benchmark is made of: never writable, and a change of it starts a new run. "
-        "Left out: the files that the command names.",
+        "Left out: the files that the command names, unless they are writable.",
         (),
         glob=True,
     )

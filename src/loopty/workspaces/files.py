@@ -27,13 +27,14 @@ class Files:
         self._task = task
 
     def benchmark_files(self, commit: str) -> list[str]:
-        """What the benchmark is made of: as the task says, else the files that its command names."""
+        """What the benchmark is made of: as the task says, else what its command names and nobody may write."""
         listing = self._repository.listing(commit)
         if self._task.benchmark.files:
             return [path for path in listing if globs.matches(path, self._task.benchmark.files)]
         command = self._task.benchmark.command
         words = _words(command) if isinstance(command, str) else command
-        return [path for path in (word.removeprefix("./") for word in words) if path in listing]
+        named = (word.removeprefix("./") for word in words)
+        return [path for path in named if path in listing and not self._task.access.writable(path)]
 
     def benchmark_digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are not comparable."""

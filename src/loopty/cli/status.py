@@ -1,0 +1,33 @@
+"""`loopty status`: where the run stands."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import (
+    columns,
+    current_status,
+    history,
+    json_option,
+    look,
+    newest_run,
+    print_json,
+    run_option,
+)
+
+
+@click.command("status")
+@run_option
+@json_option
+def command(run: int | None, as_json: bool) -> None:
+    """Say where the run stands: best, budget, what is running, why it stopped."""
+    found = history()
+    status = current_status(found, newest_run(found, run))
+    if as_json:
+        from loopty.core import codec
+
+        print_json(codec.plain(status))
+        return
+    from loopty.report.status import status_text
+
+    click.echo(status_text(status, columns(), look()))

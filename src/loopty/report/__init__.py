@@ -1,0 +1,1 @@
+"""Rows → text for the terminal."""

@@ -1,0 +1,73 @@
+"""The best nodes, and what a session came to, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopty.core.outcome import Pool
+from loopty.report.columns import cut, padded, short, wrapped
+from loopty.report.figures import compared, duration, figure, plural, signed
+from loopty.report.look import Look
+from loopty.report.status import endings_text
+from loopty.report.tree import note
+from loopty.views.leaderboard import Place
+from loopty.views.status import Status
+
+
+def leaderboard_text(places: Sequence[Place], metric: str, columns: int = 80, look: Look | None = None) -> str:
+    look = look or Look()
+    if not places:
+        return "no results yet"
+    names = max(min(max(len(short(place.node.id)) for place in places), columns // 3), 4)
+    scores = max(10, min(len(metric), 16))
+    head = f"{'':>3}  {'node':<{names}}  {padded(metric, scores, right=True)}  {'better by':>9}"
+    lines = [look.paint(head, "dim")]
+    for place in places:
+        name = padded(short(place.node.id, names), names)
+        better = signed(place.over_baseline) if place.over_baseline else ""
+        line = f"{place.rank:>3}  {name}  {figure(place.score):>{scores}}  {better:>9}"
+        left = columns - len(line) - 2
+        text = cut(note(place.node), left) if left > 3 else ""
+        lines.append((look.paint(line, "best" if place.rank == 1 else "") + "  " + text).rstrip())
+    return look.finished("\n".join(lines))
+
+
+def closing_text(status: Status, reason: str, columns: int = 80, look: Look | None = None) -> str:
+    """What `loopty optimize` says last."""
+    look = look or Look()
+    improved = status.best is not None and status.best.over_baseline is not None
+    style = "best" if improved else "strong"
+    lines = [look.paint(line, style) for line in wrapped(_result(status), columns)]
+    if status.control:
+        lines += wrapped(_control(status), columns)
+    attempts = status.count(Pool.ATTEMPT)
+    spent = plural(attempts.started, "attempt")
+    spent += f" ({endings_text(attempts)})" if attempts.endings else ""
+    lines += wrapped(f"{spent} in {duration(status.elapsed_seconds)}; stopped: {reason}", columns)
+    if status.best and improved:
+        lines.append(look.paint(f"see it: loopty diff {status.best.node}", "dim"))
+        lines.append(look.paint(f"use it: loopty apply {status.best.node}", "dim"))
+    else:
+        lines.append(look.paint("see what was tried: loopty tree", "dim"))
+    return look.finished("\n".join(lines))
+
+
+def _result(status: Status) -> str:
+    if status.baseline is None:
+        return "the baseline gave no result"
+    baseline = f"the baseline {figure(status.baseline.score)}"
+    if status.best is None or status.best.over_baseline is None:
+        return f"nothing better than {baseline} was found"
+    score = f"best {short(status.best.node)}: {status.metric} {figure(status.best.score)}"
+    return f"{score}, {compared(status.best.over_baseline, baseline)}"
+
+
+def _control(status: Status) -> str:
+    assert status.control
+    if status.control.over_baseline is None:
+        return "control: nothing better than the baseline"
+    text = f"control {short(status.control.node)}: {figure(status.control.score)}"
+    text += f", {compared(status.control.over_baseline, 'the baseline')}"
+    if status.uplift:
+        text += f"; the best attempt is {compared(status.uplift, 'that')}"
+    return text

@@ -1,0 +1,183 @@
+"""The dot chart: every experiment's score in the order of the experiments, and the best so far."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from loopty.core.outcome import Pool
+from loopty.report.columns import cut, short, width
+from loopty.report.figures import figure
+from loopty.report.grid import Grid, Ink
+from loopty.report.look import Look
+from loopty.report.scale import Scale, labels, robust, round_step
+from loopty.views.points import Mark, Point, Points
+
+_FEWEST_COLUMNS = 8
+_FEWEST_ROWS = 4
+_FAILED = "failed"
+
+_INKS = {
+    Mark.KEPT: Ink("●", "best", 6),
+    Mark.DISCARDED: Ink("·", "", 4),
+    Mark.FAILED: Ink("×", "bad", 4),
+}
+_CONTROL = Ink("◦", "other", 3)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """How the best so far is drawn."""
+
+    flat: Ink
+    steep: Ink
+
+
+_BEST = _Line(Ink("─", "good", 2), Ink("│", "good", 2))
+# Among many points the line would drown in those that came close to it.
+_BEST_AMONG_MANY = _Line(replace(_BEST.flat, rank=5), replace(_BEST.steep, rank=5))
+_BEST_OF_CONTROL = _Line(Ink("╌", "other", 1), Ink("╎", "other", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A point that has its place in the plot."""
+
+    order: int
+    score: float
+    pool: Pool
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where orders and scores lie in the plot."""
+
+    scale: Scale
+    columns: int
+    rows: int
+    last: int
+    """The order at the right edge."""
+
+    def column(self, order: int) -> int:
+        return round((order - 1) / max(self.last - 1, 1) * (self.columns - 1))
+
+    def row(self, score: float) -> int:
+        return self.scale.row(score, self.rows)
+
+
+def chart(points: Points, columns: int = 80, rows: int = 20, look: Look | None = None) -> str:
+    """The chart in so many columns and rows; a little more where no chart would fit in them."""
+    look = look or Look()
+    scored = [_Scored(p.order, p.score, p.pool, p.mark) for p in points.items if p.score is not None]
+    if not scored:
+        return f"no {points.metric} to draw yet" + (f": {len(points.items)} failed" if points.items else "")
+    best = max(points.direction.sign * point.score for point in scored) * points.direction.sign
+    scale = robust([point.score for point in scored], best)
+    failed = [point for point in points.items if point.score is None]
+    legend = _legend(points, scored, scale, columns, look)
+    height = max(rows - len(legend) - bool(failed) - 3, _FEWEST_ROWS)
+    ticks = scale.ticks(max(height // 2, 2))
+    names = dict(zip((scale.row(tick, height) for tick in ticks), labels(ticks), strict=True))
+    gutter = max([*map(width, names.values()), len(_FAILED) if failed else 0])
+    frame = _Frame(scale, max(columns - gutter - 2, _FEWEST_COLUMNS), height, points.items[-1].order)
+    grid = _drawn(scored, failed, frame)
+    lines = [_title(points, columns, look)]
+    for row in range(height):
+        edge = f"{names.get(row, ''):>{gutter}} " + ("┤" if row in names else "│")
+        lines.append(look.paint(edge, "dim") + grid.line(row, frame.columns, look))
+    if failed:
+        lines.append(look.paint(f"{_FAILED:>{gutter}} │", "dim") + grid.line(height, frame.columns, look))
+    lines += [look.paint(line, "dim") for line in _orders(frame, gutter)]
+    return look.finished("\n".join(line.rstrip() for line in lines + legend))
+
+
+def _drawn(scored: list[_Scored], failed: list[Point], frame: _Frame) -> Grid:
+    grid = Grid()
+    for point in scored:
+        ink = _CONTROL if point.pool is Pool.CONTROL else _INKS[point.mark]
+        if point.score > frame.scale.high:
+            ink = replace(ink, glyph="▲")
+        elif point.score < frame.scale.low:
+            ink = replace(ink, glyph="▼")
+        grid.put(frame.row(point.score), frame.column(point.order), ink)
+    for lost in failed:
+        ink = _INKS[Mark.FAILED]
+        grid.put(frame.rows, frame.column(lost.order), replace(ink, style="other") if _control(lost) else ink)
+    crowded = len(scored) > frame.columns
+    _draw_line(grid, scored, Pool.ATTEMPT, _BEST_AMONG_MANY if crowded else _BEST, frame)
+    if any(point.pool is Pool.CONTROL for point in scored):
+        _draw_line(grid, scored, Pool.CONTROL, _BEST_OF_CONTROL, frame)
+    return grid
+
+
+def _draw_line(grid: Grid, scored: list[_Scored], pool: Pool, line: _Line, frame: _Frame) -> None:
+    """The best so far of one pool: it changes where a node was kept. Both start at the baseline."""
+    kept = [p for p in scored if p.mark is Mark.KEPT and (p.pool is pool or p.order == 1)]
+    stops = [(frame.column(point.order), frame.row(point.score)) for point in kept]
+    if not stops:
+        return
+    stops.append((frame.column(frame.last), stops[-1][1]))
+    for (left, level), (right, row) in itertools.pairwise(stops):
+        for column in range(left + 1, right + (row == level)):
+            grid.put(level, column, line.flat)
+        if row != level:
+            grid.put(level, right, replace(line.flat, glyph="╯" if row < level else "╮"))
+        for between in range(min(level, row) + 1, max(level, row)):
+            grid.put(between, right, line.steep)
+
+
+def _title(points: Points, columns: int, look: Look) -> str:
+    attempts = [point for point in points.items if point.mark is Mark.KEPT and point.pool is Pool.ATTEMPT]
+    left = f"{points.metric} ({'more' if points.direction.sign > 0 else 'less'} is better)"
+    if not attempts:
+        return look.paint(cut(left, columns), "strong")
+    best = attempts[-1]
+    right = f"best {short(best.node, 24)}: {figure(best.score or 0.0)}"
+    left = cut(left, max(columns - len(right) - 2, 10))
+    gap = max(columns - width(left) - len(right), 1)
+    return look.paint(left, "strong") + " " * gap + look.paint(right, "best")
+
+
+def _orders(frame: _Frame, gutter: int) -> list[str]:
+    """The x axis and the numbers under it."""
+    step = max(int(round_step(max(frame.last / max(frame.columns // 10, 1), 1))), 1)
+    axis, numbers = ["─"] * frame.columns, [" "] * (frame.columns + 1)
+    free = 0
+    for order in [1, *range(step, frame.last + 1, step)]:
+        column, name = frame.column(order), str(order)
+        start = min(max(column - len(name) // 2, 0), frame.columns - len(name))
+        if start < free:
+            continue
+        axis[column] = "┬"
+        numbers[start : start + len(name)] = name
+        free = start + len(name) + 1
+    return [" " * gutter + " └" + "".join(axis), " " * gutter + "  " + "".join(numbers)]
+
+
+def _legend(points: Points, scored: list[_Scored], scale: Scale, columns: int, look: Look) -> list[str]:
+    """What the glyphs mean and how many there are of each, in as many lines as that takes."""
+    attempts = Counter(point.mark for point in points.items if not _control(point))
+    control = len(points.items) - attempts.total()
+    entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := attempts[mark])]
+    if control:
+        entries.append((_CONTROL, f"{control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
+    entries.append((_BEST.flat, "best so far"))
+    if above := [point.score for point in scored if point.score > scale.high]:
+        entries.append((Ink("▲", "warn", 0), f"{len(above)} off the chart, up to {figure(max(above))}"))
+    if below := [point.score for point in scored if point.score < scale.low]:
+        entries.append((Ink("▼", "warn", 0), f"{len(below)} off the chart, down to {figure(min(below))}"))
+    lines, used = [""], 0
+    for ink, text in entries:
+        needed = len(text) + 2
+        if used and used + 3 + needed > columns:
+            lines.append("")
+            used = 0
+        lines[-1] += "   " * bool(used) + f"{look.paint(ink.glyph, ink.style)} {text}"
+        used += needed + 3 * bool(used)
+    return lines
+
+
+def _control(point: Point) -> bool:
+    return point.pool is Pool.CONTROL

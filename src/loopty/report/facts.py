@@ -1,0 +1,28 @@
+"""A list of facts: names in one column, what is said of them in the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from loopty.report.columns import wrapped
+from loopty.report.look import Look
+
+NAMES = 10
+"""Columns of the longest name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    name: str
+    text: str
+    style: str = ""
+
+
+def fact_lines(facts: Iterable[Fact], columns: int, look: Look) -> list[str]:
+    lines = []
+    for fact in facts:
+        first, *more = wrapped(fact.text, max(columns - NAMES - 2, 1))
+        lines.append(look.paint(f"  {fact.name:<{NAMES}}", "dim") + look.paint(first, fact.style))
+        lines += [" " * (NAMES + 2) + look.paint(line, fact.style) for line in more]
+    return lines

@@ -1,0 +1,61 @@
+"""Numbers, times and changes as people read them."""
+
+from __future__ import annotations
+
+from loopty.views.change import Change
+
+
+def figure(value: float) -> str:
+    """Six digits that count, without an exponent where that can be."""
+    if 1e6 <= abs(value) < 1e12:
+        return f"{value:.0f}"
+    return f"{value:.6g}"
+
+
+def signed(change: Change) -> str:
+    """The change for a column: `+24.3 %`, positive is better."""
+    if change.percent is None:
+        return _sign(change.amount) + figure(abs(change.amount))
+    return f"{_sign(change.percent)}{_percent(change.percent)} %"
+
+
+def compared(change: Change, than: str) -> str:
+    """The change as words: `24.3 % better than the baseline`."""
+    if change.amount == 0:
+        return f"no better than {than}"
+    much = figure(abs(change.amount)) if change.percent is None else f"{_percent(change.percent)} %"
+    return f"{much} {'better' if change.amount > 0 else 'worse'} than {than}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 172_800:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600:02} h"
+
+
+def rate(per_second: float) -> str:
+    """In the unit that gives a readable number."""
+    unit, seconds = ("s", 1) if per_second >= 1 else ("min", 60) if per_second >= 1 / 60 else ("h", 3600)
+    return f"{per_second * seconds:.1f} trials/{unit}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _sign(value: float) -> str:
+    return "+" if value >= 0 else "-"
+
+
+def _percent(percent: float) -> str:
+    size = abs(percent)
+    if size >= 1000:
+        return f"{size:,.0f}"
+    return f"{size:.1f}" if size >= 0.1 or size == 0 else f"{size:.2g}"

@@ -1,0 +1,75 @@
+"""Progress without a terminal: a line for each kept node, and a sign of life now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TextIO
+
+from loopty.core.events import NodeJudged, Recorded, TrialEnded
+from loopty.core.outcome import Ending, Verdict
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+from loopty.report.columns import cut, harmless, short
+from loopty.report.figures import duration, figure, rate, signed
+from loopty.report.frame import progress, seconds_left
+from loopty.report.look import Look
+from loopty.report.outlet import Outlet
+from loopty.report.pace import Pace
+from loopty.views.status import Status, status
+
+_LEAST_SECONDS, _MOST_SECONDS = 5.0, 60.0
+_LONGEST_REASON = 200
+
+
+class Lines:
+    """Listens to a scribe. Hearing an event costs O(1)."""
+
+    def __init__(
+        self, scribe: Scribe, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
+    ) -> None:
+        self._scribe = scribe
+        self._run = run
+        self._pools = pools
+        self._out = Outlet(out)
+        self._look = look
+        self._clock = clock
+        self._began = self._said_at = clock()
+        self._pace = Pace(self._began)
+
+    def heard(self, recorded: Recorded) -> None:
+        match recorded.event:
+            case NodeJudged(node, Verdict.KEPT, reason):
+                self._say(f"kept {short(node)}: {cut(reason, _LONGEST_REASON)}")
+            case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
+                self._pace.ended(recorded.at)
+        self.tick()
+
+    def tick(self) -> None:
+        """Say that it goes on if nothing was said for a while; the longer it goes on, the more rarely."""
+        now = self._clock()
+        pause = min(max((now - self._began) / 20, _LEAST_SECONDS), _MOST_SECONDS)
+        history = self._scribe.history
+        # There is no run while a scribe whose write failed has yet to catch up.
+        run = history.runs.get(self._run)
+        if run and abs(now - self._said_at) >= pause:
+            found = status(history, run, now, lambda _: True, self._pools)
+            self._say(_sign_of_life(found, self._pace.per_second(now)))
+            self._said_at = now
+
+    def close(self) -> None:
+        """Nothing is left to say."""
+
+    def _say(self, text: str) -> None:
+        self._out.write(self._look.finished(harmless(text)) + "\n")
+
+
+def _sign_of_life(status: Status, pace: float | None) -> str:
+    parts = [progress(status)]
+    if status.best:
+        better = f" ({signed(status.best.over_baseline)})" if status.best.over_baseline else ""
+        parts.append(f"best {short(status.best.node)} {figure(status.best.score)}{better}")
+    if pace:
+        parts.append(rate(pace))
+    if (seconds := seconds_left(status, pace)) is not None:
+        parts.append(f"about {duration(seconds)} to go")
+    return ", ".join(parts)

@@ -1,0 +1,89 @@
+"""Progress on a terminal: a few lines, drawn over themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TextIO
+
+from loopty.core.events import NodeJudged, Recorded, TrialEnded
+from loopty.core.outcome import Ending
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+from loopty.report.columns import width
+from loopty.report.frame import Latest, frame
+from loopty.report.look import Look
+from loopty.report.outlet import Outlet
+from loopty.report.pace import Pace
+from loopty.views.status import status
+
+_SECONDS_BETWEEN_FRAMES = 0.25
+
+
+class Live:
+    """Listens to a scribe. Hearing an event costs O(1); drawing is bounded to a few frames per second."""
+
+    def __init__(
+        self,
+        scribe: Scribe,
+        run: int,
+        pools: Pools,
+        out: TextIO,
+        look: Look,
+        clock: Callable[[], float],
+        size: Callable[[], os.terminal_size],
+        latest: Latest,
+    ) -> None:
+        self._scribe = scribe
+        self._run = run
+        self._pools = pools
+        self._out = Outlet(out)
+        self._look = look
+        self._clock = clock
+        self._size = size
+        self._latest = latest
+        self._pace = Pace(clock())
+        self._last: NodeJudged | None = None
+        self._drawn_at = 0.0
+        self._drawn: list[int] = []
+        """The widths of the lines on the screen."""
+
+    def heard(self, recorded: Recorded) -> None:
+        match recorded.event:
+            case NodeJudged() as verdict:
+                self._last = verdict
+            case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
+                self._pace.ended(recorded.at)
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw if it is time to."""
+        now = self._clock()
+        if abs(now - self._drawn_at) >= _SECONDS_BETWEEN_FRAMES:
+            self._draw(now)
+
+    def close(self) -> None:
+        """Leave the screen as it was."""
+        self._out.write(self._erased(self._size().columns))
+        self._drawn = []
+
+    def _draw(self, now: float) -> None:
+        history = self._scribe.history
+        run = history.runs.get(self._run)
+        if run is None:
+            return  # a write failed, and the scribe has yet to catch up
+        size = self._size()
+        # The last column stays free: some terminals wrap when it is filled.
+        columns = max(size.columns - 1, 1)
+        found = status(history, run, now, lambda _: True, self._pools)
+        lines = frame(found, self._pace.per_second(now), self._last, self._latest, columns)
+        lines = lines[: max(size.lines - 1, 1)]
+        text = "".join(self._look.paint(line.text, line.style) + "\n" for line in lines)
+        self._out.write(self._erased(size.columns) + self._look.finished(text))
+        self._drawn = [width(line.text) for line in lines]
+        self._drawn_at = now
+
+    def _erased(self, columns: int) -> str:
+        """What clears the lines drawn before. A terminal made narrower has wrapped them."""
+        rows = sum(max(-(-drawn // max(columns, 1)), 1) for drawn in self._drawn)
+        return f"\x1b[{rows}F\x1b[J" if rows else ""

@@ -1,0 +1,65 @@
+"""What the terminal can show: colour or not, Unicode or not.
+
+Text is written with the Unicode characters below and plain spaces, and comes out as ASCII where it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+_STYLES = {
+    "good": "32",
+    "best": "1;32",
+    "bad": "31",
+    "dim": "2",
+    "strong": "1",
+    "other": "36",
+    "warn": "33",
+}
+_ASCII = str.maketrans(
+    {
+        "●": "o",
+        "·": ".",
+        "×": "x",
+        "◦": "+",
+        "★": "*",
+        "▸": ">",
+        "▲": "^",
+        "▼": "v",
+        "─": "-",
+        "╌": "~",
+        "┄": "~",
+        "│": "|",
+        "╎": ":",
+        "┤": "|",
+        "├": "|",
+        "└": "`",
+        "┬": "+",
+        "╯": "'",
+        "╮": ",",
+        "█": "#",
+        "░": ".",
+        "…": "~",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    colour: bool = False
+    unicode: bool = True
+
+    @classmethod
+    def of(cls, stream: TextIO, env: Mapping[str, str]) -> Look:
+        """What this stream can show. NO_COLOR: https://no-color.org."""
+        colour = stream.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+        return cls(colour, (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf8sig"))
+
+    def paint(self, text: str, style: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and style and text else text
+
+    def finished(self, text: str) -> str:
+        """The text as this terminal can show it."""
+        return text if self.unicode else text.translate(_ASCII).encode("ascii", "replace").decode()

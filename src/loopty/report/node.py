@@ -1,0 +1,99 @@
+"""Everything known of one node, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopty.core.outcome import Pool
+from loopty.report.columns import cut, harmless, padded, short, width
+from loopty.report.facts import NAMES, Fact, fact_lines
+from loopty.report.figures import duration, figure, plural, signed
+from loopty.report.look import Look
+from loopty.report.tree import mark
+from loopty.views.detail import Detail, Measured
+
+_WITH_BASELINE = 50
+"""Columns from which on the metrics of the baseline have their place."""
+
+
+def node_text(detail: Detail, folder: str, columns: int = 80, look: Look | None = None) -> str:
+    """`folder` is where the node's logs and results lie."""
+    look = look or Look()
+    node = detail.node
+    glyph, style = mark(node)
+    state = node.verdict or ("draft" if node.draft else "running" if node.running else "waiting for its trial")
+    head = look.paint(short(node.id), "strong") + "  " + look.paint(f"{glyph} {state}".strip(), style)
+    if detail.best:
+        head += look.paint(", the best of its run", "best")
+    lines = [head, "", *fact_lines(_facts(detail, folder), columns, look)]
+    if detail.metrics:
+        lines += ["", *_metrics(detail.metrics, columns, look)]
+    if node.params:
+        lines += ["", *_params(detail, columns, look)]
+    return look.finished("\n".join(lines))
+
+
+def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
+    node = detail.node
+    if short(node.id) != node.id:
+        yield Fact("id", str(node.id))
+    if node.reason:
+        yield Fact("because", node.reason)
+    yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
+    if node.summary:
+        yield Fact("change", node.summary)
+    if detail.parent:
+        yield Fact("parent", short(detail.parent.id))
+    if node.children:
+        yield Fact("children", f"{node.children:,}")
+    if outcome := node.outcome:
+        reason = f": {outcome.reason}" if outcome.reason else ""
+        yield Fact("trial", f"{outcome.ending} after {duration(outcome.seconds)}{reason}")
+        if outcome.unenforced:
+            yield Fact("unenforced", ", ".join(outcome.unenforced))
+    if node.trials > 1:
+        lost = f", {node.losses} lost with their process" if node.losses else ""
+        yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
+    if not node.draft:
+        yield Fact("commit", node.commit)
+        yield Fact("branch", node.id.branch)
+    yield Fact("folder", folder)
+
+
+def _metrics(metrics: tuple[Measured, ...], columns: int, look: Look) -> list[str]:
+    compared = any(metric.baseline is not None for metric in metrics)
+    longest = max(width(harmless(metric.name)) for metric in metrics)
+    names = max(min(longest, columns - 40), NAMES)
+    beside = compared and columns >= _WITH_BASELINE
+    head = (
+        f"  {'metric':<{names}}  {'value':>10}"
+        + f"  {'baseline':>10}" * beside
+        + f"  {'better by':>10}" * compared
+    )
+    lines = [look.paint(head, "dim")]
+    for metric in metrics:
+        line = f"  {padded(metric.name, names)}  {figure(metric.value):>10}"
+        if beside:
+            line += f"  {'' if metric.baseline is None else figure(metric.baseline):>10}"
+        if metric.better is not None:
+            style = "good" if metric.better.amount > 0 else "bad" if metric.better.amount < 0 else ""
+            line += "  " + look.paint(f"{signed(metric.better):>10}", style)
+        lines.append(line.rstrip())
+    return lines
+
+
+def _params(detail: Detail, columns: int, look: Look) -> list[str]:
+    names = min(max(width(harmless(name)) for name in detail.node.params), columns // 2)
+    lines = [look.paint("  parameters", "dim")]
+    for name, value in detail.node.params.items():
+        text = _value(value)
+        if name in detail.changed:
+            was = detail.changed[name]
+            text += " (new)" if was is None else f" (was {_value(was)})"
+        line = f"  {padded(name, names)}  {cut(text, columns - names - 4)}"
+        lines.append(look.paint(line, "strong") if name in detail.changed else line)
+    return lines
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

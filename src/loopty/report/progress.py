@@ -1,0 +1,53 @@
+"""Progress of `loopty optimize` while it runs, as the stream allows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol, TextIO
+
+from loopty.core.events import Recorded
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+from loopty.report.frame import Latest
+from loopty.report.lines import Lines
+from loopty.report.live import Live
+from loopty.report.look import Look
+
+_SIZE_UNKNOWN = os.terminal_size((80, 24))
+
+
+class Progress(Protocol):
+    def heard(self, recorded: Recorded) -> None:
+        """For `Scribe.listeners`."""
+        ...
+
+    def tick(self) -> None:
+        """To be called a few times per second, so that times move on while nothing ends."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def progress(
+    scribe: Scribe,
+    run: int,
+    pools: Pools,
+    out: TextIO,
+    env: Mapping[str, str],
+    clock: Callable[[], float],
+    latest: Latest = lambda _: None,
+) -> Progress:
+    """`clock` is the scribe's."""
+    look = Look.of(out, env)
+    if not out.isatty() or env.get("TERM") == "dumb":
+        return Lines(scribe, run, pools, out, look, clock)
+
+    def size() -> os.terminal_size:
+        try:
+            found = os.get_terminal_size(out.fileno())
+        except OSError:
+            return _SIZE_UNKNOWN
+        return found if found.columns and found.lines else _SIZE_UNKNOWN
+
+    return Live(scribe, run, pools, out, look, clock, size, latest)

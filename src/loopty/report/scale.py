@@ -1,0 +1,63 @@
+"""The y axis of a chart: a range that a few far points cannot spoil, and round numbers along it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_FEWEST_TO_CLIP = 12
+_FENCE = 3.0
+"""Far is further than this many interquartile ranges from the middle half (Tukey's outer fence)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    low: float
+    high: float
+
+    def row(self, value: float, rows: int) -> int:
+        """The row of this value, 0 at the top; what lies outside is on the edge."""
+        share = (self.high - value) / (self.high - self.low)
+        return round(min(max(share, 0.0), 1.0) * (rows - 1))
+
+    def ticks(self, most: int) -> list[float]:
+        """At most so many round numbers within the range."""
+        step = round_step((self.high - self.low) / max(most, 1))
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
+
+
+def robust(values: Sequence[float], best: float) -> Scale:
+    """The range of the values without the far ones, if these are few; the best is always inside."""
+    ordered = sorted(values)
+    low, high = ordered[0], ordered[-1]
+    if len(ordered) >= _FEWEST_TO_CLIP:
+        lower, upper = ordered[len(ordered) // 4], ordered[len(ordered) * 3 // 4]
+        fence = _FENCE * (upper - lower)
+        near = [value for value in ordered if lower - fence <= value <= upper + fence]
+        bottom, top = min(near[0], best), max(near[-1], best)
+        far = sum(not bottom <= value <= top for value in ordered)
+        if far <= len(ordered) // 10 and 0 < 2 * (top - bottom) < high - low:
+            low, high = bottom, top
+    if low == high:
+        room = abs(low) * 0.05 or 1.0
+        return Scale(low - room, high + room)
+    return Scale(low, high)
+
+
+def round_step(least: float) -> float:
+    """The smallest of 1, 2, 5, 10, … that is no smaller."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))
+
+
+def labels(ticks: Sequence[float]) -> list[str]:
+    """The ticks with as many decimals as tell them apart."""
+    if len(ticks) < 2:
+        return [f"{tick:.6g}" for tick in ticks]
+    decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
+    if decimals > 6 or max(map(abs, ticks)) >= 1e9:
+        return [f"{tick:.4g}" for tick in ticks]
+    return [f"{tick:.{decimals}f}" for tick in ticks]

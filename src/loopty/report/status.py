@@ -1,0 +1,97 @@
+"""Where a run stands, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopty.core.outcome import Pool
+from loopty.report.columns import cut, harmless, short
+from loopty.report.facts import Fact, fact_lines
+from loopty.report.figures import compared, duration, figure, plural, rate
+from loopty.report.look import Look
+from loopty.views.status import Count, Left, Standing, State, Status
+
+_MOST_FLIGHTS = 8
+
+
+def status_text(status: Status, columns: int = 80, look: Look | None = None) -> str:
+    look = look or Look()
+    lines = [_headline(status, columns, look), "", *fact_lines(_facts(status), columns, look)]
+    return look.finished("\n".join(lines))
+
+
+def process(owner: str) -> str:
+    """The owner of a trial or session in words."""
+    host, *rest = owner.rsplit(":", 3)
+    return harmless(f"process {rest[1]} on {host}" if len(rest) == 3 else owner)
+
+
+def endings_text(count: Count) -> str:
+    """`51 finished, 6 failed`."""
+    return ", ".join(f"{number:,} {ending}" for ending, number in count.endings.items())
+
+
+def _headline(status: Status, columns: int, look: Look) -> str:
+    state = {
+        State.RUNNING: f"running ({process(status.driver)})",
+        State.LOST: f"interrupted: {process(status.driver)} died; `loopty optimize` goes on",
+        State.STOPPED: "stopped",
+        State.IDLE: "not driven by `loopty optimize` yet",
+    }[status.state]
+    style = {State.RUNNING: "good", State.LOST: "warn"}.get(status.state, "")
+    head = f"run {status.run}"
+    return f"{look.paint(head, 'strong')}  {look.paint(cut(state, columns - len(head) - 2), style)}"
+
+
+def _facts(status: Status) -> Iterator[Fact]:
+    better = "more" if status.direction.sign > 0 else "less"
+    if status.state is State.STOPPED:
+        yield Fact("because", status.reason)
+    if status.best:
+        yield Fact("best", _standing(status.best, status.metric), "best")
+    if status.baseline:
+        yield Fact("baseline", f"{status.metric} {figure(status.baseline.score)} ({better} is better)")
+    else:
+        yield Fact("baseline", "not measured yet")
+    if status.control:
+        yield Fact("control", _standing(status.control, status.metric))
+    if status.uplift:
+        yield Fact("uplift", f"the best attempt is {compared(status.uplift, 'the best of the control')}")
+    for count in status.counts:
+        text = f"{count.started:,}" + ("" if count.limit is None else f" of {count.limit:,}")
+        text += f": {endings_text(count)}" if count.endings else ""
+        if count.pool is Pool.ATTEMPT and status.since_best:
+            text += f"; {status.since_best:,} since the best"
+        yield Fact(f"{count.pool}s", text)
+    if status.refused:
+        yield Fact("refused", f"{plural(status.refused, 'proposal')}, at no cost")
+    pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
+    yield Fact("time", duration(status.elapsed_seconds) + pace)
+    if status.tokens or status.money_usd:
+        yield Fact("models", f"{plural(status.tokens, 'token')}, ${status.money_usd:.2f}")
+    if status.left:
+        yield Fact("left", _left(status.left))
+    for flight in status.flights[:_MOST_FLIGHTS]:
+        pool = "" if flight.pool is Pool.ATTEMPT else f" ({flight.pool})"
+        yield Fact("running", f"{short(flight.node)}{pool} for {duration(flight.age_seconds)}")
+    if (more := len(status.flights) - _MOST_FLIGHTS) > 0:
+        yield Fact("", f"and {more} more")
+    yield Fact("criteria", status.criteria)
+
+
+def _standing(standing: Standing, metric: str) -> str:
+    text = f"{short(standing.node)}: {metric} {figure(standing.score)}"
+    if standing.over_baseline is None:
+        return f"{text}, the baseline itself"
+    return f"{text}, {compared(standing.over_baseline, 'the baseline')}"
+
+
+def _left(left: Left) -> str:
+    parts = [plural(left.attempts, "attempt")]
+    if left.wall_seconds is not None:
+        parts.append(duration(left.wall_seconds))
+    if left.tokens is not None:
+        parts.append(plural(left.tokens, "token"))
+    if left.money_usd is not None:
+        parts.append(f"${left.money_usd:.2f}")
+    return ", ".join(parts)

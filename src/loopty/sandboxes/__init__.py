@@ -1,0 +1,1 @@
+"""Where trials run: bounded, without survivors, and with no more rights than they need."""

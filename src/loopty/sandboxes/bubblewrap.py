@@ -1,0 +1,302 @@
+"""Run a launch under bubblewrap: own namespaces, read-only system, no privilege, no survivor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from loopty.core.launch import Exit, Launch, SandboxError, Stop
+from loopty.sandboxes import seccomp, view
+from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.remedies import remedy
+from loopty.sandboxes.staging import Staging, open_source
+from loopty.sandboxes.supervise import readable, supervise
+from loopty.sandboxes.usage import Footprint
+
+_PR_SET_CHILD_SUBREAPER = 36
+_KILLED = 128 + signal.SIGKILL
+# bubblewrap names its child within milliseconds, or dies.
+_STATUS_SECONDS = 10.0
+_STATUS_BYTES = 1 << 16
+_PACKAGES = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
+
+# Until bubblewrap has set up its processes, --die-with-parent does not hold, and a trial would outlive a loopty
+# that is killed in these milliseconds. So the command waits behind this guard, which greets us on its standard
+# input and goes on only when we answer: we are alive then, and the processes around it are bound to us.
+_GUARD = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" </dev/null', "guard")
+_MESSAGE_BYTES = 1000
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_TRIAL_OOM_SCORE = "500"
+
+
+class Bubblewrap:
+    """The default sandbox on Linux.
+
+    One instance serves one thread, and that thread starts every trial: a trial dies with the thread that
+    started it (PR_SET_PDEATHSIG), and only that thread sees what was staged for an unprivileged user. The
+    process becomes a subreaper: bubblewrap leaves each trial's first process to whoever inherits orphans, and
+    in a container that is often a program that never reaps.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self) -> None:
+        self._programs = {name: shutil.which(name) for name in _PACKAGES}
+        self._system = view.system_options()
+        self._filter = seccomp.program(platform.machine())
+        self._owner = trial_owner()
+        self._staging = None if self._owner is None else Staging(*self._owner)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Protections that this machine does not let us give."""
+        missing = []
+        if self._filter is None:
+            missing.append(f"the system call filter (no table of calls for {platform.machine()})")
+        if not _counts_processes_by_namespace():
+            missing.append("the bound on processes (needs Linux 5.14)")
+        if not Path("/proc/thread-self/children").exists():
+            missing.append("the bound on memory (the kernel does not list children)")
+        return tuple(missing)
+
+    async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
+        """Run to the end, to a bound, or until `cancel` is set; the whole process tree is dead on return.
+
+        As root the trial runs as `trial_owner()`, which must be able to read what it is shown. A signal that
+        ends the command gives 128 plus its number, a command that is not found 127.
+        """
+        with contextlib.ExitStack() as resources:
+            tree = self._started(launch, resources)
+            stop = await supervise(tree, launch, cancel)
+            seconds = time.monotonic() - tree.started
+        if tree.code is not None:
+            return Exit(tree.code, seconds, stop)
+        if stop is not None:
+            return Exit(_KILLED, seconds, stop)
+        raise SandboxError(_failure(launch.stderr))
+
+    def _started(self, launch: Launch, resources: contextlib.ExitStack) -> _Namespace:
+        # In a file, because a pipe that nobody reads any more would kill bubblewrap halfway.
+        status = _closing(_in_memory(b""), resources)
+        ours, theirs = socket.socketpair()
+        resources.enter_context(ours)
+        with contextlib.ExitStack() as passed:
+            passed.enter_context(theirs)
+            sources = [_closing(self._source(mount.source), passed) for mount in launch.mounts]
+            options = [*self._system, *view.trial_options(launch, sources), "--json-status-fd", str(status)]
+            inherited = [*sources, status]
+            if self._filter is not None:
+                inherited.append(_closing(_in_memory(self._filter), passed))
+                options += ["--seccomp", str(inherited[-1])]
+            # By descriptor, because the trial can read the command line of its first process.
+            inherited.append(_closing(_in_memory(_joined(options)), passed))
+            command = [
+                self._program("bwrap"),
+                "--args",
+                str(inherited[-1]),
+                "--",
+                *_GUARD,
+                self._program("prlimit"),
+                *_limits(launch),
+                "--",
+                *launch.argv,
+            ]
+            process = _spawned(self._unprivileged(command), theirs, inherited)
+        resources.enter_context(process)
+        resources.callback(process.kill)
+        tree = _Namespace(process, status, ours, launch)
+        resources.callback(tree.close)
+        return tree
+
+    def _program(self, name: str) -> str:
+        if (path := self._programs[name]) is None:
+            raise SandboxError(f"{name} is not installed: apt install {_PACKAGES[name]}")
+        return path
+
+    def _source(self, source: Path) -> int:
+        # bubblewrap resolves the path behind the descriptor once more, as the unprivileged user, and gives up
+        # when it then finds another file.
+        return open_source(source if self._staging is None else self._staging.reachable(source))
+
+    def _unprivileged(self, command: list[str]) -> list[str]:
+        if self._owner is None:
+            return command
+        # By a program, because Python forks its whole memory when it is to change the user itself.
+        uid, gid = self._owner
+        return [self._program("setpriv"), f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--", *command]
+
+
+class _Namespace:
+    """A process tree in a pid namespace: its first process dies, and the kernel takes all others with it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], status: int, guard: socket.socket, launch: Launch
+    ) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.pipes = (process.stdout.fileno(), process.stderr.fileno())
+        self.code: int | None = None
+        self.started = time.monotonic()
+        self._process = process
+        self._leader = os.pidfd_open(process.pid)
+        self._status = status
+        self._guard = guard
+        self._launch = launch
+        self._first: int | None = None
+        self._first_pid: int | None = None
+        asyncio.get_running_loop().add_reader(guard, self._let_go)
+
+    def excess(self) -> Stop | None:
+        if self._first_pid is None:
+            return None
+        root = Path(f"/proc/{self._first_pid}/root")
+        return Footprint(
+            self._first_pid,
+            tuple(root / directory.lstrip("/") for directory in view.temporary_directories(self._launch)),
+            tuple(mount.source for mount in self._launch.mounts if mount.writable),
+        ).excess(self._launch.bounds)
+
+    def kill(self) -> None:
+        # While it is being set up, the first process outlives bubblewrap, so it must be known before anything
+        # is killed.
+        deadline = time.monotonic() + _STATUS_SECONDS
+        while self._first_pid is None and time.monotonic() < deadline and not _ready(self._leader, 0.001):
+            self._read_status()
+        if self._first is None:
+            self._process.kill()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+
+    async def ended(self) -> None:
+        await readable(self._leader)
+        self._read_status()
+        if self._first is not None:
+            # bubblewrap leaves as soon as the command has; what the command left behind may still be alive.
+            self.kill()
+            await readable(self._first)
+        self.bury()
+
+    def bury(self) -> None:
+        if self._process.returncode is not None:
+            return
+        self.kill()
+        self._process.wait()
+        if self._first is not None:
+            select.select([self._first], [], [])
+            # Ours by now, unless bubblewrap had the time to reap it.
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PIDFD, self._first, os.WEXITED | os.WNOHANG)
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._guard)
+        os.close(self._leader)
+        if self._first is not None:
+            os.close(self._first)
+
+    def _let_go(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._guard)
+        with contextlib.suppress(ConnectionError):
+            if self._guard.recv(1):
+                self._read_status()
+                self.started = time.monotonic()
+                self._guard.send(b"\n")
+
+    def _read_status(self) -> None:
+        lines = os.pread(self._status, _STATUS_BYTES, 0).split(b"\n")[:-1]
+        for fields in map(json.loads, lines):
+            if "child-pid" in fields and self._first_pid is None:
+                self._first_pid = fields["child-pid"]
+                with contextlib.suppress(ProcessLookupError):
+                    self._first = os.pidfd_open(fields["child-pid"])
+            # Written only once the command was started, so that its absence means that the sandbox failed.
+            self.code = fields.get("exit-code", self.code)
+
+
+def _ready(descriptor: int, seconds: float) -> bool:
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def _spawned(command: list[str], guard: socket.socket, inherited: list[int]) -> subprocess.Popen[bytes]:
+    try:
+        with _first_to_go_when_memory_is_short():
+            return subprocess.Popen(
+                command,
+                stdin=guard.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=inherited,
+                env={},
+                cwd="/",
+            )
+    except OSError as error:
+        raise SandboxError(f"cannot start {command[0]}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _first_to_go_when_memory_is_short() -> Iterator[None]:
+    """Have what is started meanwhile inherit a high score with the kernel's out-of-memory killer."""
+    # By way of our own score: everyone may raise that and lower it again to where it was, while the score of
+    # a process in another user namespace may be out of reach.
+    before = _OOM_SCORE.read_text(encoding="ascii")
+    if int(before) >= int(_TRIAL_OOM_SCORE):
+        yield
+        return
+    _OOM_SCORE.write_text(_TRIAL_OOM_SCORE, encoding="ascii")
+    try:
+        yield
+    finally:
+        _OOM_SCORE.write_text(before, encoding="ascii")
+
+
+def _limits(launch: Launch) -> list[str]:
+    """Options of prlimit, which runs inside: from outside even root may lack the right to set limits."""
+    limits = ["--core=0", f"--fsize={launch.bounds.disk_mb << 20}"]
+    if _counts_processes_by_namespace():
+        # Counted are the threads in the trial's own user namespace, with bubblewrap's reaper as one of them.
+        limits.append(f"--nproc={launch.bounds.processes + 1}")
+    return limits
+
+
+def _counts_processes_by_namespace() -> bool:
+    # Before 5.14 RLIMIT_NPROC counts whatever else the user runs, and every trial would fail at random.
+    major, minor = platform.release().split(".")[:2]
+    return (int(major), int(minor.split("-")[0])) >= (5, 14)
+
+
+def _failure(stderr: Path) -> str:
+    with stderr.open("rb") as file:
+        message = file.read(_MESSAGE_BYTES).decode(errors="replace").strip().partition("\n")[0]
+    message = message.removeprefix("bwrap: ") or "it was killed from outside"
+    advice = remedy(message)
+    return f"bubblewrap failed: {message}" + (f"; {advice}" if advice else "")
+
+
+def _joined(options: list[str]) -> bytes:
+    return b"".join(os.fsencode(option) + b"\0" for option in options)
+
+
+def _in_memory(content: bytes) -> int:
+    descriptor = os.memfd_create("loopty")
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _closing(descriptor: int, stack: contextlib.ExitStack) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor

@@ -1,0 +1,72 @@
+"""Copy what a process tree prints into two files, up to one bound over both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from loopty.core.launch import SandboxError
+
+_CHUNK_BYTES = 1 << 16
+
+
+class Outputs:
+    """Two pipes of a running tree, read as they fill. `flooded` is called when the bound is exceeded."""
+
+    def __init__(self, pipes: dict[int, Path], limit: int, flooded: Callable[[], None]) -> None:
+        self._left = limit
+        self._flooded = flooded
+        self._failure: OSError | None = None
+        self._files: dict[int, int] = {}
+        loop = asyncio.get_running_loop()
+        for pipe, path in pipes.items():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                self._files[pipe] = os.open(path, flags, 0o644)
+            except OSError as error:
+                self.close()
+                raise SandboxError(f"cannot write {path}: {error.strerror}") from error
+            os.set_blocking(pipe, False)
+            loop.add_reader(pipe, self._copy, pipe)
+
+    def drain(self) -> None:
+        """Take what is left in the pipes once the tree is dead."""
+        for pipe in self._files:
+            while self._copy(pipe):
+                pass
+        if self._failure is not None:
+            raise SandboxError(f"cannot keep the output of a trial: {self._failure.strerror}") from self._failure
+
+    def close(self) -> None:
+        """Stop reading."""
+        loop = asyncio.get_running_loop()
+        for pipe, file in self._files.items():
+            loop.remove_reader(pipe)
+            os.close(file)
+        self._files.clear()
+
+    def _copy(self, pipe: int) -> bool:
+        """Copy one chunk; false when the pipe has no more to give at present."""
+        try:
+            chunk = os.read(pipe, _CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            asyncio.get_running_loop().remove_reader(pipe)
+            return False
+        try:
+            self._keep(self._files[pipe], memoryview(chunk))
+        except OSError as error:
+            self._failure = error
+            self._flooded()
+        return True
+
+    def _keep(self, file: int, chunk: memoryview) -> None:
+        kept = chunk[: self._left]
+        self._left -= len(kept)
+        if len(kept) < len(chunk):
+            self._flooded()
+        while kept:
+            kept = kept[os.write(file, kept) :]

@@ -1,0 +1,104 @@
+"""Follow one process tree until it ends by itself, meets a bound or is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+from loopty.core.launch import Launch, Stop
+from loopty.sandboxes.outputs import Outputs
+
+_PERIOD_SECONDS = 0.2
+# The watcher takes at most this share of its time, however large the tree it measures.
+_WATCHING_SHARE = 0.1
+
+
+class Tree(Protocol):
+    """A started process tree."""
+
+    @property
+    def pipes(self) -> tuple[int, int]:
+        """The reading ends of its standard output and standard error."""
+        ...
+
+    def excess(self) -> Stop | None:
+        """The bound that the tree exceeds now, or None. Called in a thread."""
+        ...
+
+    def kill(self) -> None:
+        """Kill every process of the tree; no harm when it is dead."""
+        ...
+
+    async def ended(self) -> None:
+        """Return when every process of the tree is dead and reaped."""
+        ...
+
+    def bury(self) -> None:
+        """Kill the tree and block until it is dead: milliseconds, for those who cannot await."""
+        ...
+
+
+async def supervise(tree: Tree, launch: Launch, cancel: asyncio.Event) -> Stop | None:
+    """Return when the tree is dead: why it was stopped, or None when it ended by itself."""
+    stops: list[Stop] = []
+
+    def stop(reason: Stop) -> None:
+        stops.append(reason)
+        tree.kill()
+
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(launch.bounds.seconds, stop, Stop.TIME)
+    outputs = None
+    try:
+        outputs = Outputs(
+            dict(zip(tree.pipes, (launch.stdout, launch.stderr), strict=True)),
+            launch.bounds.output_mb << 20,
+            lambda: stop(Stop.OUTPUT),
+        )
+        async with asyncio.TaskGroup() as group:
+            watchers = [
+                group.create_task(_on_cancel(cancel, stop)),
+                group.create_task(_on_excess(tree, stop)),
+            ]
+            await tree.ended()
+            for watcher in watchers:
+                watcher.cancel()
+        outputs.drain()
+    finally:
+        timer.cancel()
+        tree.bury()
+        if outputs is not None:
+            outputs.close()
+    return stops[0] if stops else None
+
+
+class _Stopper(Protocol):
+    def __call__(self, reason: Stop) -> None: ...
+
+
+async def _on_cancel(cancel: asyncio.Event, stop: _Stopper) -> None:
+    await cancel.wait()
+    stop(Stop.CANCELLED)
+
+
+async def _on_excess(tree: Tree, stop: _Stopper) -> None:
+    pause = _PERIOD_SECONDS
+    while True:
+        await asyncio.sleep(pause)
+        started = time.monotonic()
+        if (reason := await asyncio.to_thread(tree.excess)) is not None:
+            stop(reason)
+            return
+        pause = max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCHING_SHARE)
+
+
+async def readable(descriptor: int) -> None:
+    """Return when there is something to read; for a pidfd, when its process is dead."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)

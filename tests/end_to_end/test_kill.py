@@ -1,0 +1,87 @@
+"""kill -9 at any instant: nothing lost, nothing repeated, nothing left running, nothing overspent."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+from loopty.assemble import found_state
+from loopty.core.events import TrialEnded, TrialStarted
+from loopty.core.outcome import Ending, Pool
+from loopty.ledgers.sqlite import SqliteLedger
+
+from .conftest import ECHO_X, PARAMETER_TASK
+
+TOKEN = "sleeping-candidate-of-the-kill-test"
+
+
+def processes_with(token: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and token.encode() in (folder / "cmdline").read_bytes():
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
+    slow = f": {TOKEN}; sleep 0.05; {ECHO_X}"
+    place.write("loopty.toml", "width = 2\n" + PARAMETER_TASK.format(attempts=30, command=json.dumps(slow)))
+    place.commit()
+    rng = random.Random(1)
+    for _ in range(20):
+        process = place.start("optimize", "--quiet")
+        time.sleep(rng.uniform(0.05, 0.9))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert_soon_gone(TOKEN)
+    place.loopty("optimize", "--quiet")
+    events = [item.event for item in SqliteLedger(found_state(place.top).ledger).read()]
+    run = place.history().runs[1]
+    finished = [e.node for e in events if isinstance(e, TrialEnded) and e.outcome.ending is Ending.FINISHED]
+    assert len(finished) == len(set(finished)) == 31
+    assert run.flights == {}
+    assert run.driver == ""
+    assert run.account(Pool.ATTEMPT).started == 30
+    assert all(place.history()[node].verdict for node in place.history().ids)
+    assert_never_over(events, 30)
+    assert list(found_state(place.top).trials.iterdir()) == []
+
+
+def assert_soon_gone(token: str) -> None:
+    deadline = time.monotonic() + 20
+    while processes_with(token):
+        assert time.monotonic() < deadline, "a candidate outlived the loopty that started it"
+        time.sleep(0.02)
+
+
+def assert_never_over(events: list, limit: int) -> None:
+    """At no moment were more trials running or done than the budget allows."""
+    spent = 0
+    for event in events:
+        if isinstance(event, TrialStarted) and event.node.parent:
+            spent += 1
+        if isinstance(event, TrialEnded) and event.node.parent and event.outcome.ending is Ending.CANCELLED:
+            spent -= 1
+        assert spent <= limit
+
+
+def test_ctrl_c_stops_cleanly_says_how_to_resume_and_resuming_finishes(place):
+    slow = f": {TOKEN}-c; sleep 0.2; {ECHO_X}"
+    place.write("loopty.toml", PARAMETER_TASK.format(attempts=6, command=json.dumps(slow)))
+    place.commit()
+    process = place.start("optimize")
+    time.sleep(1.2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert "loopty optimize" in err
+    assert processes_with(f"{TOKEN}-c") == []
+    run = place.history().runs[1]
+    assert run.flights == {}
+    assert run.ended == "stopped on request"
+    place.loopty("optimize")
+    assert place.history().runs[1].account(Pool.ATTEMPT).started == 6

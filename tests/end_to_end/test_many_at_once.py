@@ -1,0 +1,46 @@
+"""Several processes on one ledger."""
+
+from loopty.core.outcome import Pool, Verdict
+
+
+def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
+    code_place.loopty("run", "1")
+    makers = [code_place.start("new", "--parent", "1", "-m", f"change {n}", "--json") for n in range(8)]
+    for maker in makers:
+        _, err = maker.communicate(timeout=120)
+        assert maker.returncode == 0, err
+    history = code_place.history()
+    nodes = [node for node in history.ids if node.parent]
+    assert sorted(node.place for node in nodes) == [(1, number) for number in range(1, 9)]
+    for node in nodes:
+        (code_place.top / ".loopty/drafts" / node / "src/x.txt").write_text(f"{node.place[-1]}\n")
+    runners = [code_place.start("run", node) for node in nodes]
+    for runner in runners:
+        _, err = runner.communicate(timeout=120)
+        assert runner.returncode == 0, err
+    history = code_place.history()
+    assert {history.score(history[node]) for node in nodes} == set(map(float, range(1, 9)))
+    assert history.run.account(Pool.ATTEMPT).best == next(n for n in nodes if history.score(history[n]) == 8)
+    assert all(history[node].verdict in (Verdict.KEPT, Verdict.DISCARDED) for node in nodes)
+
+
+def test_of_two_starts_of_one_node_one_runs_and_the_other_says_so(code_place):
+    code_place.write("bench.sh", 'sleep 1.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"\n')
+    code_place.commit()
+    both = [code_place.start("run", "1"), code_place.start("run", "1")]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    codes = sorted(process.returncode for process in both)
+    assert codes == [0, 2], said
+    assert any("is running already" in err or "has its verdict" in err for err in said)
+
+
+def test_a_second_optimize_on_the_same_run_says_who_drives_it(parameter_place):
+    toml = (parameter_place.top / "loopty.toml").read_text()
+    parameter_place.write("loopty.toml", toml.replace('command = "', 'command = "sleep 0.5; '))
+    first = parameter_place.start("optimize", "--quiet")
+    while not (parameter_place.top / ".loopty/nodes/1.1").exists():
+        assert first.poll() is None
+    second = parameter_place.loopty("optimize", code=2)
+    assert "driven by" in second.stderr
+    first.communicate(timeout=120)
+    assert first.returncode == 0

@@ -1,0 +1,151 @@
+"""System calls that are refused, in a real sandbox and by the program for either machine."""
+
+from __future__ import annotations
+
+import errno
+import json
+import struct
+
+import pytest
+
+from loopty.sandboxes import seccomp
+
+ATTEMPTS = """
+import ctypes, errno, fcntl, json, os, platform, socket
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = platform.machine() == "x86_64"
+buffer = ctypes.create_string_buffer(256)
+
+def tried(result):
+    return ctypes.get_errno() if result == -1 else 0
+
+def call(number, *arguments):
+    return tried(libc.syscall(*map(ctypes.c_long, (number, *arguments))))
+
+def python(attempt):
+    try:
+        attempt()
+    except OSError as error:
+        return error.errno
+    return 0
+
+def cloned():
+    child = libc.syscall(*map(ctypes.c_long, (56 if x86 else 220, 0x10000000 | 17, 0, 0, 0, 0)))
+    if child == 0:
+        os._exit(0)
+    return tried(child)
+
+print(json.dumps({
+    "ptrace": tried(libc.ptrace(0, 0, 0, 0)),
+    "process_vm_readv": tried(libc.process_vm_readv(os.getpid(), None, 0, None, 0, 0)),
+    "keyctl": call(250 if x86 else 219, 0, -3, 1),
+    "unshare": tried(libc.unshare(0x10000000)),
+    "mount": tried(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)),
+    "clone": cloned(),
+    "tiocsti": python(lambda: fcntl.ioctl(0, 0x5412, b"x")),
+    "clone3": call(435, 0, 0),
+    "io_uring": call(425, 1, ctypes.addressof(buffer)),
+    "memfd": python(lambda: os.memfd_create("x")),
+    "shmget": tried(libc.shmget(0, 4096, 0o1600)),
+    "vsock": python(lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)),
+    "packet": python(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)),
+    "unix": python(lambda: socket.socket(socket.AF_UNIX)),
+    "inet": python(lambda: socket.socket(socket.AF_INET)),
+}))
+"""
+
+
+async def test_calls_that_no_trial_needs_are_refused(place):
+    ran = await place.python(ATTEMPTS)
+    forbidden = dict.fromkeys(
+        ["ptrace", "process_vm_readv", "keyctl", "unshare", "mount", "clone", "tiocsti"], errno.EPERM
+    )
+    absent = dict.fromkeys(["clone3", "io_uring", "memfd", "shmget"], errno.ENOSYS)
+    families = dict.fromkeys(["vsock", "packet"], errno.EAFNOSUPPORT)
+    allowed = dict.fromkeys(["unix", "inet"], 0)
+    assert json.loads(ran.out) == {**forbidden, **absent, **families, **allowed}
+
+
+async def test_threads_processes_and_shared_memory_work_all_the_same(place):
+    script = """
+import multiprocessing, threading
+from multiprocessing.shared_memory import SharedMemory
+
+def work(name):
+    shared = SharedMemory(name)
+    shared.buf[0] = 7
+    shared.close()
+
+if __name__ == "__main__":
+    shared = SharedMemory(create=True, size=4096)
+    for kind in (multiprocessing.get_context("fork").Process, threading.Thread):
+        worker = kind(target=work, args=(shared.name,))
+        worker.start()
+        worker.join()
+    print(shared.buf[0])
+    shared.close()
+    shared.unlink()
+"""
+    ran = await place.python(script)
+    assert ran.out == "7\n"
+
+
+X86_64, AARCH64, I386 = 0xC000003E, 0xC00000B7, 0x40000003
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+
+
+def refused(error: int) -> int:
+    return 0x00050000 | error
+
+
+@pytest.mark.parametrize(
+    ("machine", "architecture", "number", "argument", "verdict"),
+    [
+        ("x86_64", X86_64, 0, 0, ALLOW),
+        ("x86_64", X86_64, 101, 0, refused(errno.EPERM)),
+        ("x86_64", X86_64, 319, 0, refused(errno.ENOSYS)),
+        ("x86_64", X86_64, 56, 17, ALLOW),
+        ("x86_64", X86_64, 56, 0x10000011, refused(errno.EPERM)),
+        ("x86_64", X86_64, 41, 1, ALLOW),
+        ("x86_64", X86_64, 41, 16, ALLOW),
+        ("x86_64", X86_64, 41, 40, refused(errno.EAFNOSUPPORT)),
+        ("x86_64", X86_64, 53, 40, refused(errno.EAFNOSUPPORT)),
+        ("x86_64", X86_64, 16, 0x5412, refused(errno.EPERM)),
+        ("x86_64", X86_64, 16, 0x1_0000_5412, refused(errno.EPERM)),
+        ("x86_64", X86_64, 16, 0x5413, ALLOW),
+        ("x86_64", X86_64, 0x40000000 + 521, 0, KILL),
+        ("x86_64", I386, 26, 0, KILL),
+        ("aarch64", AARCH64, 63, 0, ALLOW),
+        ("aarch64", AARCH64, 117, 0, refused(errno.EPERM)),
+        ("aarch64", AARCH64, 198, 40, refused(errno.EAFNOSUPPORT)),
+        ("aarch64", AARCH64, 198, 2, ALLOW),
+        ("aarch64", AARCH64, 220, 0x10000011, refused(errno.EPERM)),
+        ("aarch64", 0x40000028, 26, 0, KILL),
+    ],
+)
+def test_the_program_judges(machine, architecture, number, argument, verdict):
+    assert judged(seccomp.program(machine), architecture, number, argument) == verdict
+
+
+def test_a_machine_without_a_table_has_no_program():
+    assert seccomp.program("pdp11") is None
+
+
+def judged(program: bytes, architecture: int, number: int, argument: int) -> int:
+    """Run the classic BPF program as the kernel would."""
+    data = struct.pack("<IIQ6Q", number, architecture, 0, *[argument] * 6)
+    instructions = list(struct.iter_unpack("<HBBI", program))
+    place = register = 0
+    while True:
+        code, then, otherwise, value = instructions[place]
+        place += 1
+        if code == 0x20:
+            (register,) = struct.unpack_from("<I", data, value)
+        elif code == 0x54:
+            register &= value
+        elif code == 0x15:
+            place += then if register == value else otherwise
+        elif code == 0x35:
+            place += then if register >= value else otherwise
+        elif code == 0x06:
+            return value

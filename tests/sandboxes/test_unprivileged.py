@@ -1,0 +1,84 @@
+"""The same sandbox, started by an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import loopty
+
+SOURCE = Path(loopty.__file__).parent.parent
+PYTHON = "/usr/bin/python3"
+USER = 61001
+
+SCRIPT = """
+import asyncio, json, os, sys
+from pathlib import Path
+from loopty.core.launch import Bounds, Launch, Mount
+from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.owner import trial_owner
+
+root = Path(sys.argv[1])
+bounds = Bounds(seconds=60, memory_mb=60, processes=16, output_mb=4, disk_mb=64)
+edit = Mount(root / "edit", "/edit", writable=True)
+
+async def stop(script):
+    launch = Launch(
+        ("/bin/sh", "-c", script), "/", bounds, root / "out", root / "err", {"PATH": "/usr/bin:/bin"}, (edit,)
+    )
+    ended = await Bubblewrap().run(launch, asyncio.Event())
+    return ended.stop or ended.code
+
+async def main():
+    print(json.dumps({
+        "owner": trial_owner(),
+        "writes": await stop("echo yes > /edit/file"),
+        "system": await stop("echo no > /usr/file || exit 9"),
+        "processes": await stop("for i in $(seq 30); do sleep 5 & done"),
+        "memory": await stop("for i in 1 2; do head -c 50000000 /dev/zero > /tmp/$i; done; sleep 1000"),
+        "anonymous": await stop("head -c 100000000 /dev/zero | tail -c 90000000 | sleep 1000"),
+        "disk": await stop("for i in 1 2 3; do head -c 30000000 /dev/urandom > /edit/$i; done; sleep 1000"),
+        "hidden": await stop("mkdir /edit/d; chmod 0 /edit/d; sleep 1000"),
+    }))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+def test_an_ordinary_user_is_bounded_all_the_same():
+    importable = subprocess.run(
+        as_user(PYTHON, "-c", "import loopty.core.launch"), capture_output=True, check=False
+    )
+    if importable.returncode:
+        pytest.skip("an ordinary user has no interpreter here that can import loopty")
+    root = Path("/var/tmp") / f"loopty-test-{os.getpid()}"
+    (root / "edit").mkdir(parents=True)
+    try:
+        for directory in (root, root / "edit"):
+            os.chown(directory, USER, USER)
+        done = subprocess.run(as_user(PYTHON, "-c", SCRIPT, str(root)), stdout=subprocess.PIPE, check=True)
+        assert (root / "edit" / "file").stat().st_uid == USER
+    finally:
+        shutil.rmtree(root)
+    assert json.loads(done.stdout) == {
+        "owner": None,
+        "writes": 0,
+        "system": 9,
+        "processes": 2,
+        "memory": "memory",
+        "anonymous": "memory",
+        "disk": "disk",
+        "hidden": "disk",
+    }
+
+
+def as_user(*command: str) -> list[str]:
+    identity = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
+    return [*identity, "env", "-i", f"PYTHONPATH={SOURCE}", "PYTHONDONTWRITEBYTECODE=1", *command]

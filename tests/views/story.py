@@ -1,0 +1,119 @@
+"""Histories as tests tell them: events through a real ledger, one second apart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from loopty.core import codec
+from loopty.core.events import (
+    Event,
+    NodeAdded,
+    ProposalRefused,
+    Recorded,
+    Reserved,
+    RunStarted,
+    SessionEnded,
+    SessionStarted,
+    TrialEnded,
+    TrialStarted,
+)
+from loopty.core.history import History
+from loopty.core.ids import NodeId
+from loopty.core.judge import judged
+from loopty.core.objective import Direction, Objective
+from loopty.core.outcome import Ending, Outcome, Pool
+from loopty.core.scribe import Scribe
+from loopty.core.space import Value
+from loopty.ledgers.memory import MemoryLedger
+
+OWNER = "host:boot:4711:99"
+
+
+class Story:
+    """One run, told event by event; the baseline is measured first."""
+
+    def __init__(self, direction: Direction = Direction.MAX, baseline: float | None = 1.0) -> None:
+        self.ledger = MemoryLedger()
+        self.now = 1000.0
+        self.scribe = Scribe(self.ledger, self._tick)
+        self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
+        self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "t0"))
+        self.tell(SessionStarted(1, OWNER))
+        if baseline is not None:
+            self.ends(NodeId("1"), baseline)
+
+    @property
+    def history(self) -> History:
+        """As another process opens it: from the saved pages."""
+        return self.ledger.history()
+
+    def tell(self, *events: Event) -> list[Recorded]:
+        return list(self.scribe.decide(lambda _: events))
+
+    def adds(
+        self,
+        parent: str,
+        pool: Pool = Pool.ATTEMPT,
+        summary: str = "a change",
+        params: Mapping[str, Value] | None = None,
+        operator: str = "rewrite",
+    ) -> NodeId:
+        node = NodeId(parent).child(self.scribe.history[NodeId(parent)].children + 1)
+        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, f"tree of {node}", params or {}))
+        return node
+
+    def starts(self, node: NodeId) -> None:
+        found = self.scribe.history[node]
+        self.tell(TrialStarted(node, found.trials + 1, found.pool, OWNER))
+
+    def ends(self, node: NodeId, score: float | None, **metrics: float) -> NodeId:
+        """One trial and its verdict; no score is a failure."""
+        self.starts(node)
+        if score is None:
+            outcome = Outcome(Ending.FAILED, reason="exit code 1", seconds=0.5)
+        else:
+            outcome = Outcome(Ending.FINISHED, {"score": score, **metrics}, seconds=0.5)
+        self.tell(TrialEnded(node, self.scribe.history[node].trials, outcome))
+        self.tell(judged(self.scribe.history, node, outcome))
+        return node
+
+    def tries(self, parent: str, score: float | None, pool: Pool = Pool.ATTEMPT, **metrics: float) -> NodeId:
+        return self.ends(self.adds(parent, pool), score, **metrics)
+
+    def refuses(self) -> None:
+        self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "the same as 1.1"))
+
+    def reserves(self, tokens: int, money_usd: float) -> None:
+        self.tell(Reserved(1, "call", "evolver", tokens, money_usd, OWNER))
+
+    def stops(self, reason: str) -> None:
+        self.tell(SessionEnded(1, reason))
+
+    def run_page(self) -> str:
+        return codec.text(self.scribe.history.runs[1])
+
+    def _tick(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def random_story(seed: int, attempts: int, control: int = 0, direction: Direction = Direction.MAX) -> Story:
+    """Something like a real run: slow gains, some failures, a control that gains less."""
+    rng = random.Random(seed)
+    story = Story(direction, baseline=1.94)
+    best = {Pool.ATTEMPT: NodeId("1"), Pool.CONTROL: NodeId("1")}
+    left = [Pool.ATTEMPT] * attempts + [Pool.CONTROL] * control
+    rng.shuffle(left)
+    for pool in left:
+        parent = best[pool] if rng.random() < 0.7 else NodeId("1")
+        if rng.random() < 0.07:
+            story.tries(parent, None, pool)
+            continue
+        base = story.scribe.history[best[pool]].outcome
+        assert base is not None
+        reach = 0.02 if pool is Pool.ATTEMPT else 0.006
+        score = round(base.metrics["score"] + direction.sign * rng.gauss(-0.06, 0.05 + reach * 2), 4)
+        story.tries(parent, score, pool)
+        best[pool] = story.scribe.history.runs[1].account(pool).best or best[pool]
+    return story

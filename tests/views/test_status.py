@@ -1,0 +1,116 @@
+"""Where a run stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopty.core.objective import Direction
+from loopty.core.outcome import Pool
+from loopty.core.task import Pools
+from loopty.views.status import State, Status, status
+
+from .story import OWNER, Story
+
+
+def now(story: Story, pools: Pools | None = None, alive: bool = True) -> Status:
+    history = story.history
+    return status(history, history.runs[1], story.now, lambda _: alive, pools)
+
+
+def test_a_new_run_has_neither_baseline_nor_best() -> None:
+    found = now(Story(baseline=None))
+    assert (found.baseline, found.best, found.control, found.uplift) == (None, None, None, None)
+    assert found.trials_per_second is None
+
+
+def test_the_best_is_compared_with_the_baseline() -> None:
+    story = Story(baseline=2.0)
+    story.tries("1", 2.5)
+    story.tries("1", 2.4)
+    best = now(story).best
+    assert best is not None
+    assert best.over_baseline is not None
+    assert (best.node, best.score) == ("1.1", 2.5)
+    assert (best.over_baseline.amount, best.over_baseline.percent) == (0.5, 25.0)
+
+
+def test_less_is_better_where_the_objective_says_so() -> None:
+    story = Story(Direction.MIN, baseline=2.0)
+    story.tries("1", 1.5)
+    best = now(story).best
+    assert best is not None
+    assert best.over_baseline is not None
+    assert best.over_baseline.percent == 25.0
+
+
+def test_a_baseline_of_zero_has_no_percent() -> None:
+    story = Story(baseline=0.0)
+    story.tries("1", 0.5)
+    best = now(story).best
+    assert best is not None
+    assert best.over_baseline is not None
+    assert (best.over_baseline.amount, best.over_baseline.percent) == (0.5, None)
+
+
+def test_the_baseline_is_not_counted_as_an_attempt() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    story.tries("1", None)
+    count = now(story, Pools(attempts=10)).count(Pool.ATTEMPT)
+    assert (count.started, count.limit) == (2, 10)
+    assert count.endings == {"finished": 1, "failed": 1}
+
+
+def test_attempts_are_measured_against_the_control() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 1.5)
+    story.tries("1", 1.25, Pool.CONTROL)
+    found = now(story)
+    assert found.control is not None
+    assert found.uplift is not None
+    assert (found.control.node, found.uplift.amount, found.uplift.percent) == ("1.2", 0.25, 20.0)
+
+
+def test_without_a_control_there_is_no_uplift() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    found = now(story, Pools(control=0))
+    assert (found.control, found.uplift) == (None, None)
+    assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
+
+
+def test_the_state_follows_the_session() -> None:
+    story = Story()
+    assert (now(story).state, now(story).driver) == (State.RUNNING, OWNER)
+    assert now(story, alive=False).state is State.LOST
+    story.stops("all 5 attempt trials are spent")
+    assert (now(story).state, now(story).reason) == (State.STOPPED, "all 5 attempt trials are spent")
+
+
+def test_time_stands_still_when_nobody_drives() -> None:
+    story = Story()
+    running, lost = now(story).elapsed_seconds, now(story, alive=False).elapsed_seconds
+    story.now += 60
+    assert now(story).elapsed_seconds == running + 60
+    assert now(story, alive=False).elapsed_seconds == lost
+
+
+def test_what_is_left_counts_calls_in_flight() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    story.refuses()
+    story.reserves(tokens=300, money_usd=0.5)
+    found = now(story, Pools(attempts=5, wall_seconds=100.0, tokens=1000, money_usd=2.0))
+    left = found.left
+    assert left is not None
+    assert (left.attempts, left.tokens, left.money_usd) == (4, 700, 1.5)
+    assert left.wall_seconds == pytest.approx(100 - found.elapsed_seconds)
+    assert found.refused == 1
+
+
+def test_trials_in_flight_have_an_age() -> None:
+    story = Story()
+    story.starts(story.adds("1"))
+    story.now += 10
+    (flight,) = now(story).flights
+    assert (flight.node, flight.number, flight.age_seconds) == ("1.1", 1, 10.0)
