@@ -1,4 +1,4 @@
-.PHONY: demo test check bench lock
+.PHONY: demo test check bench docs lock
 
 demo: .venv/.ready   ## optimise an example for about a minute
 	@sh scripts/demo.sh
@@ -14,6 +14,9 @@ check: .venv/.ready  ## style, types, direction of imports
 
 bench: .venv/.ready  ## speed and cost, side by side with peers
 	.venv/bin/python benchmarks/run.py
+
+docs: .venv/.ready   ## make the reference page of loopty.toml anew
+	.venv/bin/python -m loopty.taskfile.reference > docs/task-file.md
 
 lock: .venv/.ready   ## pin every dependency anew
 	.venv/bin/pip install --quiet uv
