@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import loopty_sdk
-
 from loopty.core import decisions
 from loopty.core.errors import Misuse
 from loopty.core.events import RunStarted
@@ -24,7 +23,7 @@ from loopty.evaluators.command import CommandEvaluator, curve
 from loopty.executors import owner
 from loopty.executors.local import LocalExecutor
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.sandboxes.toolchain import Toolchain, toolchain
+from loopty.sandboxes.toolchain import toolchain
 from loopty.taskfile import plugins, read
 from loopty.workspaces import staging
 from loopty.workspaces.files import Files
@@ -33,18 +32,6 @@ from loopty.workspaces.staging import Stages
 from loopty.workspaces.state import State
 
 _SDK = "/loopty/sdk"
-
-
-def found_state(start: Path) -> State:
-    """The state of the repository around this directory, for verbs that only read."""
-    for folder in (start, *start.parents):
-        if State(folder).ledger.exists():
-            return State(folder)
-    raise Misuse("nothing has run here yet: start with `loopty init`, then `loopty optimize`")
-
-
-def read_history(start: Path) -> History:
-    return SqliteLedger(found_state(start).ledger).history()
 
 
 @dataclass(frozen=True)
@@ -110,10 +97,10 @@ class Workshop:
 
     def executor(self, unsafe: bool) -> LocalExecutor:
         tools = toolchain()
-        sandbox, trial_owner = _sandbox(self.state, tools, unsafe)
+        sandbox, trial_owner = _sandbox(unsafe)
         stages = Stages(self.repository, self.state, self.task, self.files, trial_owner)
         stages.sweep(self.scribe.refresh)
-        sdk = Path(loopty_sdk.__file__).parent
+        sdk = Path(loopty_sdk.__file__).resolve().parent
         evaluator = CommandEvaluator(
             self.task.benchmark,
             self.task.limits,
@@ -124,7 +111,7 @@ class Workshop:
             outbox=staging.OUTBOX,
             env={"PATH": tools.path, "PYTHONPATH": _SDK, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"},
             mounts=[
-                *(Mount(prefix, str(prefix)) for prefix in tools.prefixes),
+                *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.prefixes),
                 Mount(sdk, f"{_SDK}/loopty_sdk"),
             ],
         )
@@ -199,7 +186,7 @@ def _pruner(choice: Choice) -> Pruner | None:
     return made  # type: ignore[no-any-return]
 
 
-def _sandbox(state: State, tools: Toolchain, unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
+def _sandbox(unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
     """The back end, and the uid and gid that own what a trial writes when that is not us."""
     if unsafe:
         from loopty.sandboxes.unsafe import Unsafe

@@ -7,10 +7,10 @@ import signal
 import time
 from pathlib import Path
 
-from loopty.assemble import found_state
 from loopty.core.events import TrialEnded, TrialStarted
 from loopty.core.outcome import Ending, Pool
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.reading import found_state
 
 from .conftest import ECHO_X, PARAMETER_TASK
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.cli.output import NodeArgument, best_node, here, json_option, print_json, say
 from loopty.core.ids import NodeId
 
 
@@ -20,17 +20,12 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     The branch starts at the run's baseline and holds the whole change as one commit. Your working tree, index
     and HEAD stay as they are; only --patch writes to the working tree, and only if all of it applies.
     """
-    from loopty.assemble import found_state, read_history
     from loopty.core.errors import Misuse
-    from loopty.core.outcome import Pool
+    from loopty.reading import found_state, read_history
     from loopty.workspaces.repository import GitError, Repository
 
     history = read_history(here())
-    if node is None:
-        run = history.run
-        node = run.account(Pool.ATTEMPT).best if run else None
-        if node is None:
-            raise Misuse("there is no best node yet: run `loopty optimize` first")
+    node = node or best_node()
     found = history[node]
     root = history[history.runs[node.run].root]
     repository = Repository.around(found_state(here()).top)
@@ -43,7 +38,7 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     if found.commit == root.commit:
         raise Misuse(f"node {node} changes no file; its parameters are in `loopty show {node}`")
     if patch:
-        text = repository.diff(root.commit, found.commit)
+        text = repository.patch(root.commit, found.commit)
         try:
             repository.apply(text, dry=True)
             repository.apply(text)
@@ -58,7 +53,12 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     if repository.has_branch(name) and not force:
         raise Misuse(f"there is a branch {name}: name another with --branch, or move it with --force")
     commit = repository.squashed(root.commit, found.commit, f"{found.summary}\n\nFrom loopty node {node}.\n")
-    repository.branch(name, commit)
+    try:
+        repository.branch(name, commit)
+    except GitError as error:
+        raise Misuse(
+            f"git refuses the branch {name} ({error.message.splitlines()[0]}): name another with --branch"
+        ) from None
     _told(as_json, {"node": node, "branch": name, "commit": commit}, f"branch {name} holds {node}")
     if not as_json:
         say(f"look: git diff {root.commit[:12]} {name}   take: git merge {name}")

@@ -11,7 +11,7 @@ from loopty.cli.output import columns, history, json_option, look, newest_run, r
 
 
 @click.command("best")
-@click.option("--top", type=int, default=1, show_default=True, metavar="N", help="How many.")
+@click.option("--top", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many.")
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:

@@ -11,27 +11,13 @@ from loopty.assemble import Workshop
 from loopty.core import decisions
 from loopty.core.curve import Row
 from loopty.core.errors import Misuse
-from loopty.core.events import TrialStarted
-from loopty.core.history import Node
+from loopty.core.events import Event, TrialStarted
+from loopty.core.history import History, Node
 from loopty.core.ids import NodeId
 from loopty.core.objective import Directions
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Trial
 from loopty.workspaces import drafts
-
-
-def sealed(workshop: Workshop, node: Node) -> Node:
-    """The node with its files committed: a draft's directory is harvested, checked and closed."""
-    if not node.draft:
-        return node
-    parent = _parent(workshop, node)
-    folder = workshop.state.draft(node.id)
-    committed = workshop.files.commit(parent, _allowed(workshop, node), f"{node.operator}: {node.summary}")
-    workshop.scribe.decide(lambda history: decisions.node_sealed(history, node.id, committed))
-    found = workshop.history[node.id]
-    workshop.files.publish(found, parent)
-    drafts.closed(folder)
-    return found
 
 
 def as_it_is(workshop: Workshop, node: Node) -> Node:
@@ -45,14 +31,25 @@ def as_it_is(workshop: Workshop, node: Node) -> Node:
 
 
 def decided(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
-    """Run the trial that decides of the node."""
+    """Run the trial that decides of the node; what stands in its way is told before a draft is closed."""
+
+    def started(history: History) -> list[Event]:
+        return decisions.trial_started(history, node.id, workshop.owner, workshop.task.pools)
+
     workshop.same_criteria(node)
     root = workshop.history[workshop.history.runs[node.id.run].root]
     if node.id != root.id and not (root.outcome and root.outcome.finished):
-        raise Misuse(f"the baseline has no result yet, so nothing can be compared: `loopty run {root.id}` first")
-    events = workshop.scribe.decide(
-        lambda history: decisions.trial_started(history, node.id, workshop.owner, workshop.task.pools)
-    )
+        remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else f"`loopty run {root.id}` first"
+        raise Misuse(f"the baseline has no result, so nothing can be compared: {remedy}")
+    started(workshop.history)
+    if node.draft:
+        try:
+            _seal(workshop, node)
+        except Misuse:
+            started(workshop.scribe.refresh())  # says so where another process was faster and closed the draft
+            raise
+    events = workshop.scribe.decide(started)
+    drafts.closed(workshop.state.draft(node.id))
     return _flown(workshop, node, events[0].event, unsafe)
 
 
@@ -77,6 +74,14 @@ def checked_baseline(workshop: Workshop, unsafe: bool) -> Outcome:
     )
     trial = Trial(root, root, 0, Pool.CHECK, workshop.task.seed)
     return asyncio.run(_executed(workshop, trial, unsafe))
+
+
+def _seal(workshop: Workshop, node: Node) -> None:
+    """Harvest a draft's directory, check it and commit it."""
+    parent = _parent(workshop, node)
+    committed = workshop.files.commit(parent, _allowed(workshop, node), f"{node.operator}: {node.summary}")
+    workshop.scribe.decide(lambda history: decisions.node_sealed(history, node.id, committed))
+    workshop.files.publish(workshop.history[node.id], parent)
 
 
 def _flown(workshop: Workshop, node: Node, started: object, unsafe: bool) -> Outcome:

@@ -14,7 +14,7 @@ from loopty.core.ids import NodeId
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
-    from loopty.assemble import found_state, read_history
+    from loopty.reading import found_state, read_history
     from loopty.workspaces.repository import Repository
 
     history = read_history(here())

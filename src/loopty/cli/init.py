@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from typing import TypeVar
 
 import click
 
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import here, say
 
+T = TypeVar("T")
+DIRECTIONS = click.Choice(["max", "min"])
+
 
 @click.command("init")
 @click.option("--command", "benchmark", metavar="LINE", help="The benchmark: a shell line run in the repository.")
 @click.option("--write", multiple=True, metavar="GLOB", help="What may be changed; repeatable.")
 @click.option("--statement", metavar="TEXT", help="What is to be improved, in words.")
-@click.option("--direction", type=click.Choice(["max", "min"]), help="Whether more or less score is better.")
+@click.option("--direction", type=DIRECTIONS, help="Whether more or less score is better.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Wall clock of one trial.  [default: 60]")
 @click.option("--attempts", type=int, metavar="N", help="How many experiments.  [default: 100]")
 @click.option("--force", is_flag=True, help="Overwrite the loopty.toml that is there.")
@@ -41,16 +45,20 @@ def command(
     from loopty.taskfile.template import Answers, written
     from loopty.workspaces.repository import Repository
 
-    path = Repository.around(here()).top / TASK_FILE
+    repository = Repository.around(here())
+    repository.head()  # before anything is asked or written: without a commit there is nothing to start from
+    path = repository.top / TASK_FILE
+    if path.is_dir():
+        raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
         raise Misuse(f"there is a {TASK_FILE} already: edit it, or start over with --force")
     answers = Answers(
-        command=benchmark or _asked("Benchmark command (a shell line run in the repository)", "--command"),
-        write=write or tuple(_asked("What may be changed (files or globs, spaces between)", "--write").split()),
-        statement=statement if statement is not None else _asked("What is to be improved", None, ""),
-        direction=direction or _asked("Is more score better, or less (max/min)", None, "max"),
-        timeout_seconds=timeout or float(_asked("Timeout of one trial in seconds", None, "60")),
-        attempts=attempts or int(_asked("How many experiments", None, "100")),
+        command=benchmark or _needed("Benchmark command (a shell line run in the repository)", "--command"),
+        write=write or tuple(_needed("What may be changed (files or globs, spaces between)", "--write").split()),
+        statement=_asked("What is to be improved", "") if statement is None else statement,
+        direction=direction or _asked("Is more score better, or less", "max", DIRECTIONS),
+        timeout_seconds=_asked("Timeout of one trial in seconds", 60.0) if timeout is None else timeout,
+        attempts=_asked("How many experiments", 100) if attempts is None else attempts,
     )
     text = written(answers)
     read.parse(text)
@@ -60,15 +68,21 @@ def command(
         _check(unsafe)
 
 
-def _asked(question: str, flag: str | None, default: str | None = None) -> str:
-    """The user's answer; without a terminal the default, or a word on the flag that is missing."""
+def _asked(question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
+    """The user's answer, of the default's type; without a terminal the default."""
+    if not sys.stdin.isatty():
+        return default
+    answer: T = click.prompt(question, default=default, type=kind, err=True)
+    return answer
+
+
+def _needed(question: str, flag: str) -> str:
+    """The user's answer; without a terminal a word on the flag that is missing."""
     from loopty.core.errors import Misuse
 
-    if sys.stdin.isatty():
-        return str(click.prompt(question, default=default, err=True))
-    if default is not None:
-        return default
-    raise Misuse(f"{flag} is missing, and there is no terminal to ask on")
+    if not sys.stdin.isatty():
+        raise Misuse(f"{flag} is missing, and there is no terminal to ask on")
+    return str(click.prompt(question, err=True))
 
 
 def _check(unsafe: bool) -> None:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from loopty import __version__
-from loopty.core.errors import Misuse
+from loopty.core.errors import LooptyError
 
 # Verb → what it does, in the order of `loopty --help`. Each lives in the module of its name.
 VERBS = {
@@ -58,29 +58,29 @@ class Verbs(click.Group):
             raise click.UsageError(f"there is no verb '{args[0]}': {hint}", ctx) from error
 
 
-@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="loopty")
-def loopty() -> None:
+@click.pass_context
+def loopty(context: click.Context) -> None:
     """Autonomous experimentation loops for code.
 
     Point it at a repository and a benchmark; it proposes changes, runs them in a sandbox, scores them, keeps
     what is better, and remembers everything. Verbs that read take --json.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:
     try:
         loopty(standalone_mode=False)
-    except Misuse as error:
+    except LooptyError as error:
         fail(str(error))
     except click.ClickException as error:
         fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("\nloopty: interrupted\n")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has seen enough
-        sys.exit(0)
 
 
 def fail(message: str) -> None:

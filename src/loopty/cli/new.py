@@ -34,7 +34,8 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
     elif parent not in workshop.history and parent == "1":
         workshop.enter_run(False, say)
     above = workshop.history[parent]
-    proposal = Proposal(decisions.BY_HAND, parent, message, _parsed(params, workshop.task.space))
+    said = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
+    proposal = Proposal(decisions.BY_HAND, parent, said, _parsed(params, workshop.task.space))
     events = workshop.scribe.decide(
         lambda history: decisions.node_added(
             history, proposal, Committed(above.commit, above.tree), Pool.ATTEMPT, draft=True

@@ -94,3 +94,6 @@ def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
         click.echo(closing_text(status, finish.reason, columns(), look()))
     if finish.resumable:
         say("resume: loopty optimize")
+    root = workshop.history[workshop.history.runs[run].root]
+    if root.outcome and not root.outcome.finished:
+        say(f"its output: {workshop.state.node(root.id)}   when it is mended: loopty optimize --new-run")

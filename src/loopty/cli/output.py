@@ -24,12 +24,23 @@ run_option = click.option("--run", type=int, metavar="N", help="Which run. Defau
 
 
 class NodeArgument(click.ParamType[NodeId]):
-    """A node id on the command line."""
+    """A node id on the command line; `best` stands for the best node of the newest run."""
 
     name = "node"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId:  # noqa: ARG002
-        return NodeId.parse(str(value))
+        return best_node() if value == "best" else NodeId.parse(str(value))
+
+
+def best_node() -> NodeId:
+    from loopty.core.errors import Misuse
+    from loopty.core.outcome import Pool
+
+    run = history().run
+    best = run.account(Pool.ATTEMPT).best if run else None
+    if best is None:
+        raise Misuse("there is no best node yet: run `loopty optimize` first")
+    return best
 
 
 def say(text: str) -> None:
@@ -46,7 +57,7 @@ def here() -> Path:
 
 
 def history() -> History:
-    from loopty.assemble import read_history
+    from loopty.reading import read_history
 
     return read_history(here())
 
@@ -69,7 +80,7 @@ def current_status(history: History, run: int) -> Status:
     from loopty.views.status import status
 
     try:
-        from loopty.assemble import found_state
+        from loopty.reading import found_state
         from loopty.taskfile.read import load
 
         pools = load(found_state(here()).top).pools
@@ -83,7 +94,5 @@ def newest_run(history: History, run: int | None) -> int:
     from loopty.core.errors import Misuse
 
     if run is not None and run not in history.runs:
-        raise Misuse(f"there is no run {run}: there are {', '.join(map(str, history.runs)) or 'none'}")
-    if run is None and not history.runs:
-        raise Misuse("nothing has run here yet: start with `loopty optimize`")
+        raise Misuse(f"there is no run {run}: there are {', '.join(map(str, history.runs))}")
     return run if run is not None else max(history.runs)

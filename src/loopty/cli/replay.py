@@ -39,7 +39,8 @@ def command(node: NodeId, as_json: bool, unsafe: bool) -> None:
     if as_json:
         print_json({"node": node, "same": same, "then": codec.plain(found.outcome), "now": codec.plain(outcome)})
     else:
-        click.echo(f"{node} {'reproduced' if same else 'differs'}: {outcome.ending} {outcome.reason}".rstrip())
+        ended = f"{outcome.ending}: {outcome.reason}" if outcome.reason else outcome.ending
+        click.echo(f"{node} {'reproduced' if same else 'differs'}: {ended}")
         for name in {**then, **now}:
             click.echo(f"  {name}: {then.get(name, '–')} then, {now.get(name, '–')} now")
     sys.exit(0 if same else 1)

@@ -19,7 +19,14 @@ from loopty.cli.output import (
 
 
 @click.command("report")
-@click.option("--top", type=int, default=5, show_default=True, metavar="N", help="How many of the best to list.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How many of the best to list.",
+)
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:

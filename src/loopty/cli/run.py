@@ -26,11 +26,13 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     from loopty.core import codec
 
     workshop = Workshop.open(here())
-    if node not in workshop.history and node == "1":
-        workshop.enter_run(False, say)
-    found = workshop.history[node]
+    first = node not in workshop.history and node == "1"
     if check:
-        outcome = by_hand.checked(workshop, by_hand.as_it_is(workshop, found), unsafe)
+        outcome = (
+            by_hand.checked_baseline(workshop, unsafe)
+            if first
+            else by_hand.checked(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
+        )
         missing = workshop.task.objective.missing(outcome.metrics) if outcome.finished else outcome.reason
         if as_json:
             print_json({"node": node, "ok": missing is None, "reason": missing or "", **codec.plain(outcome)})
@@ -40,7 +42,9 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
             if not missing:
                 click.echo(scores)
         sys.exit(1 if missing else 0)
-    outcome = by_hand.decided(workshop, by_hand.sealed(workshop, found), unsafe)
+    if first:
+        workshop.enter_run(False, say)
+    outcome = by_hand.decided(workshop, workshop.history[node], unsafe)
     judged = workshop.history[node]
     if as_json:
         print_json(codec.plain(judged))

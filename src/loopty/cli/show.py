@@ -15,7 +15,7 @@ from loopty.core.ids import NodeId
 @json_option
 def command(node: NodeId, as_json: bool) -> None:
     """Show everything about a node: change, parameters, metrics, verdict, and where its files are."""
-    from loopty.assemble import found_state
+    from loopty.reading import found_state
     from loopty.views.detail import detail
 
     found = history()

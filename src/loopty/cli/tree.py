@@ -19,7 +19,7 @@ def command(node: NodeId | None, everything: bool, as_json: bool) -> None:
     prints every node, one line each.
     """
     found = history()
-    top = node or NodeId(str(newest_run(found, None)))
+    top = found[node or NodeId(str(newest_run(found, None)))].id
     if as_json:
         below = f"{top}."
         for each in found.ids:
@@ -29,5 +29,4 @@ def command(node: NodeId | None, everything: bool, as_json: bool) -> None:
     from loopty.report.tree import tree_text
     from loopty.views.tree import LIMIT, tree
 
-    found[top]  # there must be such a node
     click.echo(tree_text(tree(found, top, None if everything else LIMIT), columns(), look()))

@@ -27,7 +27,8 @@ class Access:
 
     def writable(self, path: str) -> bool:
         return (
-            globs.matches(path, self.write)
+            clean(path)
+            and globs.matches(path, self.write)
             and not globs.matches(path, self.hidden)
             and not globs.matches(path.lower(), _OURS)
         )
@@ -40,7 +41,7 @@ class Access:
 
     def refusal(self, changed: Iterable[str]) -> str | None:
         """Why a change of these paths is refused, or None."""
-        forbidden = sorted(path for path in changed if not self.writable(path) or not clean(path))
+        forbidden = sorted(path for path in changed if not self.writable(path))
         if not forbidden:
             return None
         named = ", ".join(forbidden[:3]) + (f" and {len(forbidden) - 3} more" if len(forbidden) > 3 else "")
@@ -50,7 +51,10 @@ class Access:
 
 def clean(path: str) -> bool:
     """Whether this is a plain relative path that git and every file system take, with no way out."""
-    raw = path.encode(errors="surrogateescape")
+    try:
+        raw = path.encode()
+    except UnicodeEncodeError:
+        return False
     return (
         len(raw) <= _LONGEST_PATH
         and b"\0" not in raw

@@ -49,14 +49,13 @@ def _starts_part(pattern: str, at: int) -> bool:
 def _class_end(pattern: str, at: int) -> int:
     """Where a `[…]` class closes; 0 when it never does, and the bracket is a plain character."""
     first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
-    return pattern.find("]", first + 1) if pattern.find("]", first + 1) > 0 else 0
+    end = pattern.find("]", first + 1)
+    return end if end > 0 and "/" not in pattern[at:end] else 0
 
 
 def _class(inside: str) -> str:
     """One character of a class; a range that runs backwards holds none."""
     negated = inside.startswith("!")
     spans = re.findall(r"(.)-(.)|(.)", inside[1:] if negated else inside, re.DOTALL)
-    held = "".join(
-        f"{re.escape(low or one)}-{re.escape(high or one)}" for low, high, one in spans if low <= high
-    )
+    held = "".join(f"{re.escape(low or one)}-{re.escape(high or one)}" for low, high, one in spans if low <= high)
     return f"(?!/)[{'^' if negated else ''}{held}]" if held else "[^/]" if negated else "(?!)"

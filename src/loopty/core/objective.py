@@ -28,7 +28,9 @@ class Metric:
     name: str = option("Name of the metric: `score`, a CSV column, or `tasks.ID`.")
     direction: Direction = option("Whether more (`max`) or less (`min`) is better.", Direction.MAX)
     tolerance: float = option("Differences up to this are none; the next metric decides.", 0.0, minimum=0)
-    weight: float | None = option("Weights on all metrics compare their weighted sum, not priorities.", None, above=0)
+    weight: float | None = option(
+        "Weights on all metrics compare their weighted sum, not priorities.", None, above=0
+    )
 
 
 Metrics = Mapping[str, float]

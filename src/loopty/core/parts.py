@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from loopty.core.curve import Curve, Row
 from loopty.core.events import Recorded
@@ -19,6 +18,9 @@ from loopty.core.launch import Mount
 from loopty.core.objective import Directions
 from loopty.core.outcome import Outcome, Pool
 from loopty.core.proposal import Edits, Proposal
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Turn(Protocol):

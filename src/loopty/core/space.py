@@ -81,15 +81,15 @@ class Parameter:
         return self.at(0.5) if self.type is not Kind.CATEGORICAL else self.choices[0]
 
     def at(self, fraction: float) -> Value:
-        """The value that lies this fraction (0 to 1) of the way through the parameter's range."""
+        """The value that lies this fraction (0 to 1) of the way through the range, exact at its ends."""
         if self.type is Kind.CATEGORICAL:
             return self.choices[min(int(fraction * len(self.choices)), len(self.choices) - 1)]
         assert self.low is not None
         assert self.high is not None
         if self.log:
-            value = self.low ** (1 - fraction) * self.high**fraction  # exact at both ends, as exp(log()) is not
+            value = self.low ** (1 - fraction) * self.high**fraction
         else:
-            value = self.low + fraction * (self.high - self.low)
+            value = self.low * (1 - fraction) + self.high * fraction
         step = self.step or (1.0 if self.type is Kind.INT else None)
         if step is not None:
             value = self.low + round((value - self.low) / step) * step
@@ -174,7 +174,7 @@ class Space:
         while waiting:
             ready = [name for name in waiting if set(self.parameters[name].when) <= set(ordered)]
             if not ready:
-                raise ValueError(f"parameters depend on each other in a circle: {', '.join(waiting)}")
+                raise ValueError(f"depend on each other in a circle: {', '.join(waiting)}")
             ordered += ready
             waiting = [name for name in waiting if name not in ready]
         return ordered

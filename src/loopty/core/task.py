@@ -33,7 +33,9 @@ class Benchmark:
         "file",
         choices=("file", "stdout"),
     )
-    scratch: tuple[str, ...] = option("Directories that start empty and writable, for build products.", ())
+    scratch: tuple[str, ...] = option(
+        "Directories that start empty and writable, for build products.", (), glob=True
+    )
     env: Mapping[str, str] = option("Environment variables; nothing else is inherited.", {})
     mounts: tuple[str, ...] = option("Host paths shown read-only: toolchains, data, environments.", ())
     network: bool = option("Whether the trial may use the network.", False)

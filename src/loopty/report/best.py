@@ -45,8 +45,8 @@ def closing_text(status: Status, reason: str, columns: int = 80, look: Look | No
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""
     lines += wrapped(f"{spent} in {duration(status.elapsed_seconds)}; stopped: {reason}", columns)
     if status.best and improved:
-        lines.append(look.paint(f"see it: loopty diff {status.best.node}", "dim"))
-        lines.append(look.paint(f"use it: loopty apply {status.best.node}", "dim"))
+        lines.append(look.paint("see it: loopty diff best --baseline", "dim"))
+        lines.append(look.paint("use it: loopty apply best", "dim"))
     else:
         lines.append(look.paint("see what was tried: loopty tree", "dim"))
     return look.finished("\n".join(lines))

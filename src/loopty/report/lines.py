@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopty.core.events import NodeJudged, Recorded, TrialEnded
-from loopty.core.outcome import Ending, Verdict
+from loopty.core.outcome import Ending, Pool, Verdict
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 from loopty.report.columns import cut, harmless, short
@@ -39,7 +39,9 @@ class Lines:
     def heard(self, recorded: Recorded) -> None:
         match recorded.event:
             case NodeJudged(node, Verdict.KEPT, reason):
-                self._say(f"kept {short(node)}: {cut(reason, _LONGEST_REASON)}")
+                control = self._scribe.history[node].pool is Pool.CONTROL
+                who = f"kept {short(node)}{' (control)' if control else ''}"
+                self._say(f"{who}: {cut(reason, _LONGEST_REASON)}")
             case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
                 self._pace.ended(recorded.at)
         self.tick()

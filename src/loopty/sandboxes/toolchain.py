@@ -25,7 +25,9 @@ def toolchain() -> Toolchain:
     """The user's Python and its virtual environment, as far as they are not the system's."""
     python = _python()
     needed: list[Path] = []
-    for prefix in python.prefixes if python else ():
+    named = python.prefixes if python else ()
+    # Under its own name and under its real one: an environment's links point at either.
+    for prefix in dict.fromkeys((*named, *(prefix.resolve() for prefix in named))):
         if not _below(prefix, [*map(Path, _SYSTEM), *needed]):
             needed.append(prefix)
     shown = [*map(Path, _SYSTEM), *needed]

@@ -1,0 +1,154 @@
+"""Progress while a run goes on."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+
+import pytest
+
+from loopty.core.curve import Row
+from loopty.core.history import History
+from loopty.core.ids import NodeId
+from loopty.core.task import Pools
+from loopty.report.lines import Lines
+from loopty.report.live import Live
+from loopty.report.look import Look
+from loopty.report.progress import progress
+
+from ..views.story import Story
+
+POOLS = Pools(attempts=20, wall_seconds=3600.0)
+
+
+class Screen:
+    """A terminal of which the size can change."""
+
+    def __init__(self, columns: int = 80, lines: int = 24) -> None:
+        self.stream = io.StringIO()
+        self.size = os.terminal_size((columns, lines))
+
+    @property
+    def frames(self) -> list[list[str]]:
+        """What was drawn, frame by frame."""
+        return [frame.splitlines() for frame in re.split(r"\x1b\[\d+F\x1b\[J", self.stream.getvalue())]
+
+
+def live(story: Story, screen: Screen) -> Live:
+    rows = {NodeId("1.3"): Row(300, {"loss": 0.41})}
+    shown = Live(story.scribe, 1, POOLS, screen.stream, Look(), lambda: story.now, lambda: screen.size, rows.get)
+    story.scribe.listeners.append(shown.heard)
+    return shown
+
+
+def test_the_live_display_shows_what_matters() -> None:
+    story, screen = Story(baseline=1.94), Screen()
+    live(story, screen)
+    story.tries("1", 2.41)
+    story.tries("1", 1.0)
+    story.starts(story.adds("1"))
+    assert screen.frames[-1] == [
+        "███░░░░░░░░░░░░░░░░░░░░░░░░░░░ 3/20 attempts",
+        "best 1.1: score 2.41, 24.2 % better than the baseline 1.94",
+        "12.0 trials/min, 13 s so far, about 90 s to go",
+        "last 1.2 discarded: worse: score 1 against 2.41 of 1.1",
+        "running 1.3 for 0.0 s: step 300 loss 0.41",
+    ]
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(40, 24), (10, 24), (1, 1), (200, 3)])
+def test_the_live_display_fits_any_terminal(columns: int, lines: int) -> None:
+    story, screen = Story(), Screen(columns, lines)
+    live(story, screen)
+    for _ in range(5):
+        story.tries("1", 2.0)
+    story.starts(story.adds("1"))
+    assert all(len(line) < max(columns, 2) for line in screen.frames[-1])
+    assert len(screen.frames[-1]) <= max(lines - 1, 1)
+
+
+def test_a_narrower_terminal_is_cleared_of_wrapped_lines() -> None:
+    story, screen = Story(), Screen(80)
+    shown = live(story, screen)
+    story.tries("1", 2.0)
+    before = screen.frames[-1]
+    screen.size = os.terminal_size((20, 24))
+    shown.close()
+    rows = sum(-(-len(line) // 20) for line in before)
+    assert screen.stream.getvalue().endswith(f"\x1b[{rows}F\x1b[J")
+
+
+def test_many_events_in_a_moment_draw_one_frame() -> None:
+    story, screen = Story(), Screen()
+    shown = live(story, screen)
+    for recorded in story.ledger.read():
+        shown.heard(recorded)
+    assert len(screen.frames) == 1
+
+
+def test_time_moves_on_by_ticks() -> None:
+    story, screen = Story(), Screen()
+    shown = live(story, screen)
+    shown.tick()
+    story.now += 10
+    shown.tick()
+    assert [frame[2].split(" so far")[0] for frame in screen.frames] == ["3.0 s", "13 s"]
+
+
+def test_a_scribe_that_has_to_catch_up_leaves_the_display_alone() -> None:
+    story, screen = Story(), Screen()
+    shown = live(story, screen)
+    lines = Lines(story.scribe, 1, POOLS, screen.stream, Look(), lambda: story.now)
+    story.scribe.history = History()
+    story.now += 60
+    shown.tick()
+    lines.tick()
+    assert screen.stream.getvalue() == ""
+
+
+def test_without_a_terminal_kept_nodes_are_lines() -> None:
+    story, out = Story(baseline=1.0), io.StringIO()
+    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
+    story.scribe.listeners.append(lines.heard)
+    story.tries("1", 2.0)
+    story.tries("1", 1.5)
+    assert out.getvalue().splitlines() == [
+        "kept 1.1: better: score 2 against 1 of 1",
+        "1/20 attempts, best 1.1 2 (+100.0 %), 12.0 trials/min, about 95 s to go",
+    ]
+
+
+def test_signs_of_life_become_rare() -> None:
+    story, out = Story(), io.StringIO()
+    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
+    for _ in range(8 * 3600):
+        story.now += 1
+        lines.tick()
+    assert 480 <= len(out.getvalue().splitlines()) <= 700
+
+
+def test_a_run_outlives_its_terminal() -> None:
+    story = Story()
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = os.fdopen(writer, "w")
+    lines = Lines(story.scribe, 1, POOLS, stream, Look(), lambda: story.now)
+    story.scribe.listeners.append(lines.heard)
+    story.tries("1", 2.0)
+    story.tries("1", 3.0)
+    assert story.scribe.history.runs[1].account(story.scribe.history[NodeId("1")].pool).best == "1.2"
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+def test_a_pipe_gets_lines_and_a_terminal_gets_a_display() -> None:
+    story = Story()
+    assert isinstance(progress(story.scribe, 1, POOLS, io.StringIO(), {}, lambda: story.now), Lines)
+    leader, follower = os.openpty()
+    with os.fdopen(leader), os.fdopen(follower, "w") as terminal:
+        shown = progress(story.scribe, 1, POOLS, terminal, {}, lambda: story.now)
+        assert isinstance(shown, Live)
+        shown.tick()
+        shown.close()
+        assert isinstance(progress(story.scribe, 1, POOLS, terminal, {"TERM": "dumb"}, lambda: 0.0), Lines)
