@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from loopty.core import budget
+from loopty.core import budget, events
 from loopty.core.errors import Misuse
-from loopty.core.events import (
-    Event,
-    NodeAdded,
-    NodeJudged,
-    NodeSealed,
-    ProposalRefused,
-    RunStarted,
-    SessionEnded,
-    SessionStarted,
-    Settled,
-    TrialEnded,
-    TrialStarted,
-)
+from loopty.core.events import Event
 from loopty.core.history import LOSSES_UNTIL_QUARANTINE, History, Node, trial_name, trial_parts
 from loopty.core.ids import NodeId
 from loopty.core.judge import judged
@@ -36,8 +24,8 @@ def run_started(history: History, task: Task, criteria: str, base: Committed, wh
     number = max(history.runs, default=0) + 1
     root = NodeId(str(number))
     return [
-        RunStarted(number, criteria, task.objective, task.seed, why),
-        NodeAdded(
+        events.RunStarted(number, criteria, task.objective, task.seed, why),
+        events.NodeAdded(
             root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, task.space.baseline()
         ),
     ]
@@ -46,31 +34,31 @@ def run_started(history: History, task: Task, criteria: str, base: Committed, wh
 def session_started(history: History, run: int, owner: str) -> list[Event]:
     if driver := history.runs[run].driver:
         raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}) already: stop that one first")
-    return [SessionStarted(run, owner)]
+    return [events.SessionStarted(run, owner)]
 
 
 def recovered(history: History, alive: Callable[[str], bool]) -> list[Event]:
     """The end of everything whose process is gone: infrastructure, not failure."""
-    events: list[Event] = []
+    ends: list[Event] = []
     for run in history.runs.values():
         if run.driver and not alive(run.driver):
-            events.append(SessionEnded(run.number, "its process died", lost=True))
+            ends.append(events.SessionEnded(run.number, "its process died", lost=True))
         for name, flight in run.flights.items():
             if alive(flight.owner):
                 continue
             node, number = trial_parts(name)
             outcome = Outcome(Ending.CANCELLED, reason="the process that ran it died")
-            events.append(TrialEnded(node, number, outcome, lost=True))
+            ends.append(events.TrialEnded(node, number, outcome, lost=True))
             decides = flight.pool is not Pool.REPLAY
             if decides and history[node].losses + 1 >= LOSSES_UNTIL_QUARANTINE:
                 reason = f"lost {LOSSES_UNTIL_QUARANTINE} times with the process that ran it"
-                events.append(NodeJudged(node, Verdict.QUARANTINED, reason))
-        events += [
-            Settled(run.number, call, hold.tokens, hold.money_usd)
+                ends.append(events.NodeJudged(node, Verdict.QUARANTINED, reason))
+        ends += [
+            events.Settled(run.number, call, hold.tokens, hold.money_usd)
             for call, hold in run.holds.items()
             if not alive(hold.owner)
         ]
-    return events
+    return ends
 
 
 def node_added(
@@ -81,15 +69,17 @@ def node_added(
     params = {**parent.params, **proposal.params} if proposal.edits or draft else dict(proposal.params)
     twin = None if draft else history.twin(parent.id.run, pool, identity(committed.tree, params))
     if twin is not None:
-        return [ProposalRefused(parent.id.run, pool, proposal.operator, f"the same as {twin}")]
+        return [events.ProposalRefused(parent.id.run, pool, proposal.operator, f"the same as {twin}")]
     node = parent.id.child(parent.children + 1)
     return [
-        NodeAdded(node, pool, proposal.operator, proposal.summary, committed.commit, committed.tree, params, draft)
+        events.NodeAdded(
+            node, pool, proposal.operator, proposal.summary, committed.commit, committed.tree, params, draft
+        )
     ]
 
 
 def node_sealed(history: History, node: NodeId, committed: Committed) -> list[Event]:
-    return [NodeSealed(node, committed.commit, committed.tree)] if history[node].draft else []
+    return [events.NodeSealed(node, committed.commit, committed.tree)] if history[node].draft else []
 
 
 def trial_started(history: History, node: NodeId, owner: str, pools: Pools) -> list[Event]:
@@ -104,11 +94,11 @@ def trial_started(history: History, node: NodeId, owner: str, pools: Pools) -> l
         )
     if node.parent and (reason := budget.spent(history.runs[node.run], pools, found.pool)):
         raise Misuse(f"{reason}: raise it under [pools] in loopty.toml")
-    return [TrialStarted(node, found.trials + 1, found.pool, owner)]
+    return [events.TrialStarted(node, found.trials + 1, found.pool, owner)]
 
 
 def replay_started(history: History, node: NodeId, owner: str) -> list[Event]:
-    return [TrialStarted(node, history[node].trials + 1, Pool.REPLAY, owner)]
+    return [events.TrialStarted(node, history[node].trials + 1, Pool.REPLAY, owner)]
 
 
 def trial_ended(history: History, node: NodeId, number: int, outcome: Outcome) -> list[Event]:
@@ -116,7 +106,7 @@ def trial_ended(history: History, node: NodeId, number: int, outcome: Outcome) -
     flight = history.runs[node.run].flights.get(trial_name(node, number))
     if flight is None:
         return []  # another process took this one for dead and closed it
-    ended = TrialEnded(node, number, outcome)
+    ended = events.TrialEnded(node, number, outcome)
     if flight.pool is Pool.REPLAY or outcome.ending is Ending.CANCELLED:
         return [ended]
     return [ended, judged(history, node, outcome)]
@@ -131,4 +121,4 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
 
 
 def session_ended(run: int, reason: str) -> Sequence[Event]:
-    return [SessionEnded(run, reason)]
+    return [events.SessionEnded(run, reason)]

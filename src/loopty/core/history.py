@@ -12,22 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopty.core import codec
+from loopty.core import codec, events
 from loopty.core.errors import Misuse
-from loopty.core.events import (
-    NodeAdded,
-    NodeJudged,
-    NodeSealed,
-    ProposalRefused,
-    Recorded,
-    Reserved,
-    RunStarted,
-    SessionEnded,
-    SessionStarted,
-    Settled,
-    TrialEnded,
-    TrialStarted,
-)
+from loopty.core.events import Recorded
 from loopty.core.ids import NodeId
 from loopty.core.objective import Metric, Objective
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
@@ -249,24 +236,24 @@ class History:
         self.number = recorded.number
         at = recorded.at
         match recorded.event:
-            case RunStarted(run, criteria, objective, seed, why):
+            case events.RunStarted(run, criteria, objective, seed, why):
                 self._put_run(Run(run, criteria, objective, seed, why, started_at=at))
-            case NodeAdded() as event:
+            case events.NodeAdded() as event:
                 self._add(event, at)
-            case NodeSealed(node, commit, tree):
+            case events.NodeSealed(node, commit, tree):
                 self._put(replace(self[node], commit=commit, tree=tree, draft=False))
                 self._index(self[node])
-            case ProposalRefused(run, pool):
+            case events.ProposalRefused(run, pool):
                 account = self.runs[run].account(pool)
                 account = replace(account, refused=account.refused + 1, refused_in_row=account.refused_in_row + 1)
                 self._put_run(_ticked(self.runs[run], at).with_account(pool, account))
-            case TrialStarted() as event:
+            case events.TrialStarted() as event:
                 self._start(event, at)
-            case TrialEnded() as event:
+            case events.TrialEnded() as event:
                 self._end(event, at)
-            case NodeJudged() as event:
+            case events.NodeJudged() as event:
                 self._judge(event)
-            case SessionStarted(run, owner):
+            case events.SessionStarted(run, owner):
                 self._put_run(
                     replace(
                         self.runs[run],
@@ -276,17 +263,17 @@ class History:
                         ended="",
                     )
                 )
-            case SessionEnded(run, reason, lost):
+            case events.SessionEnded(run, reason, lost):
                 # A lost session is closed by a later process: the time in between was nobody's work.
                 ticked = self.runs[run] if lost else _ticked(self.runs[run], at)
                 self._put_run(replace(ticked, driver="", ended=reason))
-            case Reserved(run, call, role, tokens, money, owner):
+            case events.Reserved(run, call, role, tokens, money, owner):
                 holds = {**self.runs[run].holds, call: Hold(role, tokens, money, owner)}
                 self._put_run(replace(_ticked(self.runs[run], at), holds=holds))
-            case Settled(run, call, tokens, money):
+            case events.Settled(run, call, tokens, money):
                 self._settle(run, call, tokens, money, at)
 
-    def _add(self, event: NodeAdded, at: float) -> None:
+    def _add(self, event: events.NodeAdded, at: float) -> None:
         run = _ticked(self.runs[event.node.run], at)
         node = Node(
             event.node,
@@ -313,7 +300,7 @@ class History:
             self._lanes.setdefault((node.id.run, node.pool), []).append(node.id)
         self._index(node)
 
-    def _start(self, event: TrialStarted, at: float) -> None:
+    def _start(self, event: events.TrialStarted, at: float) -> None:
         run, node = _ticked(self.runs[event.node.run], at), self[event.node]
         flights = {**run.flights, trial_name(event.node, event.number): Flight(event.pool, event.owner, at)}
         account = run.account(event.pool)
@@ -323,7 +310,7 @@ class History:
         decides = event.pool is not Pool.REPLAY
         self._put(replace(node, trials=event.number, running=node.running or decides))
 
-    def _end(self, event: TrialEnded, at: float) -> None:
+    def _end(self, event: events.TrialEnded, at: float) -> None:
         run = self.runs[event.node.run] if event.lost else _ticked(self.runs[event.node.run], at)
         node, outcome = self[event.node], event.outcome
         flights = dict(run.flights)
@@ -341,7 +328,7 @@ class History:
             node = replace(node, outcome=outcome)
         self._put(node)
 
-    def _judge(self, event: NodeJudged) -> None:
+    def _judge(self, event: events.NodeJudged) -> None:
         node = replace(
             self[event.node],
             verdict=event.verdict,
