@@ -91,8 +91,13 @@ async def test_patience_ends_the_run(bench):
 
 @pytest.mark.parametrize("width", [1, 3, 8])
 async def test_no_width_overshoots_the_attempts(bench, width):
-    async def pause(_):
-        await asyncio.sleep(0.02)
+    full = asyncio.Event()
+
+    async def pause(trial):
+        if run.executor.most_at_once == width:
+            full.set()
+        if trial.node.id.parent:
+            await asyncio.wait_for(full.wait(), 60)
 
     run = bench(x_of, pools=Pools(attempts=13), width=width, pause=pause)
     await run.drive()

@@ -14,9 +14,13 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
+_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
+
 
 def plain(value: Any) -> Any:
     """The value as dicts, lists, strings, numbers and None; fields that hold their default are left out."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             name: plain(item)
@@ -39,8 +43,12 @@ def text(value: Any) -> str:
 
 def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
     """The dataclass that `plain` made this of. Unknown keys are a later version's and are passed over."""
-    converters = _converters(typing.cast(type, cls))
-    return cls(**{key: converters[key](item) for key, item in data.items() if key in converters})
+    known, converters = _plan(typing.cast(type, cls))
+    values = {key: item for key, item in data.items() if key in known}
+    for key, convert in converters:
+        if key in values:
+            values[key] = convert(values[key])
+    return cls(**values)
 
 
 @functools.cache
@@ -57,9 +65,12 @@ def _defaults(cls: type) -> list[tuple[str, Any]]:
 
 
 @functools.cache
-def _converters(cls: type) -> dict[str, Convert]:
+def _plan(cls: type) -> tuple[frozenset[str], list[tuple[str, Convert]]]:
+    """The fields of a dataclass, and what to do to those that are not stored as they are."""
     hints = typing.get_type_hints(cls)
-    return {field.name: _converter(hints[field.name]) for field in dataclasses.fields(cls)}
+    names = [field.name for field in dataclasses.fields(cls)]
+    converters = ((name, _converter(hints[name])) for name in names)
+    return frozenset(names), [(name, convert) for name, convert in converters if convert is not _same]
 
 
 def _converter(hint: Any) -> Convert:
@@ -69,12 +80,14 @@ def _converter(hint: Any) -> Convert:
         if len(inner) > 1:
             return _same
         convert = _converter(inner[0])
-        return lambda item: None if item is None else convert(item)
+        return convert if convert is _same else lambda item: None if item is None else convert(item)
     if origin is tuple:
         convert = _converter(arguments[0])
         return lambda items: tuple(map(convert, items))
     if origin in (dict, Mapping, typing.get_origin(Mapping[str, int])):
         key, value = map(_converter, arguments)
+        if key is value is _same:
+            return _same
         return lambda items: {key(name): value(item) for name, item in items.items()}
     if dataclasses.is_dataclass(hint):
         kind = typing.cast(type, hint)

@@ -19,12 +19,12 @@ BASELINE = "baseline"
 BY_HAND = "hand"
 
 
-def run_started(history: History, task: Task, criteria: str, base: Committed, why: str) -> list[Event]:
-    """A new run with its baseline."""
+def run_started(history: History, task: Task, benchmark: str, base: Committed, why: str) -> list[Event]:
+    """A new run with its baseline; `benchmark` is the digest of the benchmark's files there."""
     number = max(history.runs, default=0) + 1
     root = NodeId(str(number))
     return [
-        events.RunStarted(number, criteria, task.objective, task.seed, why),
+        events.RunStarted(number, task.criteria(benchmark), task.objective, task.seed, why, benchmark),
         events.NodeAdded(
             root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, task.space.baseline()
         ),

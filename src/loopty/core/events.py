@@ -27,6 +27,8 @@ class RunStarted:
     objective: Objective
     seed: int
     why: str
+    benchmark: str = ""
+    """Digest of the benchmark's files; part of the criteria."""
 
 
 @dataclass(frozen=True, slots=True)

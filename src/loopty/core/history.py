@@ -112,6 +112,7 @@ class Run:
     seed: int
     why: str
     started_at: float
+    benchmark: str = ""
     nodes: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
     flights: Mapping[str, Flight] = field(default_factory=dict)
@@ -236,8 +237,8 @@ class History:
         self.number = recorded.number
         at = recorded.at
         match recorded.event:
-            case events.RunStarted(run, criteria, objective, seed, why):
-                self._put_run(Run(run, criteria, objective, seed, why, started_at=at))
+            case events.RunStarted(run, criteria, objective, seed, why, benchmark):
+                self._put_run(Run(run, criteria, objective, seed, why, started_at=at, benchmark=benchmark))
             case events.NodeAdded() as event:
                 self._add(event, at)
             case events.NodeSealed(node, commit, tree):

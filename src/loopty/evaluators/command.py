@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from loopty.core.curve import Row
@@ -49,7 +50,7 @@ class CommandEvaluator:
 
     async def evaluate(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; whatever the candidate does is an Outcome."""
-        with self._staging(trial) as stage:
+        async with _in_thread(self._staging(trial)) as stage:
             watch = _Watch(stage, seen, self._benchmark.grace_seconds, cancel)
             following = asyncio.create_task(watch.follow())
             try:
@@ -146,7 +147,7 @@ class CommandEvaluator:
         except Unreadable as error:
             raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None
         harvest.published(stage.folder / _RESULT, raw)
-        return result.Result({**found.metrics, **{k: v for k, v in row.items() if k not in found.metrics}})
+        return result.Result({**found.metrics, **(row | found.metrics)}, found.directions)
 
     def _exceeded(self, stop: Stop) -> str:
         limits = self._limits
@@ -155,6 +156,16 @@ class CommandEvaluator:
             Stop.OUTPUT: f"printed more than {limits.output_mb} MB",
             Stop.DISK: f"wrote more than {limits.disk_mb} MB to disk",
         }[stop]
+
+
+@contextlib.asynccontextmanager
+async def _in_thread(staging: AbstractContextManager[Stage]) -> AsyncIterator[Stage]:
+    """The stage, made and taken down beside the event loop: git and the disk would hold it up."""
+    stage = await asyncio.to_thread(staging.__enter__)
+    try:
+        yield stage
+    finally:
+        await asyncio.to_thread(staging.__exit__, None, None, None)
 
 
 class _Watch:

@@ -43,6 +43,8 @@ def last_line(log: Path) -> str:
 
 
 def _traces(folder: Path) -> list[Path]:
+    if folder.is_symlink():  # the trial may have put a link there, to a directory that it could not read
+        return []
     try:
         with os.scandir(folder) as found:
             names = [item.name for item, _ in zip(found, range(_MOST_TRACES), strict=False)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loopty.core.curve import Row
 from loopty.core.objective import Direction
-from loopty.evaluators.strict import Unreadable
+from loopty.evaluators.strict import Unreadable, nameable
 
 LARGEST_STREAM = 64 << 20
 _HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
@@ -44,7 +44,8 @@ class Stream:
         if not line.strip():
             return
         try:
-            (cells,) = csv.reader([line.decode()], strict=True)
+            # Spreadsheets and some writers put a byte order mark before the header.
+            (cells,) = csv.reader([line.decode("utf-8" if self._names else "utf-8-sig")], strict=True)
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
             raise Unreadable(f"has a line that is no CSV ({error})") from None
         if self._names is None:
@@ -61,7 +62,7 @@ class Stream:
             name, direction = named(cell)
             self.directions[name] = direction
             names.append(name)
-        if not names or len(set(names)) < len(names):
+        if not names or not all(map(nameable, names)) or len(set(names)) < len(names):
             raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
         return names
 

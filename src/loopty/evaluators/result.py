@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.core.objective import SCORE, Direction
-from loopty.evaluators.strict import Unreadable, json_object
+from loopty.evaluators.strict import Unreadable, json_object, nameable
 
 LARGEST_RESULT = 4 << 20
 
@@ -32,11 +32,13 @@ def parsed(raw: bytes) -> Result:
     if not isinstance(tasks, dict) or not isinstance(meta, dict):
         raise Unreadable("has tasks or tasks_meta that are not objects")
     for name, value in tasks.items():
+        if not nameable(name):
+            raise Unreadable(f"has a task whose name is not one short line: {name[:40]!r}")
         metrics[f"tasks.{name}"] = _number(value, f"tasks.{name}")
     for name, about in meta.items():
         stated = about.get("direction") if isinstance(about, dict) else None
         if stated is not None and stated not in tuple(Direction):
-            raise Unreadable(f"gives task {name} the direction {stated!r}: say min or max")
+            raise Unreadable(f"gives task {name[:40]!r} the direction {str(stated)[:40]!r}: say min or max")
         if stated is not None:
             directions[f"tasks.{name}"] = Direction(stated)
     return Result(metrics, directions)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 _DEEPEST = 64
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_LONGEST_NAME = 200
 
 
 class Unreadable(Exception):  # noqa: N818 - it is a finding about a file, reported as the trial's reason
@@ -39,18 +39,24 @@ def content(path: Path, largest: int) -> bytes | None:
 
 
 def json_object(raw: bytes) -> dict[str, Any]:
-    """One JSON object: finite numbers, no duplicate keys, no deep nesting."""
+    """One JSON object: finite numbers, no duplicate keys, no deep nesting, text that can be written down."""
     if not raw.strip():
         raise Unreadable("is empty: it was claimed and never written")
-    if _depth(raw) > _DEEPEST:
-        raise Unreadable(f"is nested deeper than {_DEEPEST} levels")
     try:
         value = json.loads(raw, object_pairs_hook=_unique, parse_constant=_not_finite)
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is legal JSON, and no ledger takes it
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"is not valid JSON ({str(error)[:120]})") from None
     if not isinstance(value, dict):
         raise Unreadable("is not a JSON object")
+    if _deeper(value, _DEEPEST):
+        raise Unreadable(f"is nested deeper than {_DEEPEST} levels")
     return value
+
+
+def nameable(name: str) -> bool:
+    """Whether this can stand in a table or in a reason of one line."""
+    return name.isprintable() and 0 < len(name) <= _LONGEST_NAME
 
 
 def _read(descriptor: int, largest: int) -> bytes:
@@ -63,13 +69,10 @@ def _read(descriptor: int, largest: int) -> bytes:
     return b"".join(chunks)
 
 
-def _depth(raw: bytes) -> int:
-    """The deepest nesting of brackets, those inside strings counted too: an upper bound, found cheaply."""
-    deepest = depth = 0
-    for byte in raw.translate(None, _NO_BRACKETS):
-        depth += 1 if byte in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether containers lie in each other more than so many levels deep."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inside is not None and (levels == 0 or any(_deeper(item, levels - 1) for item in inside))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

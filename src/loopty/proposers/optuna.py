@@ -80,9 +80,10 @@ class _Base:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._distributions = {
-            name: _distribution(parameter) for name, parameter in self._space.parameters.items()
-        }
+        with warnings.catch_warnings(action="ignore"):  # a range that is no multiple of its step is fine
+            self._distributions = {
+                name: _distribution(parameter) for name, parameter in self._space.parameters.items()
+            }
         up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
         return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
 
@@ -94,8 +95,7 @@ class _Base:
         """The sampler's next trial and its parameters."""
         import optuna
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna calls half of its samplers experimental
+        with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
             make = getattr(optuna.samplers, self._recipe.sampler)
             # Sobol' points come from one sequence; a new seed would start another.
             seed = 0 if self.name == "qmc" else rng.randrange(2**31)
@@ -128,7 +128,7 @@ class RememberingProposer(_Base):
         for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
             del self._waiting[node.position]
             self._remember(node, metrics)
-        study = self._study = self._study or self._new_study(metrics)
+        study = self._study = self._study or self._rebuilt(metrics)
         flying = [node for node in waiting if not node.verdict and self._fits(node)]
         for node in flying:
             study.add_trial(
@@ -136,8 +136,8 @@ class RememberingProposer(_Base):
                     state=TrialState.RUNNING, params=dict(node.params), distributions=self._distributions_of(node)
                 )
             )
-        _, params = self._asked(study, ask.rng)
-        for number in range(len(study.trials) - len(flying) - 1, len(study.trials)):
+        trial, params = self._asked(study, ask.rng)
+        for number in range(trial.number - len(flying), trial.number + 1):
             study.tell(number, state=TrialState.FAIL)  # the study holds what is finished, nothing else
         return self._proposal(ask, params)
 
@@ -145,15 +145,17 @@ class RememberingProposer(_Base):
         if not self._fits(node):
             return
         self._nodes.append(node)
-        if self._study is not None and len(self._study.trials) > 2 * _CAP:
+        if len(self._nodes) > 2 * _CAP:
             self._nodes = _thinned(self._nodes, metrics[0])
             self._study = None
-        if self._study is None:
-            self._study = self._new_study(metrics)
-            for kept in self._nodes:
-                self._add(self._study, kept, metrics)
-        else:
+        elif self._study is not None:
             self._add(self._study, node, metrics)
+
+    def _rebuilt(self, metrics: Sequence[Metric]) -> Study:
+        study = self._new_study(metrics)
+        for node in self._nodes:
+            self._add(study, node, metrics)
+        return study
 
     def _add(self, study: Study, node: Node, metrics: Sequence[Metric]) -> None:
         from optuna.trial import TrialState, create_trial

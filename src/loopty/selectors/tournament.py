@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopty.core.history import Node
-from loopty.core.objective import gain
+from loopty.core.objective import Metric, gain
 from loopty.core.parts import Ask
 
 
@@ -17,15 +18,21 @@ class TournamentSelector:
     size: int = 4
 
     def parent(self, ask: Ask) -> Node:
-        finished = [node for node in ask.nodes if node.outcome and node.outcome.finished]
-        if not finished:
+        metrics = ask.history.metrics(ask.root)
+        comparable = [node for node in ask.nodes if _has_all(node, metrics)]
+        if not comparable:
             return ask.root
-        drawn = [ask.rng.choice(finished) for _ in range(self.size)]
+        drawn = [ask.rng.choice(comparable) for _ in range(self.size)]
 
         def better(one: Node, other: Node) -> Node:
             assert one.outcome
             assert other.outcome
-            metrics = ask.history.metrics(one)
             return one if gain(one.outcome.metrics, other.outcome.metrics, metrics)[0] >= 0 else other
 
         return functools.reduce(better, drawn)
+
+
+def _has_all(node: Node, metrics: Sequence[Metric]) -> bool:
+    """Whether the node finished and reported everything that it is compared by."""
+    outcome = node.outcome
+    return outcome is not None and outcome.finished and all(metric.name in outcome.metrics for metric in metrics)

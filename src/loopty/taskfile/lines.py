@@ -17,16 +17,20 @@ class Lines:
         self._lines: dict[Path, int] = {(): 1}
         counts: dict[Path, int] = {}
         table: Path = ()
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.split("\n"), start=1):
             if header := _HEADER.match(line):
                 table = _parts(header[2])
                 if header[1] == "[[":
                     counts[table] = counts.get(table, -1) + 1
-                    self._lines.setdefault(table, number)
                     table = (*table, counts[table])
-                self._lines.setdefault(table, number)
+                self._enter(table, number)
             elif key := _KEY.match(line):
-                self._lines.setdefault((*table, *_parts(key[1])), number)
+                self._enter((*table, *_parts(key[1])), number)
+
+    def _enter(self, path: Path, number: int) -> None:
+        """A key is named on this line, and so are the tables above it, unless they were before."""
+        for end in range(1, len(path) + 1):
+            self._lines.setdefault(path[:end], number)
 
     def of(self, path: Path) -> int:
         """The line of this key, or of the nearest table above it."""

@@ -35,25 +35,27 @@ def load(top: Path) -> Task:
     """The task of the repository."""
     path = top / TASK_FILE
     try:
-        text = path.read_text()
+        return parse(path.read_bytes().decode())
     except FileNotFoundError:
         raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
-    return parse(text)
+    except OSError as error:
+        raise Misuse(f"{path} cannot be read ({error.strerror}): it must be a readable file") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise Misuse(f"{TASK_FILE}:{line}: holds bytes that are no UTF-8: save the file as UTF-8") from None
 
 
 def parse(text: str) -> Task:
     """The task that the text describes; Misuse names every fault with its line."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond Python's bounds
         raise Misuse(f"{TASK_FILE} is not valid TOML: {error}") from None
     checker = Checker()
     task = _task(data, checker)
     if checker.faults:
         lines = Lines(text)
-        told = sorted(
-            (lines.of(fault.path), ".".join(map(str, fault.path)), fault.message) for fault in checker.faults
-        )
+        told = sorted((lines.of(fault.path), fault.key, fault.message) for fault in checker.faults)
         raise Misuse("\n".join(f"{TASK_FILE}:{line}: {key} {message}" for line, key, message in told))
     return task
 
@@ -66,15 +68,18 @@ def _task(data: Mapping[str, Any], checker: Checker) -> Task:
         name: checker.table(cls, data[name], (name,)) if name in data else WRONG if name == "benchmark" else cls()
         for name, cls in TABLES.items()
     }
+    if tables["benchmark"] is not WRONG and not tables["benchmark"].command:
+        checker.fault(("benchmark", "command"), 'is empty: say what to run, as in "python3 evaluate.py"')
     space = _space(data.get("parameters", {}), checker)
-    chosen: dict[str, Any] = {name: _choice(name, data.get(name, {}), bool(space), checker) for name in CHOSEN}
+    has_space = bool(data.get("parameters"))  # also when it is faulty: one fault, not its consequences too
+    chosen: dict[str, Any] = {name: _choice(name, data.get(name, {}), has_space, checker) for name in CHOSEN}
     width = checker.value(int, data.get("width", 1), ("width",), {"minimum": 1})
     seed = checker.value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
     statement = checker.value(str, data.get("statement", ""), ("statement",), {})
     access = tables["access"]
-    if access is not WRONG and not access.write and not space:
+    if access is not WRONG and not access.write and not has_space:
         checker.fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
-    _consistent(tables["objective"], chosen, bool(space), checker)
+    _consistent(tables["objective"], chosen, has_space, checker)
     return Task(statement, space=space, width=width, seed=seed, **tables, **chosen)
 
 
@@ -94,11 +99,13 @@ def _space(data: Any, checker: Checker) -> Space:
             checker.fault((*path, "when"), f"names {', '.join(strangers)}, which is no parameter")
         else:
             parameters[name] = parameter
+    if len(parameters) < len(data):
+        return Space()
     space = Space(parameters)
     try:
         space.order()
     except ValueError as error:
-        checker.fault(("parameters",), f"depend on each other in a circle ({error})")
+        checker.fault(("parameters",), str(error))
         return Space()
     for name, parameter in parameters.items():
         for other, value in parameter.when.items():
@@ -112,7 +119,9 @@ def _choice(role: str, data: Any, has_space: bool, checker: Checker) -> Choice:
     if not isinstance(data, dict):
         checker.fault((role,), f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
         return Choice(plugins.default(has_space))
-    kind = data.get("kind", plugins.default(has_space))
+    kind = checker.value(str, data.get("kind", plugins.default(has_space)), (role, "kind"), {})
+    if kind is WRONG:
+        return Choice(plugins.default(has_space))
     if kind not in plugins.kinds and external(role, kind):
         return Choice(kind, {name: value for name, value in data.items() if name != "kind"})
     if kind not in plugins.kinds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import enum
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -99,9 +99,9 @@ class Checker:
         return self._scalar(hint, value, path)
 
     def _any_of(self, hints: tuple[Any, ...], value: Any, path: Path) -> Any:
-        """The first alternative that takes the value."""
+        """The first alternative that takes the value, the value's own type before the others."""
         probes = []
-        for hint in hints:
+        for hint in sorted(hints, key=lambda hint: hint is not type(value)):
             if hint is type(None):
                 continue
             probe = Checker()
@@ -117,7 +117,7 @@ class Checker:
             known = [member.value for member in hint]
             return hint(value) if value in known else self.fault(path, f"must be one of {', '.join(known)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if hint is float and number and math.isfinite(value):
+        if hint is float and number and abs(value) <= sys.float_info.max:
             return float(value)
         if (hint is int and number and isinstance(value, int)) or (
             hint in (str, bool) and isinstance(value, hint)

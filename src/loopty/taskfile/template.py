@@ -68,4 +68,4 @@ kind = "mutate"                     # mutate | grid | random | tpe | cmaes | gp 
 
 
 def _toml(value: str | list[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -45,15 +45,20 @@ def closed(folder: Path) -> None:
 
 def _walk(folder: Path) -> list[tuple[str, bytes]]:
     found = []
-    for here, directories, names in os.walk(folder, followlinks=False):
+    for here, directories, names in os.walk(folder, onerror=_refuse, followlinks=False):
         directories[:] = sorted(name for name in directories if name not in _DROPPED)
-        for name in sorted(names):
+        for name in sorted(name for name in names if name not in _DROPPED):
             path = Path(here, name)
             found.append((str(path.relative_to(folder)), _regular(path)))
         for name in directories:
             if Path(here, name).is_symlink():
                 raise Misuse(f"{Path(here, name)} is a link: only regular files can be part of a node")
     return found
+
+
+def _refuse(error: OSError) -> None:
+    # Passed over in silence, its files would count as deleted.
+    raise Misuse(f"{error.filename} cannot be read: make it readable, or delete it")
 
 
 def _regular(path: Path) -> bytes:

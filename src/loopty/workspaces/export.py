@@ -6,8 +6,9 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from loopty.core.errors import Misuse
 from loopty.workspaces.repository import Repository
 
 
@@ -22,7 +23,8 @@ def exported(
     """The export's directory, made when it is not there yet. Any number of processes may ask at once."""
     listing = repository.listing(commit)
     shown = [path for path in listing if visible(path)]
-    key = hashlib.sha256("\0".join([tree, *shown, "", *mount_points]).encode()).hexdigest()[:24]
+    stated = "\0".join([tree, *shown, "", *mount_points]).encode(errors="surrogateescape")
+    key = hashlib.sha256(stated).hexdigest()[:24]
     final = exports / key
     if final.is_dir():
         return final
@@ -31,6 +33,8 @@ def exported(
     try:
         repository.check_out(commit, shown, making)
         for point in mount_points:
+            if any(place in listing for place in (point, *map(str, PurePosixPath(point).parents))):
+                raise Misuse(f"{point} is to be a directory of the trial (scratch, mounts), and a file is there")
             (making / point).mkdir(parents=True, exist_ok=True)
         making.rename(final)
     except OSError:

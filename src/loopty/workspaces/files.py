@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from loopty.core import globs
@@ -39,10 +39,8 @@ class Files:
     def benchmark_digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are not comparable."""
         listing = self._repository.listing(commit)
-        stated = [
-            f"{path} {listing[path].mode} {listing[path].blob}" for path in self.benchmark_files(commit)
-        ]
-        return hashlib.sha256("\n".join(sorted(stated)).encode()).hexdigest()
+        stated = [f"{path} {listing[path].mode} {listing[path].blob}" for path in self.benchmark_files(commit)]
+        return hashlib.sha256("\n".join(sorted(stated)).encode(errors="surrogateescape")).hexdigest()
 
     def writable(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
@@ -67,10 +65,11 @@ class Files:
             return reason
         listing = self._repository.listing(parent.commit)
         frozen = set(self.benchmark_files(parent.commit))
+        taken = {*listing, *edits, *(f"{path}/" for path in self._task.benchmark.scratch)}
         for path, content in edits.items():
-            if path in frozen:
+            if path in frozen or globs.matches(path, self._task.benchmark.files):
                 return f"may not change {path}: it is part of the benchmark"
-            if reason := _misplaced(path, listing):
+            if reason := _misplaced(path, listing, taken):
                 return reason
             if path in listing and (reason := self._outside_markers(parent, path, content)):
                 return reason
@@ -102,8 +101,8 @@ class Files:
         self._repository.branch(node.id.branch, node.commit)
         (folder / "params.json").write_text(json.dumps(dict(node.params), indent=2) + "\n")
         changed = parent is not None and parent.commit != node.commit
-        diff = self._repository.diff(parent.commit, node.commit) if parent and changed else ""
-        (folder / "change.diff").write_text(diff, errors="surrogateescape")
+        patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
+        (folder / "change.diff").write_bytes(patch)
         # Last, because its presence says that the rest is there.
         _publish_text(folder / "description.md", f"# {node.id}\n\n{node.operator}: {node.summary}\n")
 
@@ -130,16 +129,16 @@ def _words(command: str) -> list[str]:
         return command.split()
 
 
-def _misplaced(path: str, listing: Mapping[str, Entry]) -> str | None:
+def _misplaced(path: str, listing: Mapping[str, Entry], taken: Collection[str]) -> str | None:
     """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
     entry = listing.get(path)
     if entry is not None and entry.mode not in REGULAR_FILES:
         return f"may not change {path}: it is a link or a submodule"
-    if entry is None and any(other.startswith(f"{path}/") for other in listing):
+    if entry is None and any(other.startswith(f"{path}/") for other in taken):
         return f"may not write {path}: it is a directory"
     parts = path.split("/")
     for end in range(1, len(parts)):
-        if "/".join(parts[:end]) in listing:
+        if "/".join(parts[:end]) in taken:
             return f"may not write {path}: {'/'.join(parts[:end])} is a file"
     return None
 

@@ -11,32 +11,26 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.core.launch import Mount
-from loopty.workspaces.repository import Change, Entry
+from loopty.workspaces.repository import REGULAR_FILES, Change, Entry
 
 Content = Callable[[Entry], bytes]
 
 
-def grafted(
-    export: Path, changes: Sequence[Change], content: Content, area: Path, target: str
-) -> list[Mount]:
+def grafted(export: Path, changes: Sequence[Change], content: Content, area: Path, target: str) -> list[Mount]:
     """The mounts that show the changed tree at `target`; new files are written below `area`."""
     graft = _Graft(export, changes, content, area, target)
-    rebuilt = _outermost(
-        graft.anchor(change.path) for change in changes if not (change.before and change.after)
-    )
+    rebuilt = _outermost(graft.anchor(change.path) for change in changes if not _replaceable(change))
     mounts = [] if "" in rebuilt else [Mount(export, target)]
     for directory in rebuilt:
         mounts += graft.directory(directory)
     for change in changes:
-        if change.before and change.after and not _below(change.path, rebuilt):
+        if change.after and not _below(change.path, rebuilt):
             mounts.append(Mount(graft.file(change.path, change.after), f"{target}/{change.path}"))
     return mounts
 
 
 class _Graft:
-    def __init__(
-        self, export: Path, changes: Sequence[Change], content: Content, area: Path, target: str
-    ) -> None:
+    def __init__(self, export: Path, changes: Sequence[Change], content: Content, area: Path, target: str) -> None:
         self._export = export
         self._after = {change.path: change.after for change in changes}
         self._touched = {str(parent) for path in self._after for parent in PurePosixPath(path).parents}
@@ -46,11 +40,23 @@ class _Graft:
         self._made = 0
 
     def anchor(self, path: str) -> str:
-        """The nearest directory above the path that the export has; empty for the root."""
+        """The nearest directory above the path that is there before and after; empty for the root."""
         for parent in PurePosixPath(path).parents:
-            if (self._export / parent).is_dir() and not (self._export / parent).is_symlink():
+            if self._has_directory(parent) and self._stays(str(parent)):
                 return "" if str(parent) == "." else str(parent)
         return ""
+
+    def _has_directory(self, path: PurePosixPath) -> bool:
+        """Whether the export has this directory itself, not by way of a link."""
+        real = (self._export / path).is_dir() and not (self._export / path).is_symlink()
+        return real and (path == path.parent or self._has_directory(path.parent))
+
+    def _stays(self, path: str) -> bool:
+        """Whether anything is left in this directory of the export: git knows no empty ones."""
+        if any(entry and changed.startswith(f"{path}/") for changed, entry in self._after.items()):
+            return True
+        inside = [f"{path}/{old.name}" for old in (self._export / path).iterdir()]
+        return any(name not in self._after and (name not in self._touched or self._stays(name)) for name in inside)
 
     def file(self, path: str, entry: Entry) -> Path:
         """The new file on the host."""
@@ -64,7 +70,7 @@ class _Graft:
 
     def _fill(self, made: Path, path: str) -> list[Mount]:
         mounts: list[Mount] = []
-        for old in sorted((self._export / path).iterdir()) if (self._export / path).is_dir() else []:
+        for old in sorted((self._export / path).iterdir()):
             inside = f"{path}/{old.name}" if path else old.name
             if inside in self._after:
                 continue
@@ -73,11 +79,9 @@ class _Graft:
             elif inside not in self._touched:
                 (made / old.name).mkdir()
                 mounts.append(Mount(old, f"{self._target}/{inside}"))
-            else:
+            elif self._stays(inside):
                 (made / old.name).mkdir()
                 mounts += self._fill(made / old.name, inside)
-                if not any((made / old.name).iterdir()):
-                    (made / old.name).rmdir()  # git knows no empty directories
         self._add_new(made, path)
         return mounts
 
@@ -88,7 +92,7 @@ class _Graft:
                 continue
             inside = changed[len(prefix) :]
             head, deeper, _ = inside.partition("/")
-            if deeper and (self._export / prefix / head).is_dir():
+            if deeper and self._has_directory(PurePosixPath(prefix, head)):
                 continue  # that directory is filled in its own turn
             (made / inside).parent.mkdir(parents=True, exist_ok=True)
             self._write(made / inside, entry)
@@ -107,6 +111,11 @@ class _Graft:
         place = self._area / str(self._made)
         place.mkdir(parents=True)
         return place
+
+
+def _replaceable(change: Change) -> bool:
+    """Whether a mount of the new file over the old says it all; a mounted link would be followed."""
+    return all(entry and entry.mode in REGULAR_FILES for entry in (change.before, change.after))
 
 
 def _outermost(directories: Iterable[str]) -> list[str]:

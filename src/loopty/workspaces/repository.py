@@ -23,6 +23,7 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "loopty",
     "GIT_COMMITTER_EMAIL": "loopty@localhost",
 }
+_NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 REGULAR_FILES = ("100644", "100755")
 
 
@@ -56,9 +57,7 @@ class Repository:
         """The repository that this directory lies in."""
         asked = ["git", *_SAFE, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
         try:
-            done = subprocess.run(
-                asked, cwd=start, env=_without_git(os.environ), capture_output=True, text=True
-            )
+            done = subprocess.run(asked, cwd=start, env=_without_git(os.environ), capture_output=True, text=True)
         except FileNotFoundError:
             raise Misuse("git is not installed: install it with the system's package manager") from None
         if done.returncode:
@@ -71,9 +70,7 @@ class Repository:
         try:
             commit, tree = self._git("rev-parse", "HEAD^{commit}", "HEAD^{tree}").split()
         except GitError:
-            raise Misuse(
-                "the repository has no commit yet: commit once, so that there is a baseline"
-            ) from None
+            raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
         return Committed(commit, tree)
 
     def snapshot(self, message: str) -> Committed:
@@ -87,7 +84,11 @@ class Repository:
             if (self._git_dir / "index").exists():
                 shutil.copyfile(self._git_dir / "index", index)
             env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.top)}
-            self._git("add", "--all", "--", ".", env=env, cwd=self.top)
+            try:
+                self._git("add", "--all", "--", ".", env=env, cwd=self.top)
+            except GitError as error:
+                why = error.message.splitlines()[0]
+                raise Misuse(f"git cannot read the working tree ({why}): mend, ignore or remove that") from None
             tree = self._git("write-tree", env=env).strip()
         if tree == head.tree:
             return head
@@ -105,7 +106,7 @@ class Repository:
                 stream.append(f"D {_quoted(path)}\n".encode())
                 continue
             mode = modes[path].mode if path in modes else "100644"
-            raw = content.encode() if isinstance(content, str) else content
+            raw = content.encode(errors="replace") if isinstance(content, str) else content
             stream += [f"M {mode} inline {_quoted(path)}\n".encode(), _data(raw)]
         stream.append(f"get-mark :1\nreset {scratch}\nfrom {'0' * len(parent)}\n\ndone\n".encode())
         said = self._git(
@@ -151,24 +152,29 @@ class Repository:
         return changes
 
     def diff(self, before: str, after: str, colour: bool = False) -> str:
-        """The difference of two commits as a patch."""
-        flags = ("--color=always",) if colour else ("--binary", "--full-index")
-        raw = self._raw("diff", "--no-ext-diff", "--no-textconv", *flags, before, after, "--")
-        return raw.decode(errors="replace")
+        """The difference of two commits for a reader's eyes."""
+        if not colour:
+            return self.patch(before, after).decode(errors="replace")
+        return self._raw("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(errors="replace")
+
+    def patch(self, before: str, after: str) -> bytes:
+        """The difference of two commits as `git apply` takes it, whatever format the user likes to read."""
+        shape = ("--no-color", "--binary", "--full-index", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
+        return self._raw("diff", *_NO_PROGRAMS, *shape, before, after, "--")
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of a commit into an empty directory, outside any working tree."""
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
             self._git("read-tree", commit, env=env)
-            listed = "".join(f"{path}\0" for path in paths).encode()
+            listed = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=listed)
 
-    def apply(self, patch: str, dry: bool = False) -> None:
+    def apply(self, patch: bytes, dry: bool = False) -> None:
         """Apply a patch to the user's working tree, which only `loopty apply --patch` does, on request."""
         flags = ("--check",) if dry else ()
         env = {"GIT_WORK_TREE": str(self.top)}
-        self._git("apply", "--binary", *flags, "-", stdin=patch.encode(), env=env, cwd=self.top)
+        self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
     def _git(self, *args: str, **how: object) -> str:
         return self._raw(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]

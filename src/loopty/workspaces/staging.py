@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +19,7 @@ from loopty.core.task import Task
 from loopty.workspaces.export import exported
 from loopty.workspaces.files import Files
 from loopty.workspaces.graft import grafted
+from loopty.workspaces.removal import removed
 from loopty.workspaces.repository import Entry, Repository
 from loopty.workspaces.state import State
 
@@ -43,6 +44,7 @@ class Stages:
         self._task = task
         self._files = files
         self._trial_owner = trial_owner
+        self._one_at_a_time = threading.Lock()  # the mask belongs to the process; and one export is enough
         self._exports: dict[str, Path] = {}
         self._benchmark: set[str] = set()
 
@@ -50,21 +52,15 @@ class Stages:
     def stage(self, trial: Trial) -> Iterator[Stage]:
         """Everything that the trial needs; its directory is gone afterwards, what is kept is in the node's."""
         place = self._place(trial)
-        shutil.rmtree(place, ignore_errors=True)  # left by a process that died before it recorded anything
+        removed(place)  # left by a process that died before it recorded anything
         folder = self._folder(trial)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            inbox, outbox = place / "in", place / "out"
-            inbox.mkdir(parents=True)
-            (inbox / "params.json").write_text(json.dumps(dict(trial.node.params)))
-            (outbox / "traces").mkdir(parents=True)
-            (outbox / "checkpoint").mkdir()
-            self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
-            tree = self._tree(trial, place / "tree")
-            mounts = (*tree, *self._host_mounts(), Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
-            yield Stage(mounts, inbox, outbox, folder)
+            with self._one_at_a_time, _readable():
+                stage = self._set(trial, place, folder)
+            yield stage
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            removed(place)
 
     def sweep(self, refreshed: Callable[[], History]) -> None:
         """Remove what trials of dead processes left behind."""
@@ -73,13 +69,22 @@ class Stages:
         # Look first, ask then: a trial is recorded before its directory is made.
         left = list(self._state.trials.iterdir())
         flying = {
-            self._state.trial(*trial_parts(name)).name
-            for run in refreshed().runs.values()
-            for name in run.flights
+            self._state.trial(*trial_parts(name)).name for run in refreshed().runs.values() for name in run.flights
         }
         for place in left:
             if place.name not in flying and not _checking(place.name):
-                shutil.rmtree(place, ignore_errors=True)
+                removed(place)
+
+    def _set(self, trial: Trial, place: Path, folder: Path) -> Stage:
+        inbox, outbox = place / "in", place / "out"
+        inbox.mkdir(parents=True)
+        (inbox / "params.json").write_text(json.dumps(dict(trial.node.params)))
+        (outbox / "traces").mkdir(parents=True)
+        (outbox / "checkpoint").mkdir()
+        self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
+        tree = self._tree(trial, place / "tree")
+        mounts = (*tree, *self._host_mounts(), Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
+        return Stage(mounts, inbox, outbox, folder)
 
     def _place(self, trial: Trial) -> Path:
         if trial.pool is Pool.CHECK:
@@ -100,9 +105,7 @@ class Stages:
         if node.tree == root.tree:
             return [Mount(export, TREE)]
         changes = [
-            change
-            for change in self._repository.changes(root.commit, node.commit)
-            if self._shown(change.path)
+            change for change in self._repository.changes(root.commit, node.commit) if self._shown(change.path)
         ]
         return grafted(export, changes, self._content, area, TREE)
 
@@ -122,17 +125,21 @@ class Stages:
         return self._repository.blob(entry.blob)
 
     def _mounted_inside(self) -> list[str]:
-        """The host paths of the task that lie in the repository: they appear at the same place in the tree."""
-        relative = (mount for mount in self._task.benchmark.mounts if not mount.startswith(("/", "~")))
-        return [mount.removeprefix("./").rstrip("/") for mount in relative]
+        """The host paths named from the repository's top: they appear at the same place in the tree."""
+        return [path for path in self._mounted() if not path.startswith(("/", "../"))]
+
+    def _mounted_outside(self) -> list[Path]:
+        """The other host paths: they appear where they are on the host."""
+        outside = (path for path in self._mounted() if path.startswith(("/", "../")))
+        return [Path(os.path.normpath(self._state.top / path)) for path in outside]
+
+    def _mounted(self) -> list[str]:
+        return [os.path.normpath(Path(mount).expanduser()) for mount in self._task.benchmark.mounts]
 
     def _host_mounts(self) -> list[Mount]:
-        inside = [Mount(self._state.top / path, f"{TREE}/{path}") for path in self._mounted_inside()]
-        outside = [
-            Mount(path, str(path))
-            for path in (Path(mount).expanduser() for mount in self._task.benchmark.mounts)
-            if path.is_absolute()
-        ]
+        top = self._state.top
+        inside = [Mount((top / path).resolve(), f"{TREE}/{path}") for path in self._mounted_inside()]
+        outside = [Mount(path.resolve(), str(path)) for path in self._mounted_outside()]
         for mount in (*inside, *outside):
             if not mount.source.exists():
                 raise Misuse(f"benchmark.mounts names {mount.source}, which is not there")
@@ -142,6 +149,16 @@ class Stages:
         if self._trial_owner:
             for folder in folders:
                 os.chown(folder, *self._trial_owner)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What is made meanwhile can be read by the user that trials run as, whatever our own mask is."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _checking(name: str) -> bool:

@@ -1,0 +1,55 @@
+"""What a measurement is given: the tools, each in a fresh repository, and how long it may take."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import peers
+import repository
+from loopty_cli import Loopty
+from peers_evo import Evo
+
+
+@dataclass(frozen=True)
+class Bench:
+    loopty_executable: Path
+    cache: Path
+    scratch: Path
+    quick: bool
+
+    @functools.cached_property
+    def env(self) -> dict[str, str]:
+        return repository.environment(self.scratch / "home")
+
+    @functools.cached_property
+    def evo_executable(self) -> Path | None:
+        """None where evo cannot be installed."""
+        folder = peers.environment(self.cache, peers.EVO)
+        return folder / "evo" if folder else None
+
+    @functools.cached_property
+    def openevolve_python(self) -> Path | None:
+        """The interpreter of OpenEvolve's environment; None where it cannot be installed."""
+        folder = peers.environment(self.cache, peers.OPENEVOLVE)
+        return folder / "python" if folder else None
+
+    @property
+    def repeats(self) -> int:
+        return 3 if self.quick else 7
+
+    def repository(self, name: str, files: int) -> Path:
+        return repository.create(self.scratch / name, files, self.env)
+
+    def loopty(self, name: str, files: int, attempts: int) -> Loopty:
+        """loopty in a repository of so many files, with a budget of so many attempts."""
+        loopty = Loopty(self.loopty_executable, self.repository(f"{name}-loopty", files), self.env)
+        loopty.init(attempts)
+        return loopty
+
+    def evo(self, name: str, files: int) -> Evo | None:
+        """evo in a repository of so many files; None where it cannot be installed."""
+        if self.evo_executable is None:
+            return None
+        evo = Evo(self.evo_executable, self.repository(f"{name}-evo", files), self.env)
+        evo.init()
+        return evo

@@ -1,0 +1,59 @@
+"""Lengthen a real record with copies of its first attempt, inside loopty's own environment.
+
+Called as `python loopty_pretend.py chain|siblings COUNT` in a repository whose node 1.1 has been judged.
+"""
+
+import itertools
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from loopty.core.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
+from loopty.core.history import Node
+from loopty.core.ids import NodeId
+from loopty.core.scribe import Scribe
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.workspaces.state import State
+
+_MODEL = NodeId("1.1")
+_NODES_PER_TURN = 1000
+
+
+def main(shape: str, count: int) -> None:
+    scribe = Scribe(SqliteLedger(State(Path.cwd()).ledger), time.time)
+    model = scribe.history[_MODEL]
+    more = {"chain": _chain, "siblings": _siblings}[shape](count - 1)
+    while batch := list(itertools.islice(more, _NODES_PER_TURN)):
+        events = [event for node in batch for event in _life(node, model)]
+        scribe.decide(lambda _, events=events: events)  # type: ignore[misc]
+
+
+def _chain(count: int) -> Iterator[NodeId]:
+    node = _MODEL
+    for _ in range(count):
+        node = node.child(1)
+        yield node
+
+
+def _siblings(count: int) -> Iterator[NodeId]:
+    return (NodeId("1").child(number) for number in range(2, count + 2))
+
+
+def _life(node: NodeId, model: Node) -> Sequence[Event]:
+    """The events of a node that went the way of the model."""
+    assert model.outcome
+    assert model.verdict
+    # Parameters of its own: two nodes that are the same experiment would be one.
+    params = dict.fromkeys(model.params, random.random())
+    return (
+        NodeAdded(node, model.pool, model.operator, model.summary, model.commit, model.tree, params),
+        TrialStarted(node, 1, model.pool, "bench"),
+        TrialEnded(node, 1, model.outcome),
+        NodeJudged(node, model.verdict, model.reason, model.against),
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

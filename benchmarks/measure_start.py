@@ -1,0 +1,23 @@
+"""CPU to start and say the version: what an agent pays on each of its hundreds of calls."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import Bench
+from cost import Cost, cost, side_by_side
+from table import Row, Target, cpu
+
+_TARGET = Target("ratio below 0.5", 0.5)
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    def version(executable: Path) -> Cost:
+        return cost([str(executable), "--version"], bench.scratch, bench.env)
+
+    evo = bench.evo_executable
+    ours, theirs = side_by_side(
+        2 * bench.repeats,
+        lambda: version(bench.loopty_executable),
+        (lambda: version(evo)) if evo else None,
+    )
+    yield Row("`--version`", cpu(ours), cpu(theirs, "evo"), _TARGET, of_ratio=True)

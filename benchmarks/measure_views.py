@@ -1,0 +1,43 @@
+"""CPU of the reading verbs on long records: a deep chain, and very many trials."""
+
+from collections.abc import Iterator
+
+from bench import Bench
+from cost import Cost, side_by_side
+from loopty_cli import Loopty
+from peers_evo import Evo
+from table import Row, Target, cpu
+
+_FILES = 10
+_BELOW_EVOS_DEPTH = 900
+"""evo's `tree` recurses, and the interpreter stops it at a depth of about 1,000."""
+_TARGET = Target("below 1 CPU s", 1.0)
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    evo = bench.evo("views", _FILES)
+    if evo:
+        evo.new_and_run()
+    trials = 10_000 if bench.quick else 100_000
+    for shape, count in (("chain", _BELOW_EVOS_DEPTH), ("chain", 3000), ("siblings", trials)):
+        loopty = bench.loopty(f"views-{shape}-{count}", _FILES, attempts=1)
+        loopty.verb("optimize")
+        loopty.pretend(shape, count)
+        if evo:
+            evo.pretend(shape, count)
+        record = f"{shape} of {count:,}"
+        yield _row(record, loopty, ("tree",), evo, "tree", _TARGET)
+        # evo's tree always prints every node; loopty's does so when told to.
+        yield _row(record, loopty, ("tree", "--all"), evo, "tree", None)
+        yield _row(record, loopty, ("status",), evo, "status", _TARGET)
+
+
+def _row(
+    record: str, loopty: Loopty, words: tuple[str, ...], evo: Evo | None, evo_verb: str, target: Target | None
+) -> Row:
+    def theirs() -> Cost:
+        assert evo
+        return evo.verb(evo_verb)
+
+    our_cost, their_cost = side_by_side(3, lambda: loopty.verb(*words), theirs if evo else None)
+    return Row(f"`{' '.join(words)}`, {record}", cpu(our_cost), cpu(their_cost, f"evo {evo_verb}"), target)

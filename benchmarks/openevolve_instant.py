@@ -1,0 +1,59 @@
+"""Run OpenEvolve, inside its own environment, with a model and an evaluator that answer at once.
+
+Called as `python openevolve_instant.py ITERATIONS FOLDER`; `FOLDER/evaluated` grows a byte per evaluation.
+"""
+
+import itertools
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from openevolve import run_evolution  # type: ignore[import-not-found]
+from openevolve.config import Config, LLMModelConfig  # type: ignore[import-not-found]
+from openevolve.llm.base import LLMInterface  # type: ignore[import-not-found]
+
+_WORKERS = 2
+_PROGRAM = "# EVOLVE-BLOCK-START\ndef answer():\n    return {value}\n# EVOLVE-BLOCK-END\n"
+_EVALUATOR = """
+def evaluate(program_path):
+    with open({counter!r}, "ab", buffering=0) as counter:
+        counter.write(b".")
+    with open(program_path, encoding="utf-8") as program:
+        return {{"combined_score": (hash(program.read()) % 1000) / 1000}}
+"""
+
+
+class InstantModel(LLMInterface):  # type: ignore[misc]
+    """A model that rewrites the program with the next number."""
+
+    def __init__(self, config: LLMModelConfig) -> None:
+        self.model = config.name
+        # Each worker process has a model of its own, and an identical rewrite would be refused unevaluated.
+        self._numbers = itertools.count(os.getpid() * 1_000_000)
+
+    async def generate(self, prompt: str, **_options: Any) -> str:
+        return await self.generate_with_context("", [{"role": "user", "content": prompt}])
+
+    async def generate_with_context(
+        self, system_message: str, messages: list[dict[str, str]], **_options: Any
+    ) -> str:
+        del system_message, messages
+        return f"```python\n{_PROGRAM.format(value=next(self._numbers))}```"
+
+
+def main(iterations: int, folder: Path) -> None:
+    evaluator = folder / "evaluator.py"
+    evaluator.write_text(_EVALUATOR.format(counter=str(folder / "evaluated")))
+    program = folder / "program.py"
+    program.write_text(_PROGRAM.format(value=0))
+    config = Config(diff_based_evolution=False, log_level="WARNING")
+    config.llm.models = [LLMModelConfig(name="instant", init_client=InstantModel)]
+    config.llm.evaluator_models = config.llm.models
+    config.evaluator.parallel_evaluations = _WORKERS
+    config.evaluator.cascade_evaluation = False
+    run_evolution(program, evaluator, config, iterations=iterations, output_dir=str(folder / "output"))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,62 @@
+"""Drive evo without a person, an agent or a network."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cost import Cost, cost, output
+
+_NOOP_BENCHMARK = """sh -c 'echo "{\\"score\\": 1}" > $EVO_RESULT_PATH'"""
+
+
+class Evo:
+    """evo in one repository."""
+
+    def __init__(self, executable: Path, repository: Path, env: Mapping[str, str]) -> None:
+        self._evo = str(executable)
+        self._repository = repository
+        self._env = env
+        self._made = 0
+
+    def init(self) -> None:
+        """Initialise, and stop the dashboard that this starts: it is not part of what is compared."""
+        task = ["--target", "src0/file0.py", "--benchmark", _NOOP_BENCHMARK, "--metric", "max"]
+        host = ["--host", "generic", "--per-exp-timeout", "60"]
+        printed = output([self._evo, "init", *task, *host], self._repository, self._env)
+        if dashboard := re.search(r"supervisor pid (\d+)", printed):
+            pid = int(dashboard[1])
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+
+    def new_and_run(self) -> Cost:
+        """One experiment: a worktree, an edit that is not counted, and the benchmark."""
+        name = f"exp_{self._made:04d}"
+        self._made += 1
+        made = self.verb("new", "--parent", "root", "-m", "bench")
+        worktree = self._repository / ".evo" / "run_0000" / "worktrees" / name
+        (worktree / "src0" / "file0.py").write_text(f"VALUE = {-self._made}\n")
+        return made + self.verb("run", name)
+
+    def verb(self, *words: str) -> Cost:
+        return cost([self._evo, *words], self._repository, self._env)
+
+    def pretend(self, shape: str, count: int) -> None:
+        """Make the record so many copies of the first experiment, in a `chain` or as `siblings`."""
+        path = self._repository / ".evo" / "run_0000" / "graph.json"
+        graph: dict[str, Any] = json.loads(path.read_text())
+        root, model = graph["nodes"]["root"], graph["nodes"]["exp_0000"]
+        names = [f"exp_{number:04d}" for number in range(count)]
+        if shape == "chain":
+            parents = dict(zip(names, ["root", *names], strict=False))
+            children = {parent: [name] for name, parent in parents.items()}
+        else:
+            parents = dict.fromkeys(names, "root")
+            children = {"root": names}
+        nodes = {"root": root | {"children": children["root"]}}
+        for name in names:
+            nodes[name] = model | {"id": name, "parent": parents[name], "children": children.get(name, [])}
+        path.write_text(json.dumps(graph | {"nodes": nodes, "next_id": count}, indent=2))

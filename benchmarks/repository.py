@@ -1,0 +1,45 @@
+"""A git repository of a given number of small files, and the plain environment that commands see in it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cost import output
+
+_FILES_PER_FOLDER = 250
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What every measured command sees: no user configuration, a git identity, no calls outside."""
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_AUTHOR_NAME": "bench",
+        "GIT_AUTHOR_EMAIL": "bench@localhost",
+        "GIT_COMMITTER_NAME": "bench",
+        "GIT_COMMITTER_EMAIL": "bench@localhost",
+        "EVO_SKIP_VERSION_CHECK": "1",
+        "EVO_TELEMETRY": "0",
+    }
+
+
+def create(path: Path, files: int, env: Mapping[str, str]) -> Path:
+    """A committed repository of so many files; `src0/file0.py` is the one a task may edit."""
+    for number in range(files):
+        file = path / f"src{number // _FILES_PER_FOLDER}" / f"file{number}.py"
+        if number % _FILES_PER_FOLDER == 0:
+            file.parent.mkdir(parents=True)
+        file.write_text(f"VALUE = {number}\n")
+    output(["git", "init", "--quiet", "--initial-branch=main"], path, env)
+    commit_all(path, env)
+    return path
+
+
+def commit_all(path: Path, env: Mapping[str, str]) -> None:
+    output(["git", "add", "--all"], path, env)
+    output(["git", "commit", "--quiet", "--message=state"], path, env)

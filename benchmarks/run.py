@@ -1,0 +1,84 @@
+"""Measure loopty beside its peers and print the ratios.
+
+python benchmarks/run.py [--quick] [--only NAME] [--json OUT] [--cache FOLDER] [--loopty EXECUTABLE]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import measure_growth
+import measure_start
+import measure_trial
+import measure_views
+import measure_workspace
+from bench import Bench
+from cost import CommandFailed, adopt_orphans
+from table import NOTHING, Row, cpu, drawn, save
+
+_MEASUREMENTS = {
+    "start": measure_start.rows,
+    "trial": measure_trial.rows,
+    "views": measure_views.rows,
+    "workspace": measure_workspace.rows,
+    "growth": measure_growth.rows,
+}
+
+
+def main() -> None:
+    options = _options()
+    adopt_orphans()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="loopty-bench-") as scratch:
+        bench = Bench(options.loopty, options.cache, Path(scratch), options.quick)
+        for name in options.only or _MEASUREMENTS:
+            started = time.monotonic()
+            rows += _measured(name, bench)
+            print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+    print(drawn(rows))
+    print("\nMedians of CPU over the whole process tree, wall time as an indication; ratio: loopty by its peer.")
+    if options.json:
+        save(rows, options.json)
+
+
+def _measured(name: str, bench: Bench) -> Sequence[Row]:
+    """The rows of a measurement, as far as it came."""
+    rows: list[Row] = []
+    try:
+        rows.extend(_MEASUREMENTS[name](bench))
+    except CommandFailed as failure:
+        rows.append(Row(name, cpu(failure), NOTHING))
+    return rows
+
+
+def _options() -> argparse.Namespace:
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    parser = argparse.ArgumentParser(description="Measure loopty beside its peers and print the ratios.")
+    parser.add_argument(
+        "--only", action="append", choices=_MEASUREMENTS, metavar="NAME", help=", ".join(_MEASUREMENTS)
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller sizes and fewer repeats: under three minutes"
+    )
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file too")
+    parser.add_argument(
+        "--cache", type=_absolute, default=caches / "loopty-bench", help="where the peers are installed"
+    )
+    parser.add_argument("--loopty", type=_absolute, default=Path(sys.executable).with_name("loopty"))
+    options = parser.parse_args()
+    if not options.loopty.exists():
+        parser.error(f"there is no {options.loopty}: install loopty into this environment, or give --loopty")
+    return options
+
+
+def _absolute(text: str) -> Path:
+    # Commands run in other folders; links stay, because an environment's interpreter is one.
+    return Path(text).absolute()
+
+
+if __name__ == "__main__":
+    main()

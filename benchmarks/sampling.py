@@ -1,0 +1,76 @@
+"""What each further unit of work costs a process that is still running."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import sysconf
+from pathlib import Path
+
+from cost import CommandFailed, Cost
+
+_TICKS_PER_SECOND = sysconf("SC_CLK_TCK")
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    done: int
+    spent: Cost
+
+
+def watch(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], done: Callable[[], int], log: Path
+) -> list[Sample]:
+    """Run a command to its end and note, many times a second, how much is done and what it has spent."""
+    samples: list[Sample] = []
+    with log.open("wb") as stream:
+        started = time.monotonic()
+        child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        while child.poll() is None:
+            cpu_seconds = tree_cpu_seconds(child.pid)
+            samples.append(Sample(done(), Cost(cpu_seconds, time.monotonic() - started)))
+            time.sleep(_POLL_SECONDS)
+    if child.returncode != 0:
+        raise CommandFailed(argv, child.returncode, log.read_text(errors="replace"))
+    return samples
+
+
+def cost_per_unit(samples: Sequence[Sample], first: int, last: int) -> Cost:
+    """Mean cost of one unit between two counts of work done.
+
+    Read at the samples nearest to the counts asked for and divided by the work that lies between those.
+    """
+    start = min(samples, key=lambda sample: abs(sample.done - first))
+    end = min(samples, key=lambda sample: abs(sample.done - last))
+    if end.done <= start.done:
+        raise CommandFailed(["sampling"], 1, f"no progress seen between {first} and {last}")
+    spent = Cost(
+        end.spent.cpu_seconds - start.spent.cpu_seconds, end.spent.wall_seconds - start.spent.wall_seconds
+    )
+    return spent / (end.done - start.done)
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """CPU of a process, of its living descendants, and of those that they have reaped."""
+    return sum(_cpu_ticks(each) for each in _tree(pid)) / _TICKS_PER_SECOND
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                yield from _tree(int(child))
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    # The command name may hold spaces and brackets, so the fields are counted from its last bracket.
+    fields = stat.rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15])

@@ -1,0 +1,80 @@
+"""What is written to the ledger comes back as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopty.core import codec
+from loopty.core.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, decode, encode
+from loopty.core.ids import NodeId
+from loopty.core.objective import Direction, Metric, Objective
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
+
+_floats = st.floats(allow_nan=False, allow_infinity=False)
+_words = st.text(max_size=8)
+_ids = st.lists(st.integers(1, 99), min_size=1, max_size=4).map(lambda parts: NodeId(".".join(map(str, parts))))
+_params = st.dictionaries(_words, st.one_of(_floats, st.integers(), _words, st.booleans()), max_size=4)
+_metrics = st.builds(
+    Metric, _words, st.sampled_from(Direction), st.floats(0, 10), st.one_of(st.none(), st.floats(0.1, 9))
+)
+_outcomes = st.builds(
+    Outcome,
+    st.sampled_from(Ending),
+    st.dictionaries(_words, _floats, max_size=3),
+    st.dictionaries(_words, st.sampled_from(Direction), max_size=3),
+    _words,
+    st.floats(0, 1e6),
+    st.lists(_words, max_size=2).map(tuple),
+)
+_events = st.one_of(
+    st.builds(NodeAdded, _ids, st.sampled_from(Pool), _words, _words, _words, _words, _params, st.booleans()),
+    st.builds(TrialEnded, _ids, st.integers(1, 9), _outcomes, st.booleans()),
+    st.builds(NodeJudged, _ids, st.sampled_from(Verdict), _words, st.one_of(st.none(), _ids)),
+    st.builds(
+        RunStarted,
+        st.integers(1, 9),
+        _words,
+        st.builds(
+            Objective,
+            st.sampled_from(Direction),
+            st.lists(_metrics, max_size=3).map(tuple),
+            st.one_of(st.none(), _floats),
+        ),
+        st.integers(0),
+        _words,
+    ),
+)
+
+
+@given(_events)
+def test_an_event_is_read_back_as_it_was_written(event: Event) -> None:
+    again = decode(*encode(event))
+    assert again == event
+    assert _types(again) == _types(event)
+
+
+def _types(value: object) -> object:
+    """The value with the types of everything in it: 1, 1.0 and True are equal, and not the same."""
+    plain = codec.plain(value)
+    return json.dumps(plain)
+
+
+def test_enums_and_ids_come_back_as_such() -> None:
+    event = decode(*encode(NodeJudged(NodeId("1.2"), Verdict.KEPT, "", NodeId("1"))))
+    assert isinstance(event, NodeJudged)
+    assert type(event.node) is type(event.against) is NodeId
+    assert event.verdict is Verdict.KEPT
+
+
+def test_what_holds_its_default_is_left_out_and_unknown_keys_are_passed_over() -> None:
+    assert codec.text(Outcome(Ending.FAILED)) == '{"ending":"failed"}'
+    assert codec.build(Outcome, {"ending": "failed", "colour": "red"}) == Outcome(Ending.FAILED)
+
+
+def test_a_number_that_json_has_no_word_for_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        codec.text(Outcome(Ending.FINISHED, {"score": float("nan")}))

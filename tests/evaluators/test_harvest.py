@@ -1,0 +1,67 @@
+"""What is kept of a trial: regular files of bounded size, and nothing that a link points to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loopty.evaluators import harvest
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Path:
+    made = tmp_path / "out"
+    (made / "traces").mkdir(parents=True)
+    return made
+
+
+def test_metrics_and_traces_are_copied(outbox: Path, tmp_path: Path) -> None:
+    (outbox / "metrics.csv").write_text("i,a\n1,2\n")
+    (outbox / "traces" / "task_1.json").write_text("{}")
+    (outbox / "traces" / "other.txt").write_text("no trace")
+    harvest.kept(outbox, tmp_path / "node")
+    assert sorted(path.name for path in (tmp_path / "node").rglob("*")) == ["metrics.csv", "task_1.json", "traces"]
+
+
+def test_a_link_in_place_of_the_traces_is_not_followed(outbox: Path, tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "task_gold.json").write_text("gold")
+    (outbox / "traces").rmdir()
+    (outbox / "traces").symlink_to(secrets)
+    harvest.kept(outbox, tmp_path / "node")
+    assert not (tmp_path / "node").exists()
+
+
+def test_links_pipes_and_huge_traces_are_left_behind(outbox: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    traces = outbox / "traces"
+    (traces / "task_link.json").symlink_to(tmp_path / "secret")
+    (traces / "task_hard.json").hardlink_to(tmp_path / "secret")
+    os.mkfifo(traces / "task_fifo.json")
+    (traces / "task_folder.json").mkdir()
+    with (traces / "task_huge.json").open("wb") as file:
+        file.truncate(2 << 20)
+    (traces / "task_fine.json").write_text("{}")
+    (outbox / "metrics.csv").symlink_to(tmp_path / "secret")
+    harvest.kept(outbox, tmp_path / "node")
+    assert [path.name for path in (tmp_path / "node").rglob("*.*")] == ["task_fine.json"]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"", ""),
+        (b"one\ntwo\n\n", "two"),
+        (b"\x1b[31mred\x07\n", "[31mred"),
+        (b"\xff\xfe bytes\n", "\ufffd\ufffd bytes"),
+        (b"x" * 9000, "x" * 200),
+    ],
+)
+def test_the_last_line_that_says_something_is_short_and_printable(
+    tmp_path: Path, said: bytes, expected: str
+) -> None:
+    (tmp_path / "log").write_bytes(said)
+    assert harvest.last_line(tmp_path / "log") == expected

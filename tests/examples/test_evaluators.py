@@ -1,0 +1,278 @@
+"""The evaluators of the examples, run as a trial runs them: right results score, wrong ones have no score."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+EXAMPLES = TOP / "examples"
+
+Circle = list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A copy of an example, and the files that its evaluator is told of."""
+
+    tree: Path
+    outbox: Path
+
+    def run(
+        self, *command: str, params: object = None, published: str = "file"
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(TOP / "sdk" / "python"),
+            "LOOPTY_SEED": "7",
+            "LOOPTY_METRICS_CSV": str(self.metrics),
+            "LOOPTY_STOP_PATH": str(self.stop),
+            "LOOPTY_PARAMS": str(self.outbox / "params.json"),
+        }
+        if published == "file":
+            environment["EVO_RESULT_PATH"] = str(self.result)
+        (self.outbox / "params.json").write_text(json.dumps(params or {}))
+        return subprocess.run(
+            [sys.executable, *command], cwd=self.tree, env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    @property
+    def result(self) -> Path:
+        return self.outbox / "result.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.outbox / "metrics.csv"
+
+    @property
+    def stop(self) -> Path:
+        return self.outbox / "stop"
+
+    def score(self) -> float:
+        score = json.loads(self.result.read_text())["score"]
+        assert isinstance(score, float)
+        return score
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.tree / name).read_text()
+        assert old in text
+        (self.tree / name).write_text(text.replace(old, new))
+
+
+def copied(name: str, folder: Path) -> Trial:
+    shutil.copytree(EXAMPLES / name, folder / "tree", ignore=shutil.ignore_patterns("build", "__pycache__"))
+    (folder / "outbox").mkdir()
+    return Trial(folder / "tree", folder / "outbox")
+
+
+@pytest.fixture
+def packing(tmp_path: Path) -> Trial:
+    return copied("circle_packing", tmp_path)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Trial:
+    return copied("c_kernel", tmp_path)
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Trial:
+    return copied("training", tmp_path)
+
+
+def pack(trial: Trial, *, program: str | None = None) -> subprocess.CompletedProcess[str]:
+    if program is not None:
+        (trial.tree / "program.py").write_text(program)
+    return trial.run("-I", "-S", "evaluate.py", published="stdout")
+
+
+def refused(ended: subprocess.CompletedProcess[str], reason: str) -> bool:
+    return ended.returncode != 0 and ended.stdout == "" and reason in ended.stderr.splitlines()[-1]
+
+
+def grid() -> list[Circle]:
+    """Circles of radius 1/16 in rows of six, each touching its neighbours: a packing without any slack."""
+    return [[(2 * (i % 6) + 1) / 16, (2 * (i // 6) + 1) / 16, 1 / 16] for i in range(26)]
+
+
+def printing(circles: Sequence[object]) -> str:
+    return f"print({json.dumps(circles)!r})"
+
+
+def test_the_first_packing_scores_the_sum_of_its_radii(packing: Trial) -> None:
+    ended = pack(packing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    circles = subprocess.run(
+        [sys.executable, packing.tree / "program.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert json.loads(ended.stdout) == {"score": math.fsum(radius for _, _, radius in json.loads(circles))}
+    assert 1.8 < json.loads(ended.stdout)["score"] < 1.9
+
+
+def test_circles_that_touch_exactly_are_a_packing(packing: Trial) -> None:
+    ended = pack(packing, program=printing(grid()))
+    assert json.loads(ended.stdout) == {"score": 26 / 16}
+
+
+@pytest.mark.parametrize(
+    ("index", "change", "reason"),
+    [
+        (7, (0.0, 0.0, 1e-15), "overlap"),
+        (7, (1e-15, 0.0, 0.0), "overlap"),
+        (0, (-1e-15, 0.0, 0.0), "out of the square"),
+        (0, (0.0, 0.0, -1.0), "no positive radius"),
+        (0, (0.0, 0.0, -1 / 16), "no positive radius"),
+        (0, (math.nan, 0.0, 0.0), "finite"),
+        (0, (0.0, 0.0, math.inf), "finite"),
+    ],
+)
+def test_a_packing_that_is_wrong_by_a_hair_has_no_score(
+    packing: Trial, index: int, change: tuple[float, ...], reason: str
+) -> None:
+    circles = grid()
+    circles[index] = [number + by for number, by in zip(circles[index], change, strict=True)]
+    assert refused(pack(packing, program=printing(circles)), reason)
+
+
+@pytest.mark.parametrize(
+    "circles",
+    [
+        grid()[:25],
+        [*grid(), [0.9, 0.9, 0.01]],
+        [*grid()[:25], [0.9, 0.9]],
+        [*grid()[:25], [0.9, 0.9, "0.01"]],
+        [*grid()[:25], [0.9, 0.9, True]],
+    ],
+)
+def test_what_is_not_26_circles_has_no_score(packing: Trial, circles: Sequence[object]) -> None:
+    assert refused(pack(packing, program=printing(circles)), "invalid packing: not a")
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("print('{\"score\": 2.7}')", "invalid packing"),
+        ("print(2.7, 2.7)", "no JSON"),
+        ("raise SystemExit('not today')", "program.py failed: not today"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_program_cannot_claim_a_score(packing: Trial, program: str, reason: str) -> None:
+    assert refused(pack(packing, program=program), reason)
+
+
+def test_a_program_that_hangs_has_no_score(packing: Trial) -> None:
+    packing.edit("evaluate.py", "TIMEOUT_SECONDS = 5", "TIMEOUT_SECONDS = 0.5")
+    assert refused(pack(packing, program="while True: pass"), "took more than 0.5 s")
+
+
+def test_radii_that_were_tampered_with_are_refused(packing: Trial) -> None:
+    packing.edit("program.py", "radius * (1 - 1e-12)", "radius * (1 + 1e-12)")
+    assert refused(pack(packing), "invalid packing")
+
+
+def test_layouts_that_are_pushed_around_stay_valid() -> None:
+    evaluate, program = (module(EXAMPLES / "circle_packing" / name) for name in ("evaluate.py", "program.py"))
+    points = list(program.POINTS)
+    for step in range(30):
+        program.spread(points, 0.2, 0.01 * step)
+        assert evaluate.flaw(program.circles(points)) is None
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+TILED = {
+    "block_rows": 16,
+    "block_columns": 64,
+    "block_depth": 32,
+    "unroll": 4,
+    "optimise": "-O3",
+    "native": True,
+}
+
+needs_a_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("params", [{}, TILED], ids=["defaults", "tiled"])
+def test_a_kernel_is_scored_in_milliseconds(kernel: Trial, params: object) -> None:
+    ended = kernel.run("evaluate.py", params=params)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert kernel.score() > 0.1
+
+
+@needs_a_compiler
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("sum += a", "sum -= a", "wrong product"),
+        ("k < depth + UNROLL", "k < depth + UNROLL - (row == 5 && column == 7 && depth == 0)", "wrong product"),
+        ("c[i] = 0", "c[i] = 0.0f / 0.0f", "wrong product"),
+        ("float sum = c", "flaot sum = c", "does not compile: kernel.c"),
+        ("c[i] = 0", "*(volatile int *)0 = 0", "the kernel crashed"),
+    ],
+)
+def test_a_kernel_that_computes_wrong_numbers_has_no_score(kernel: Trial, old: str, new: str, reason: str) -> None:
+    kernel.edit("kernel.c", old, new)
+    ended = kernel.run("evaluate.py")
+    assert refused(ended, reason)
+    assert not kernel.result.exists()
+
+
+@needs_a_compiler
+def test_a_kernel_that_remembers_its_first_product_has_no_score(kernel: Trial) -> None:
+    kernel.edit("kernel.c", "    // EVOLVE-BLOCK-START", "    static int calls;\n    if (calls++) return;")
+    kernel.edit("kernel.c", "    // EVOLVE-BLOCK-END", "")
+    assert refused(kernel.run("evaluate.py"), "wrong product in repeat 1")
+
+
+def curve(trial: Trial) -> list[dict[str, str]]:
+    with trial.metrics.open() as file:
+        return list(csv.DictReader(file))
+
+
+ADAM = {"learning_rate": 0.03, "optimizer": "adam", "hidden": 4, "batch": 64}
+
+
+def test_training_reports_each_epoch_and_ends_with_its_loss(training: Trial) -> None:
+    ended = training.run("train.py", params=ADAM)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    rows = curve(training)
+    assert list(rows[0]) == ["iteration", "val loss (lower is better)", "accuracy"]
+    assert [row["iteration"] for row in rows] == [str(epoch) for epoch in range(1, 41)]
+    losses = [float(row["val loss (lower is better)"]) for row in rows]
+    assert losses[-1] < losses[0]
+    assert training.score() == losses[-1]
+
+
+def test_training_gives_the_same_curve_for_the_same_seed(tmp_path: Path) -> None:
+    trials = [copied("training", tmp_path / name) for name in ("one", "other")]
+    for trial in trials:
+        trial.run("train.py", params=ADAM)
+    assert curve(trials[0]) == curve(trials[1])
+
+
+def test_training_stops_when_it_is_told_to(training: Trial) -> None:
+    training.stop.touch()
+    ended = training.run("train.py", params={"optimizer": "sgd", "momentum": 0.9})
+    assert ended.returncode == 0
+    assert len(curve(training)) == 1

@@ -1,0 +1,69 @@
+"""Mutation of code: one writable file of the selected node, the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from loopty.core.errors import Exhausted
+from loopty.core.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.core.ids import NodeId
+from loopty.core.objective import Objective
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
+from loopty.core.parts import Ask
+from loopty.core.scribe import Scribe
+from loopty.ledgers.memory import MemoryLedger
+from loopty.proposers.mutate import MutateProposer
+from loopty.selectors.best import BestSelector
+
+
+def asked(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
+    scribe = Scribe(MemoryLedger(), lambda: 0.0)
+    root = NodeId("1")
+    scribe.decide(
+        lambda _: [
+            RunStarted(1, "criteria", Objective(), 0, ""),
+            NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree"),
+            TrialStarted(root, 1, Pool.ATTEMPT, "owner"),
+            TrialEnded(root, 1, Outcome(Ending.FINISHED, {"score": 1.0})),
+            NodeJudged(root, Verdict.KEPT, ""),
+        ]
+    )
+    return Ask(scribe.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), busy)
+
+
+def proposer(files: Mapping[str, str | None]) -> MutateProposer:
+    return MutateProposer(BestSelector(), lambda _: list(files), lambda _, path: files[path])
+
+
+CODE = "def area(x):\n    return 3.14 * x + 7\n"
+
+
+async def test_one_writable_file_is_changed_and_the_seed_decides_how() -> None:
+    files = {"a.py": CODE, "b.py": CODE}
+    proposals = [await proposer(files).propose(asked(seed)) for seed in (1, 1, 2, 3, 4, 5)]
+    assert proposals[0] == proposals[1]
+    for proposal in proposals:
+        assert proposal is not None
+        ((path, text),) = proposal.edits.items()
+        assert path in files
+        assert text != CODE
+        assert proposal.summary.startswith(f"{path}: ")
+    assert len({str(proposal) for proposal in proposals}) > 2
+
+
+async def test_a_file_that_is_being_changed_is_left_alone() -> None:
+    files = {"a.py": CODE, "b.py": CODE}
+    for seed in range(5):
+        proposal = await proposer(files).propose(asked(seed, busy=("a.py",)))
+        assert proposal is not None
+        assert list(proposal.edits) == ["b.py"]
+    assert await proposer(files).propose(asked(busy=("a.py", "b.py"))) is None
+
+
+@pytest.mark.parametrize("files", [{}, {"empty.py": ""}, {"binary": None}])
+async def test_where_nothing_can_be_changed_the_search_is_over(files: dict[str, str | None]) -> None:
+    with pytest.raises(Exhausted, match=r"access\.write"):
+        await proposer(files).propose(asked())

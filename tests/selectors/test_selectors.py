@@ -1,0 +1,78 @@
+"""Which node is changed next."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from loopty.core.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.core.ids import NodeId
+from loopty.core.objective import Direction, Metric, Objective
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
+from loopty.core.parts import Ask
+from loopty.core.scribe import Scribe
+from loopty.ledgers.memory import MemoryLedger
+from loopty.selectors.best import BestSelector
+from loopty.selectors.root import RootSelector
+from loopty.selectors.tournament import TournamentSelector
+
+FAST = Metric("latency", Direction.MIN)
+
+
+def told(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Event]:
+    events: list[Event] = [RunStarted(1, "criteria", Objective(metrics=(FAST,)), 0, "")]
+    for name, outcome in nodes.items():
+        node = NodeId(name)
+        events += [NodeAdded(node, Pool.ATTEMPT, "operator", "", "commit", name)]
+        if outcome:
+            verdict = Verdict.KEPT if name in ("1", best) else Verdict.DISCARDED
+            events += [TrialStarted(node, 1, Pool.ATTEMPT, "owner"), TrialEnded(node, 1, outcome)]
+            events += [NodeJudged(node, verdict, "")]
+    return events
+
+
+def asks(events: list[Event], count: int) -> list[Ask]:
+    scribe = Scribe(MemoryLedger(), lambda: 0.0)
+    scribe.decide(lambda _: events)
+    return [Ask(scribe.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(count)]  # type: ignore[misc]
+
+
+def latency(value: float) -> Outcome:
+    return Outcome(Ending.FINISHED, {"latency": value})
+
+
+@pytest.fixture
+def nodes() -> dict[str, Outcome | None]:
+    return {
+        "1": latency(5),
+        "1.1": latency(4),
+        "1.2": latency(3),
+        "1.3": latency(9),
+        "1.4": Outcome(Ending.FAILED, reason="crashed"),
+        "1.5": Outcome(Ending.FINISHED, {"score": 1.0}),
+        "1.6": None,
+    }
+
+
+def test_best_and_root_always_answer_the_same(nodes: dict[str, Outcome | None]) -> None:
+    (ask,) = asks(told(nodes, best="1.2"), 1)
+    assert BestSelector().parent(ask).id == "1.2"
+    assert RootSelector().parent(ask).id == "1"
+
+
+def test_a_tournament_takes_mostly_the_best_and_only_nodes_that_can_be_compared(
+    nodes: dict[str, Outcome | None],
+) -> None:
+    taken = Counter(TournamentSelector().parent(ask).id for ask in asks(told(nodes), 200))
+    assert set(taken) == {"1.1", "1.2", "1.3"}
+    assert taken["1.2"] > taken["1.1"] > taken["1.3"]
+
+
+def test_a_tournament_without_anybody_is_won_by_the_baseline(nodes: dict[str, Outcome | None]) -> None:
+    few = {name: nodes[name] for name in ("1", "1.4")}
+    few["1.1"] = few.pop("1.4")
+    (ask,) = asks(told(few), 1)
+    assert TournamentSelector().parent(ask).id == "1"

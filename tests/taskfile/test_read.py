@@ -1,0 +1,337 @@
+"""The task file: strict, and every fault at once with its line, its key and a remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.core.errors import Misuse
+from loopty.core.objective import Direction
+from loopty.core.space import Parameter
+from loopty.taskfile.plugins import options_of
+from loopty.taskfile.read import CHOSEN, TABLES, load, parse
+from loopty.taskfile.template import Answers, written
+
+BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
+WRITE = '[access]\nwrite = ["program.py"]\n'
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(Misuse) as caught:
+        parse(text)
+    return str(caught.value).splitlines()
+
+
+def test_the_smallest_task_gets_the_defaults() -> None:
+    task = parse(BENCHMARK + WRITE)
+    assert task.benchmark.argv == ("/bin/sh", "-c", "python3 evaluate.py")
+    assert (task.width, task.seed, task.proposer.kind, task.pruner.kind) == (1, 0, "mutate", "none")
+    assert task.control.options == {"parents": "root"}
+
+
+def test_every_key_of_the_reference_is_read() -> None:
+    task = parse(
+        """
+        statement = "faster"
+        width = 2
+        seed = 7
+        [benchmark]
+        command = ["python3", "evaluate.py"]
+        timeout_seconds = 2.5
+        files = ["evaluate.py", "data/**"]
+        result = "stdout"
+        scratch = ["build"]
+        env = { OMP_NUM_THREADS = "1" }
+        mounts = ["~/data"]
+        network = true
+        resources = ["gpu"]
+        grace_seconds = 0
+        [objective]
+        target = 3
+        [[objective.metrics]]
+        name = "latency ms"
+        direction = "min"
+        tolerance = 0.5
+        [[objective.metrics]]
+        name = "accuracy"
+        [access]
+        write = ["src/**"]
+        hidden = ["answers"]
+        [parameters.optimizer]
+        type = "categorical"
+        choices = ["sgd", "adam"]
+        [parameters.momentum]
+        type = "float"
+        low = 0
+        high = 0.99
+        when = { optimizer = "sgd" }
+        [limits]
+        memory_mb = 64
+        [pools]
+        attempts = 3
+        wall_seconds = 60
+        [proposer]
+        kind = "grid"
+        points = 3
+        [control]
+        kind = "random"
+        [pruner]
+        kind = "median"
+        warmup_steps = 3
+        """
+    )
+    assert [metric.direction for metric in task.objective.metrics] == [Direction.MIN, Direction.MAX]
+    assert task.space.order() == ["optimizer", "momentum"]
+    assert task.proposer.options == {"points": 3}
+    assert task.benchmark.argv == ("python3", "evaluate.py")
+
+
+def test_all_faults_come_at_once_each_with_its_line_and_key() -> None:
+    found = faults(
+        """statement = 3
+widht = 1
+[benchmark]
+command = "x"
+timeout_seconds = "soon"
+network = "no"
+[objective]
+direction = "up"
+[[objective.metrics]]
+name = "a"
+[[objective.metrics]]
+name = "b"
+tolerance = -1
+[access]
+write = ["../x"]
+[limits]
+memory_mb = 0.5
+[proposer]
+kind = "grid"
+point = 3
+"""
+    )
+    assert [line.split(" ")[:2] for line in found] == [
+        ["loopty.toml:1:", "statement"],
+        ["loopty.toml:2:", "widht"],
+        ["loopty.toml:5:", "benchmark.timeout_seconds"],
+        ["loopty.toml:6:", "benchmark.network"],
+        ["loopty.toml:8:", "objective.direction"],
+        ["loopty.toml:13:", "objective.metrics.1.tolerance"],
+        ["loopty.toml:15:", "access.write"],
+        ["loopty.toml:17:", "limits.memory_mb"],
+        ["loopty.toml:19:", "proposer.kind"],
+        ["loopty.toml:20:", "proposer.point"],
+    ]
+    assert "did you mean 'width'?" in found[1]
+    assert "did you mean 'points'?" in found[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "word"),
+    [
+        ("", 1, "benchmark", "is missing"),
+        ("[benchmark]\n", 1, "benchmark.command", "is missing"),
+        (BENCHMARK, 1, "the task", "leaves nothing to change"),
+        ('[benchmark]\ncommand = ""\ntimeout_seconds = 1\n' + WRITE, 2, "benchmark.command", "is empty"),
+        ("[benchmark]\ncommand = []\ntimeout_seconds = 1\n" + WRITE, 2, "benchmark.command", "is empty"),
+        ('[benchmark]\ncommand = "x"\ntimeout_seconds = 0\n' + WRITE, 3, "benchmark.timeout_seconds", "above 0"),
+        ('[benchmark]\ncommand = "x"\ntimeout_seconds = nan\n' + WRITE, 3, "benchmark.timeout_seconds", "finite"),
+        ('[benchmark]\ncommand = "x"\ntimeout_seconds = inf\n' + WRITE, 3, "benchmark.timeout_seconds", "finite"),
+        (
+            '[benchmark]\ncommand = "x"\ntimeout_seconds = 1e999\n' + WRITE,
+            3,
+            "benchmark.timeout_seconds",
+            "finite",
+        ),
+        (
+            f'[benchmark]\ncommand = "x"\ntimeout_seconds = 1{"0" * 400}\n{WRITE}',
+            3,
+            "benchmark.timeout_seconds",
+            "finite",
+        ),
+        ('[benchmark]\ncommand = "x"\ntimeout_seconds = true\n' + WRITE, 3, "benchmark.timeout_seconds", "True"),
+        (BENCHMARK + 'scratch = ["/tmp/x"]\n' + WRITE, 4, "benchmark.scratch", "relative"),
+        (BENCHMARK + 'scratch = ["../x"]\n' + WRITE, 4, "benchmark.scratch", "relative"),
+        (BENCHMARK + "env = { A = 1 }\n" + WRITE, 4, "benchmark.env.A", "must be text"),
+        (BENCHMARK + 'result = "pipe"\n' + WRITE, 4, "benchmark.result", "file, stdout"),
+        (BENCHMARK + "access = 3\n", 4, "benchmark.access", "no known key"),
+        ("access = 3\n" + BENCHMARK, 1, "access", "must be a table"),
+        ("width = 0\n" + BENCHMARK + WRITE, 1, "width", "at least 1"),
+        ("width = 1.5\n" + BENCHMARK + WRITE, 1, "width", "whole"),
+        ("seed = -1\n" + BENCHMARK + WRITE, 1, "seed", "at least 0"),
+        ("parameters = 3\n" + BENCHMARK + WRITE, 1, "parameters", "tables"),
+        ('proposer = "tpe"\n' + BENCHMARK + WRITE, 1, "proposer", "must be a table"),
+        (BENCHMARK + WRITE + '[proposer]\nkind = "tpee"\n', 7, "proposer.kind", "must be one of"),
+        (BENCHMARK + WRITE + '[proposer]\nkind = ["tpe"]\n', 7, "proposer.kind", "must be text"),
+        (BENCHMARK + WRITE + '[proposer]\nkind = "tpe"\n', 7, "proposer.kind", "needs parameters"),
+        (BENCHMARK + WRITE + "[parameters.x]\n", 6, "parameters.x.type", "is missing"),
+        (BENCHMARK + "[parameters.x]\ntype = 'float'\nlow = 1\n", 4, "parameters.x", "needs low and high"),
+        (
+            BENCHMARK + "[parameters.x]\ntype = 'float'\nlow = 0\nhigh = 1\nwhen = { y = 1 }\n",
+            8,
+            "parameters.x.when",
+            "no parameter",
+        ),
+        (
+            BENCHMARK + "[objective]\nmetrics = [{ name = 'a', weight = 1 }, { name = 'b' }]\n" + WRITE,
+            5,
+            "objective.metrics",
+            "give one to all",
+        ),
+        (
+            BENCHMARK + "[objective]\nmetrics = [{ name = 'a', weight = -1 }]\n" + WRITE,
+            5,
+            "objective.metrics.0.weight",
+            "above 0",
+        ),
+    ],
+)
+def test_a_fault_is_told_once_with_its_line_its_key_and_a_remedy(
+    text: str, line: int, key: str, word: str
+) -> None:
+    found = [told for told in faults(text) if told.startswith(f"loopty.toml:{line}: {key} ")]
+    assert len(found) == 1, faults(text)
+    assert word in found[0]
+
+
+def test_a_circle_of_conditions_is_one_fault_without_consequences() -> None:
+    text = BENCHMARK + (
+        "[parameters.a]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { b = 1 }\n"
+        "[parameters.b]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { a = 1 }\n"
+        "[proposer]\nkind = 'tpe'\n"
+    )
+    assert faults(text) == ["loopty.toml:4: parameters depend on each other in a circle: a, b"]
+
+
+def test_a_faulty_parameter_is_one_fault_also_when_another_depends_on_it() -> None:
+    text = BENCHMARK + (
+        "[parameters.a]\ntype = 'categorical'\n"
+        "[parameters.b]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { a = 'x' }\n"
+    )
+    (fault,) = faults(text)
+    assert fault.startswith("loopty.toml:4: parameters.a ")
+
+
+def test_a_condition_that_can_never_hold_is_a_fault() -> None:
+    text = BENCHMARK + (
+        "[parameters.a]\ntype = 'categorical'\nchoices = [true, false]\n"
+        "[parameters.b]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { a = 1 }\n"
+    )
+    assert faults(text) == ["loopty.toml:11: parameters.b.when asks for a = 1, which it never is"]
+
+
+def test_values_keep_the_type_that_the_file_gives_them() -> None:
+    text = BENCHMARK + (
+        "[parameters.n]\ntype = 'int'\nlow = 1\nhigh = 9\ndefault = 5\n"
+        "[parameters.c]\ntype = 'categorical'\nchoices = [1, 2.5, 'x', true]\n"
+    )
+    parameters = parse(text.replace(", true", "")).space.parameters
+    assert repr(parameters["n"].baseline) == "5"
+    assert repr(parameters["c"].choices) == "(1, 2.5, 'x')"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[benchmark", "a = ", "a = 1\na = 2", "a = " + "1" * 5000, "a = " + "[" * 5000, "\x00", "a = 2024-13-45"],
+    ids=lambda text: text[:12].encode().hex(),
+)
+def test_what_is_no_toml_is_one_line(text: str) -> None:
+    (line,) = faults(text)
+    assert line.startswith("loopty.toml is not valid TOML: ")
+
+
+def test_a_line_number_counts_only_newlines() -> None:
+    assert faults('statement = "a\x85b\u2028c"\nwidth = 0\n' + BENCHMARK + WRITE)[0].startswith("loopty.toml:2: ")
+
+
+def test_a_file_that_is_no_utf_8_or_no_file_is_misuse(tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match="loopty init"):
+        load(tmp_path)
+    (tmp_path / "loopty.toml").write_bytes(b"# fine\nstatement = '\xff\xfe'\n")
+    with pytest.raises(Misuse, match=r"loopty\.toml:2: .*UTF-8"):
+        load(tmp_path)
+    (tmp_path / "loopty.toml").unlink()
+    (tmp_path / "loopty.toml").mkdir()
+    with pytest.raises(Misuse, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_windows_line_ends_are_read_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "loopty.toml").write_bytes((BENCHMARK + WRITE).replace("\n", "\r\n").encode())
+    assert load(tmp_path).access.write == ("program.py",)
+
+
+_values = st.one_of(
+    st.sampled_from(["1", "-1", "0.5", "nan", "inf", "true", '"x"', "[]", "[1]", '["a"]', "{}", "{ a = 1 }"]),
+    st.sampled_from(["1979-05-27", "07:32:00", "[[]]", "9" * 300, "[{}]", '[{ name = "a" }]', '""']),
+)
+_keys = st.sampled_from(
+    [
+        "statement",
+        "width",
+        "seed",
+        "benchmark",
+        "objective",
+        "access",
+        "limits",
+        "pools",
+        "proposer",
+        "control",
+        "pruner",
+        "parameters",
+        "other",
+        "benchmark.command",
+        "benchmark.files",
+        "benchmark.env",
+        "benchmark.scratch",
+        "objective.metrics",
+        "objective.target",
+        "access.write",
+        "parameters.x",
+        "parameters.x.type",
+        "parameters.x.choices",
+        "parameters.x.when",
+        "limits.memory_mb",
+        "pools.patience",
+        "proposer.kind",
+        "proposer.points",
+        "pruner.kind",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(_keys, _values, max_size=8))
+def test_whatever_stands_in_the_file_it_is_a_task_or_misuse(keys: dict[str, str]) -> None:
+    with contextlib.suppress(Misuse):
+        parse("".join(f"{key} = {value}\n" for key, value in keys.items()))
+
+
+def test_every_option_is_documented() -> None:
+    tables = [*TABLES.values(), Parameter]
+    tables += [options_of(plugins, kind) for plugins in CHOSEN.values() for kind in plugins.kinds]
+    undocumented = [
+        f"{table.__name__}.{field.name}"
+        for table in tables
+        for field in dataclasses.fields(table)
+        if not field.metadata.get("doc", "").endswith(".")
+    ]
+    assert undocumented == []
+
+
+_lines = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+
+
+@given(_lines, st.lists(_lines, max_size=3), st.sampled_from(Direction), st.integers(0, 10**9))
+def test_the_file_that_init_writes_says_what_was_answered(
+    text: str, write: list[str], direction: Direction, attempts: int
+) -> None:
+    clean = [f"x{path}".replace("/", "") for path in write] or ["a"]
+    task = parse(written(Answers(text, tuple(clean), text, direction, 0.5, attempts)))
+    assert (task.statement, task.benchmark.command, task.access.write) == (text, text, tuple(clean))
+    assert (task.objective.direction, task.pools.attempts) == (direction, attempts)

@@ -1,0 +1,132 @@
+"""Real repositories, made as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from loopty.core.access import Access
+from loopty.core.history import Node
+from loopty.core.ids import NodeId
+from loopty.core.objective import Objective
+from loopty.core.outcome import Pool
+from loopty.core.parts import Committed
+from loopty.core.space import Space
+from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
+from loopty.workspaces.files import Files
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.state import State
+
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_AUTHOR_NAME": "user",
+    "GIT_AUTHOR_EMAIL": "user@localhost",
+    "GIT_COMMITTER_NAME": "user",
+    "GIT_COMMITTER_EMAIL": "user@localhost",
+}
+
+
+@dataclass(frozen=True)
+class User:
+    """A person with a shell in a repository."""
+
+    top: Path
+
+    def git(self, *args: str, at: Path | None = None) -> bytes:
+        return subprocess.run(
+            ["git", *args], cwd=at or self.top, env=ENVIRONMENT, check=True, capture_output=True
+        ).stdout
+
+    def writes(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            path = self.top / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def commits(self, files: dict[str, str] | None = None) -> str:
+        self.writes(files or {})
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "work")
+        return self.git("rev-parse", "HEAD").decode().strip()
+
+    @property
+    def repository(self) -> Repository:
+        return Repository.around(self.top)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return started(tmp_path.resolve() / "repo")
+
+
+def started(top: Path, *flags: str) -> User:
+    top.mkdir(parents=True)
+    made = User(top)
+    made.git("init", "--quiet", "--initial-branch=main", *flags)
+    return made
+
+
+@pytest.fixture
+def start() -> Callable[..., User]:
+    return started
+
+
+def made_task(access: Access, **benchmark: object) -> Task:
+    command = Benchmark("python3 evaluate.py", 30.0)
+    return Task(
+        "",
+        replace(command, **benchmark),  # type: ignore[arg-type]
+        Objective(),
+        access,
+        Space(),
+        Limits(),
+        Pools(),
+        Choice("mutate"),
+        Choice("mutate"),
+        Choice("none"),
+        width=1,
+        seed=0,
+    )
+
+
+def made_node(name: str, committed: Committed) -> Node:
+    return Node(
+        NodeId(name),
+        Pool.ATTEMPT,
+        "hand",
+        "a change",
+        committed.commit,
+        committed.tree,
+        0.0,
+        added=1,
+        order=1,
+        position=0,
+    )
+
+
+@pytest.fixture
+def node() -> Callable[[str, Committed], Node]:
+    return made_node
+
+
+@pytest.fixture
+def files_of() -> Callable[..., Files]:
+    """The files of a user's nodes under these access rules."""
+
+    def made(user: User, access: Access, **benchmark: object) -> Files:
+        state = State(user.top)
+        state.prepare()
+        return Files(user.repository, state, made_task(access, **benchmark))
+
+    return made
+
+
+@pytest.fixture
+def task_of() -> Callable[..., Task]:
+    return made_task

@@ -1,0 +1,92 @@
+"""A node edited by hand: what is in its directory is what was meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopty.core.access import Access
+from loopty.core.errors import Misuse
+from loopty.workspaces import drafts
+
+
+class Draft:
+    """A draft of a small repository."""
+
+    def __init__(self, user: Any, files: Any, parent: Any, folder: Path) -> None:
+        self.folder = folder
+        self._made = (user.repository, files, parent, folder)
+        self.laid_out = drafts.opened(*self._made)
+
+    @property
+    def edits(self) -> dict[str, bytes | str | None]:
+        return dict(drafts.harvested(*self._made))
+
+
+@pytest.fixture
+def draft(user: Any, files_of: Callable[..., Any], node: Callable[..., Any], tmp_path: Path) -> Draft:
+    user.writes({"src/a.py": "a", "src/run.sh": "r", "src/deep/b.py": "b", "other": "o", "evaluate.py": "e"})
+    (user.top / "src" / "run.sh").chmod(0o755)
+    user.commits()
+    files = files_of(user, Access(write=("src",)))
+    return Draft(user, files, node("1", user.repository.head()), tmp_path / "draft")
+
+
+def test_what_may_be_written_is_laid_out_and_unchanged_means_no_edits(draft: Draft) -> None:
+    assert draft.laid_out == ["src/a.py", "src/deep/b.py", "src/run.sh"]
+    assert sorted(str(path.relative_to(draft.folder)) for path in draft.folder.rglob("*.*")) == draft.laid_out
+    assert os.access(draft.folder / "src" / "run.sh", os.X_OK)
+    assert draft.edits == {}
+
+
+def test_changes_additions_and_deletions_are_harvested(draft: Draft) -> None:
+    (draft.folder / "src/a.py").write_bytes(b"\xff")
+    (draft.folder / "src/new").mkdir()
+    (draft.folder / "src/new/c.py").write_text("c")
+    (draft.folder / "src/deep/b.py").unlink()
+    assert draft.edits == {"src/a.py": b"\xff", "src/new/c.py": b"c", "src/deep/b.py": None}
+
+
+def test_caches_and_git_directories_are_dropped(draft: Draft) -> None:
+    for name in ("src/__pycache__/a.pyc", ".git/config", "src/deep/.git/hooks/x"):
+        (draft.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (draft.folder / name).write_text("x")
+    (draft.folder / "src" / ".git").write_text("gitdir: /elsewhere")
+    assert draft.edits == {}
+
+
+def test_a_file_where_nothing_may_be_written_is_harvested_so_that_it_can_be_refused(draft: Draft) -> None:
+    (draft.folder / "other").write_text("mine")
+    assert draft.edits == {"other": b"mine"}
+
+
+@pytest.mark.parametrize("kind", ["link to a file", "link to a directory", "dangling link", "pipe", "huge"])
+def test_what_is_no_regular_file_is_refused_in_one_line(draft: Draft, kind: str, tmp_path: Path) -> None:
+    odd = draft.folder / "src" / "odd"
+    (tmp_path / "secret").write_text("secret")
+    match kind:
+        case "link to a file":
+            odd.symlink_to(tmp_path / "secret")
+        case "link to a directory":
+            odd.symlink_to("/etc")
+        case "dangling link":
+            odd.symlink_to("nowhere")
+        case "pipe":
+            os.mkfifo(odd)
+        case _:
+            with odd.open("wb") as file:
+                file.truncate(65 << 20)
+    with pytest.raises(Misuse, match="regular file") as caught:
+        assert draft.edits
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_draft_that_is_gone_is_misuse_and_closing_twice_is_fine(draft: Draft) -> None:
+    drafts.closed(draft.folder)
+    drafts.closed(draft.folder)
+    with pytest.raises(Misuse, match="loopty new"):
+        assert draft.edits

@@ -1,0 +1,280 @@
+"""The user's repository: nothing of theirs is touched, nothing planted in it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopty.core.errors import Misuse
+from loopty.workspaces.repository import Repository
+
+NAMES = [
+    "plain",
+    "with space",
+    'quo"te',
+    "it's",
+    "new\nline",
+    "über/日本.txt",
+    "-rf",
+    "tab\there",
+    "back\\slash",
+    "*",
+    "$HOME",
+]
+
+OURS = (".git/objects", ".git/refs/loopty", ".git/refs/heads/loopty-", ".git/logs/refs/heads/loopty-")
+
+
+def everything(top: Path) -> dict[str, tuple[object, ...]]:
+    """Every file of a repository by path: what it is, when it was written, what is in it."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(top.rglob("*")):
+        name, status = str(path.relative_to(top)), path.lstat()
+        if name.startswith(OURS):
+            continue
+        content: object = None
+        if path.is_symlink():
+            content = path.readlink()
+        elif path.is_file():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        # Git itself renews the time of a shared index whenever it is read.
+        written = None if path.is_dir() or "sharedindex" in name else status.st_mtime_ns
+        found[name] = (status.st_mode, written, content)
+    return found
+
+
+def use(repository: Repository, into: Path) -> None:
+    """Everything that loopty ever does to a repository, short of applying a patch on request."""
+    base = repository.snapshot("The working tree when a run began")
+    made = repository.commit(base.commit, {"added.py": "1\n", "plain": None}, repository.listing(base.commit), "m")
+    repository.branch("loopty-1.1", made.commit)
+    assert repository.has_branch("loopty-1.1")
+    repository.changes(base.commit, made.commit)
+    repository.diff(base.commit, made.commit, colour=True)
+    repository.patch(base.commit, made.commit)
+    repository.squashed(base.commit, made.commit, "m")
+    into.mkdir()
+    repository.check_out(made.commit, list(repository.listing(made.commit)), into)
+
+
+@pytest.fixture
+def busy(user: Any) -> Any:
+    """A user in the middle of something: staged, unstaged, untracked, ignored, stashed, linked."""
+    user.commits({name: name for name in NAMES} | {"stays": "0", "gone": "0", ".gitignore": "*.o\n"})
+    user.writes({"stays": "stashed"})
+    user.git("stash")
+    user.writes({"stays": "staged"})
+    user.git("add", "stays")
+    user.writes({"stays": "unstaged", "untracked": "u", "ignored.o": "i"})
+    (user.top / "gone").unlink()
+    (user.top / "link").symlink_to("stays")
+    (user.top / "dangling").symlink_to("/nowhere")
+    (user.top / "run.sh").write_text("#!/bin/sh\n")
+    (user.top / "run.sh").chmod(0o755)
+    return user
+
+
+def test_nothing_of_the_user_changes(busy: Any, tmp_path: Path) -> None:
+    status = busy.git("status", "--porcelain", "-z")
+    before = everything(busy.top)
+    use(busy.repository, tmp_path / "out")
+    assert everything(busy.top) == before
+    assert busy.git("status", "--porcelain", "-z") == status
+    refs = busy.git("for-each-ref", "--format=%(refname)").decode().split()
+    assert refs == ["refs/heads/loopty-1.1", "refs/heads/main", "refs/stash"]
+
+
+def test_a_snapshot_is_the_working_tree_without_what_is_ignored(busy: Any, tmp_path: Path) -> None:
+    repository = busy.repository
+    base = repository.snapshot("m")
+    listing = repository.listing(base.commit)
+    assert set(listing) == {*NAMES, "stays", "untracked", "link", "dangling", "run.sh", ".gitignore"}
+    assert (listing["link"].mode, listing["run.sh"].mode) == ("120000", "100755")
+    assert repository.content(base.commit, "stays") == b"unstaged"
+    out = tmp_path / "out"
+    out.mkdir()
+    repository.check_out(base.commit, list(listing), out)
+    for path in listing:
+        here, there = busy.top / path, out / path
+        assert here.lstat().st_mode & 0o111 == there.lstat().st_mode & 0o111
+        assert (
+            here.readlink() == there.readlink() if here.is_symlink() else here.read_bytes() == there.read_bytes()
+        )
+
+
+def test_a_clean_tree_is_its_own_snapshot(user: Any) -> None:
+    head = user.commits({"a": "1"})
+    assert user.repository.snapshot("m").commit == head
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_can_be_changed_added_and_deleted(user: Any, name: str) -> None:
+    user.commits({name: "before", "other": "1"})
+    repository = user.repository
+    base = repository.head()
+    listing = repository.listing(base.commit)
+    changed = repository.commit(base.commit, {name: "after", f"new {name}": b"\xff\0"}, listing, "m")
+    assert repository.content(changed.commit, name) == b"after"
+    assert repository.content(changed.commit, f"new {name}") == b"\xff\0"
+    assert {change.path for change in repository.changes(base.commit, changed.commit)} == {name, f"new {name}"}
+    deleted = repository.commit(base.commit, {name: None}, listing, "m")
+    assert set(repository.listing(deleted.commit)) == {"other"}
+
+
+def test_a_name_that_is_no_utf_8_is_exported_as_it_is(user: Any, tmp_path: Path) -> None:
+    raw = os.fsencode(user.top) + b"/caf\xe9"
+    Path(os.fsdecode(raw)).write_text("x")
+    user.commits({"a": "1"})
+    out = tmp_path / "out"
+    out.mkdir()
+    repository = user.repository
+    repository.check_out(repository.head().commit, list(repository.listing(repository.head().commit)), out)
+    assert sorted(os.fsencode(path.name) for path in out.iterdir()) == [b"a", b"caf\xe9"]
+
+
+def test_an_edit_keeps_the_executable_bit(user: Any) -> None:
+    user.writes({"run.sh": "1"})
+    (user.top / "run.sh").chmod(0o755)
+    user.commits()
+    repository = user.repository
+    base = repository.head()
+    made = repository.commit(base.commit, {"run.sh": "2"}, repository.listing(base.commit), "m")
+    assert repository.listing(made.commit)["run.sh"].mode == "100755"
+
+
+def test_no_hook_and_no_fsmonitor_ever_runs(user: Any, tmp_path: Path) -> None:
+    user.commits({"plain": "1"})
+    marker = tmp_path / "ran"
+    script = f"#!/bin/sh\ntouch '{marker}'\n"
+    hooks = user.top / ".git" / "hooks"
+    for name in (
+        "post-checkout",
+        "pre-commit",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+        "fsm",
+    ):
+        (hooks / name).write_text(script)
+        (hooks / name).chmod(0o755)
+    user.git("config", "core.fsmonitor", str(hooks / "fsm"))
+    user.git("config", "diff.external", str(hooks / "fsm"))
+    user.writes({"plain": "2"})
+    use(user.repository, tmp_path / "out")
+    assert not marker.exists()
+    user.git("status")
+    assert marker.exists(), "the trap itself does not work"
+
+
+def test_a_patch_does_not_depend_on_the_taste_of_the_user(user: Any) -> None:
+    user.commits({"a": "1\n", "latin": "x\n"})
+    for setting in (
+        "diff.noprefix=true",
+        "color.ui=always",
+        "diff.mnemonicPrefix=true",
+        "diff.wsErrorHighlight=all",
+    ):
+        user.git("config", *setting.split("="))
+    repository = user.repository
+    base = repository.head()
+    made = repository.commit(base.commit, {"a": "2\n", "b": "1\n"}, repository.listing(base.commit), "m")
+    repository.apply(repository.patch(base.commit, made.commit))
+    assert (user.top / "a").read_text() == "2\n"
+    assert (user.top / "b").read_text() == "1\n"
+
+
+def test_a_patch_of_bytes_that_are_no_utf_8_applies(user: Any) -> None:
+    (user.top / "latin").write_bytes(b"caf\xe9\nend\n")
+    user.commits()
+    repository = user.repository
+    base = repository.head()
+    made = repository.commit(base.commit, {"latin": b"th\xe9\nend\n"}, repository.listing(base.commit), "m")
+    repository.apply(repository.patch(base.commit, made.commit))
+    assert (user.top / "latin").read_bytes() == b"th\xe9\nend\n"
+
+
+def test_a_detached_head_and_a_linked_worktree_work_the_same(busy: Any, tmp_path: Path) -> None:
+    busy.git("worktree", "add", "--detach", "--quiet", str(tmp_path / "linked"))
+    (tmp_path / "linked" / "more").write_text("1")
+    before, main = everything(tmp_path / "linked"), everything(busy.top)
+    repository = Repository.around(tmp_path / "linked")
+    assert repository.top == tmp_path.resolve() / "linked"
+    use(repository, tmp_path / "out")
+    assert "more" in repository.listing(repository.snapshot("m").commit)
+    assert everything(tmp_path / "linked") == before
+    assert everything(busy.top) == main
+
+
+def test_a_submodule_stays_an_entry(user: Any, start: Callable[..., Any], tmp_path: Path) -> None:
+    inner = start(user.top / "inner")
+    inner.commits({"x": "1"})
+    user.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "./inner", "inner")
+    user.commits({"plain": "1"})
+    inner.writes({"x": "dirty"})
+    repository = user.repository
+    assert repository.listing(repository.snapshot("m").commit)["inner"].mode == "160000"
+    use(repository, tmp_path / "out")
+    assert list((tmp_path / "out" / "inner").iterdir()) == []
+
+
+def test_a_repository_of_sha256_objects_works(start: Callable[..., Any], tmp_path: Path) -> None:
+    try:
+        user = start(tmp_path / "sha256", "--object-format=sha256")
+    except subprocess.CalledProcessError:
+        pytest.skip("this git has no sha256 objects")
+    user.commits({"plain": "1"})
+    use(user.repository, tmp_path / "out")
+    assert len(user.repository.head().commit) == 64
+
+
+def test_sparse_and_split_index_are_left_alone(user: Any, tmp_path: Path) -> None:
+    user.commits({"plain": "1", "in/a": "1", "out/b": "1"})
+    user.git("config", "core.splitIndex", "true")
+    user.git("update-index", "--split-index")
+    user.git("sparse-checkout", "set", "in")
+    user.writes({"in/a": "2"})
+    before = everything(user.top)
+    repository = user.repository
+    use(repository, tmp_path / "out")
+    assert everything(user.top) == before
+    assert (tmp_path / "out" / "out" / "b").read_text() == "1"
+    assert (tmp_path / "out" / "in" / "a").read_text() == "2"
+
+
+def test_places_without_a_baseline_are_misuse_with_a_remedy(
+    user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Misuse, match="commit once"):
+        user.repository.snapshot("m")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(Misuse, match="git init"):
+        Repository.around(tmp_path / "plain")
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "bare"], check=True)
+    with pytest.raises(Misuse):
+        Repository.around(tmp_path / "bare")
+
+
+def test_what_git_cannot_add_is_misuse_in_its_own_words(user: Any, start: Callable[..., Any]) -> None:
+    user.commits({"a": "1"})
+    start(user.top / "nested")
+    with pytest.raises(Misuse, match="nested"):
+        user.repository.snapshot("m")
+
+
+def test_variables_that_point_git_elsewhere_are_not_heeded(
+    user: Any, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.commits({"a": "1"})
+    other = start(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other.top / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    repository = Repository.around(user.top)
+    assert set(repository.listing(repository.snapshot("m").commit)) == {"a"}
+    assert not (tmp_path / "index").exists()

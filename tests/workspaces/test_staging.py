@@ -1,0 +1,182 @@
+"""A trial's place: exports that many may build at once, and what a trial gets to see of the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopty.core.access import Access
+from loopty.core.errors import Misuse
+from loopty.core.history import History
+from loopty.core.outcome import Pool
+from loopty.core.parts import Trial
+from loopty.workspaces.staging import OUTBOX, TREE, Stages
+from loopty.workspaces.state import State
+
+FILES = {
+    "evaluate.py": "e",
+    "answers/gold.json": "gold",
+    "answers/other.json": "other",
+    "src/a.py": "a",
+    "src/b.py": "b",
+    "notes/x": "n",
+}
+
+
+@pytest.fixture
+def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any]) -> Callable[..., Any]:
+    """The stages of a repository under these rules, and the trial of a node with these edits."""
+    user.commits(FILES)
+
+    def made(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
+        files = files_of(user, access, **benchmark)
+        stages = Stages(user.repository, State(user.top), task_of(access, **benchmark), files, None)
+        root = node("1", user.repository.head())
+        child = node("1.1", files.commit(root, edits, "m"))
+        return stages, Trial(child, root, number=1, pool=Pool.ATTEMPT, seed=0)
+
+    return made
+
+
+def shown(stage: Any, place: Path) -> dict[str, str]:
+    """The files that a trial would see in its tree, by copying the mounts in their order."""
+    for mount in stage.mounts:
+        if mount.target != TREE and not mount.target.startswith(f"{TREE}/"):
+            continue
+        target = place / mount.target.removeprefix(TREE).lstrip("/")
+        if mount.source.is_dir():
+            shutil.copytree(mount.source, target, symlinks=True, dirs_exist_ok=target == place)
+        else:
+            shutil.copy2(mount.source, target)
+    return {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
+
+
+def test_hidden_files_are_absent_but_those_of_the_benchmark_are_there(
+    staged: Callable[..., Any], node: Callable[..., Any], tmp_path: Path
+) -> None:
+    access = Access(write=("src/a.py",), read=("src/**",), hidden=("answers",))
+    stages, trial = staged(access, {"src/a.py": "changed"}, node, files=("evaluate.py", "answers/gold.json"))
+    with stages.stage(trial) as stage:
+        seen = shown(stage, tmp_path / "seen")
+    assert seen == {"evaluate.py": "e", "answers/gold.json": "gold", "src/a.py": "changed", "src/b.py": "b"}
+
+
+def test_a_stage_is_gone_afterwards_and_its_export_stays(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build/out",))
+    with stages.stage(trial) as stage:
+        assert (stage.inbox / "params.json").read_text() == "{}"
+        assert [mount.target for mount in stage.mounts if mount.writable] == [OUTBOX]
+        (stage.outbox / "mine").write_text("x")
+        outbox = stage.outbox
+    assert not outbox.exists()
+    (export,) = (user.top / ".loopty" / "exports").iterdir()
+    assert (export / "build" / "out").is_dir(), "a directory to put the scratch space on"
+    assert not (export / "src" / "new.py").exists()
+
+
+def test_what_dead_trials_left_is_swept_and_living_checks_are_not(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any
+) -> None:
+    stages, _ = staged(Access(write=("src",)), {}, node)
+    trials = user.top / ".loopty" / "trials"
+    for name in ("1.7-1", f"check-{os.getpid()}-1.2", "check-999999999-1.2"):
+        (trials / name / "out").mkdir(parents=True)
+    stages.sweep(History)
+    assert [path.name for path in trials.iterdir()] == [f"check-{os.getpid()}-1.2"]
+
+
+def test_a_mount_of_the_task_that_is_not_there_is_misuse(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {}, node, mounts=(str(tmp_path / "nowhere"),))
+    with pytest.raises(Misuse, match=r"benchmark\.mounts"), stages.stage(trial):
+        pass
+    assert list((user.top / ".loopty" / "trials").iterdir()) == []
+
+
+def test_a_relative_host_path_appears_in_the_tree_and_others_where_they_are(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (user.top / "weights").mkdir()
+    mounts = ("./weights/", "../data", str(user.top / "weights"))
+    stages, trial = staged(Access(write=("src",)), {}, node, mounts=mounts)
+    with stages.stage(trial) as stage:
+        targets = {mount.target: mount.source for mount in stage.mounts}
+    data = tmp_path.resolve() / "data"
+    assert targets[f"{TREE}/weights"] == user.top / "weights"
+    assert targets[str(user.top / "weights")] == user.top / "weights"
+    assert targets[str(data)] == data
+    assert not any(".." in target for target in targets)
+    assert [path.name for path in (user.top / ".loopty" / "exports").iterdir() if path.name == "data"] == []
+
+
+def test_a_scratch_directory_that_is_a_file_is_misuse(
+    staged: Callable[..., Any], node: Callable[..., Any]
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {}, node, scratch=("evaluate.py",))
+    with pytest.raises(Misuse, match=r"evaluate\.py"), stages.stage(trial):
+        pass
+
+
+def test_a_stage_is_readable_whatever_the_mask_of_the_user(
+    staged: Callable[..., Any], node: Callable[..., Any]
+) -> None:
+    def closed_paths(trial: Trial) -> list[Path]:
+        with stages.stage(trial) as stage:
+            every = [path for mount in stage.mounts for path in (mount.source, *mount.source.rglob("*"))]
+            return [path for path in every if not path.stat().st_mode & 0o004]
+
+    before = os.umask(0o077)
+    try:
+        stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build",))
+        trials = [replace(trial, number=number) for number in range(1, 9)]
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(closed_paths, trials)) == [[]] * 8
+    finally:
+        assert os.umask(before) == 0o077
+
+
+EXPORT = """
+import sys
+from pathlib import Path
+from loopty.workspaces.export import exported
+from loopty.workspaces.repository import Repository
+top, commit, exports = sys.argv[1:]
+sys.stdin.read()
+repository = Repository.around(Path(top))
+print(exported(repository, commit, "tree", lambda path: "f1" not in path, ("build",), Path(exports)))
+"""
+
+
+def test_eight_processes_that_export_at_once_end_with_one_good_export(user: Any, tmp_path: Path) -> None:
+    commit = user.commits({f"d{n}/f{m}": str(n * m) for n in range(20) for m in range(10)})
+    command = [sys.executable, "-c", EXPORT, str(user.top), commit, str(tmp_path / "exports")]
+    builders = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(8)
+    ]
+    for builder in builders:
+        assert builder.stdin
+        builder.stdin.close()  # and they are off
+    found = set()
+    for builder in builders:
+        assert builder.stdout
+        found.add(builder.stdout.read().strip())
+        builder.stdout.close()
+        assert builder.wait() == 0
+    (export,) = map(Path, found)
+    assert list((tmp_path / "exports").iterdir()) == [export]
+    assert sum(path.is_file() for path in export.rglob("*")) == 180
+    assert (export / "d19" / "f9").read_text() == "171"
+    assert (export / "build").is_dir()
