@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import loopty_sdk
 from loopty.core import decisions
 from loopty.core.errors import Misuse
-from loopty.core.events import RunStarted
+from loopty.core.events import Event
 from loopty.core.history import History, Node
 from loopty.core.launch import Mount, Sandbox
 from loopty.core.loop import Loop
@@ -65,7 +66,8 @@ class Workshop:
         """The run to work on: the newest, or a new one when asked for or when the criteria changed."""
         latest = self.history.run
         base = self.repository.snapshot("The working tree when a run began")
-        criteria = self.task.criteria(self.files.benchmark_digest(base.commit))
+        benchmark = self.files.benchmark_digest(base.commit)
+        criteria = self.task.criteria(benchmark)
         if latest is not None and not new and latest.criteria == criteria:
             if base.tree != self.history[latest.root].tree:
                 say(
@@ -74,22 +76,33 @@ class Workshop:
                 )
             return latest.number
         why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
+
+        taken = self._highest_run_with_branches()
+
+        def started(history: History) -> list[Event]:
+            if history.run and history.run != latest and history.run.criteria == criteria:
+                return []  # another process was faster, and means the same run
+            return decisions.run_started(history, self.task, benchmark, base, why, after=taken)
+
+        self.scribe.decide(started)
+        run = max(self.history.runs)
         if latest is not None and not new:
             say(
                 "objective, benchmark, access rules or limits have changed: results are not comparable, "
-                f"so this is run {latest.number + 1}"
+                f"so this is run {run}"
             )
-        events = self.scribe.decide(lambda history: decisions.run_started(history, self.task, criteria, base, why))
-        run = next(item.event.run for item in events if isinstance(item.event, RunStarted))
-        root = self.history[self.history.runs[run].root]
-        self.files.publish(root, None)
+        self.files.publish(self.history[self.history.runs[run].root], None)
         return run
+
+    def _highest_run_with_branches(self) -> int:
+        """Runs of another working tree, or of a ledger that is gone: their branches are not ours to move."""
+        numbers = (re.match(r"loopty-(\d+)", name) for name in self.repository.branches("loopty-*"))
+        return max((int(number[1]) for number in numbers if number), default=0)
 
     def same_criteria(self, node: Node) -> None:
         """Refuse to measure a node under other criteria than its run's."""
         run = self.history.runs[node.id.run]
-        root = self.history[run.root]
-        if run.criteria != self.task.criteria(self.files.benchmark_digest(root.commit)):
+        if run.criteria != self.task.criteria(run.benchmark):
             raise Misuse(
                 f"the criteria have changed since run {run.number} began: results would not be comparable; "
                 "start a new run with `loopty optimize --new-run`"

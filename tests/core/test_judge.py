@@ -1,6 +1,7 @@
 """Keep or discard."""
 
 from loopty.core import decisions
+from loopty.core.events import Recorded
 from loopty.core.ids import NodeId
 from loopty.core.judge import judged
 from loopty.core.objective import Direction, Metric, Objective
@@ -54,7 +55,12 @@ def test_weights_compare_the_sum(bench):
 
 def test_a_missing_metric_is_missing_and_never_invented(bench):
     objective = Objective(metrics=(Metric("accuracy"),))
-    found = verdict(bench, objective, {"accuracy": -5.0}, {"other": 9.0})
+    history = settled(bench, objective, Outcome(Ending.FINISHED, {"accuracy": -5.0}))
+    started = decisions.trial_started(history, NodeId("1.1"), "me", Pools())[0]
+    history.apply(Recorded(history.number + 1, 0.0, started))
+    outcome = Outcome(Ending.FINISHED, {"other": 9.0})
+    ended, found = decisions.trial_ended(history, NodeId("1.1"), 1, outcome)
+    assert ended.outcome.ending is Ending.FAILED
     assert found.verdict is Verdict.DISCARDED
     assert "did not report accuracy" in found.reason
 

@@ -44,3 +44,13 @@ def test_a_second_optimize_on_the_same_run_says_who_drives_it(parameter_place):
     assert "driven by" in second.stderr
     first.communicate(timeout=120)
     assert first.returncode == 0
+
+
+def test_eight_first_commands_at_once_start_one_run(code_place):
+    makers = [code_place.start("new", "-m", f"change {n}") for n in range(8)]
+    for maker in makers:
+        _, err = maker.communicate(timeout=120)
+        assert maker.returncode == 0, err
+    history = code_place.history()
+    assert list(history.runs) == [1]
+    assert len(list(history.ids)) == 9

@@ -94,6 +94,6 @@ def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger = SqliteLedger(path)
     with apsw.Connection(str(path)) as db:
-        db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', NULL, '{}')")
+        db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', '{}')")
     with pytest.raises(Misuse, match="update loopty"):
         list(ledger.read())

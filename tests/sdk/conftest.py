@@ -58,9 +58,7 @@ class Trial:
             "LOOPTY_STOP_PATH": str(self.stop),
         }
 
-    def start(
-        self, language: str, code: str, *, bare: bool = False, before: str = ""
-    ) -> subprocess.Popen[str]:
+    def start(self, language: str, code: str, *, bare: bool = False, before: str = "") -> subprocess.Popen[str]:
         """Start a benchmark; `bare` sets no variables, `before` is sh to run first in its process."""
         return subprocess.Popen(
             ["sh", "-c", f'{before}\nexec "$@"', "sh", *_command(language, code, self.root)],
@@ -90,9 +88,7 @@ class Trial:
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     trial = Trial(tmp_path)
-    trial.params.write_text(
-        json.dumps({"nested": {"rate": 9}, "rate": 0.25, "name": 'a "b" \\ {c}', "on": True})
-    )
+    trial.params.write_text(json.dumps({"nested": {"rate": 9}, "rate": 0.25, "name": 'a "b" \\ {c}', "on": True}))
     return trial
 
 

@@ -19,12 +19,11 @@ class Draft:
 
     def __init__(self, user: Any, files: Any, parent: Any, folder: Path) -> None:
         self.folder = folder
-        self._made = (user.repository, files, parent, folder)
-        self.laid_out = drafts.opened(*self._made)
+        self.laid_out = drafts.opened(user.repository, files, parent, folder)
 
     @property
     def edits(self) -> dict[str, bytes | str | None]:
-        return dict(drafts.harvested(*self._made))
+        return dict(drafts.harvested(self.folder))
 
 
 @pytest.fixture

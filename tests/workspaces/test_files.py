@@ -60,7 +60,7 @@ def test_what_the_rules_allow_is_allowed(refusal: Callable[..., str | None], edi
         ({"src": "x"}, "is a directory"),
         ({"src": None}, "is a directory"),
         ({"src/a.py/x": "x"}, "src/a.py is a file"),
-        ({"src/a.py": None, "src/a.py/x": "x"}, "src/a.py is a file"),
+        ({"src/a.py": None, "src/a.py/x": "x"}, "src/a.py"),
         ({"new": "x", "new/below": "x"}, "new"),
         ({"new/below": "x", "new": "x"}, "new"),
         ({"link": "x"}, "link"),
@@ -124,7 +124,17 @@ def test_the_benchmark_is_made_of_the_files_that_its_command_names(
     user: Any, files_of: Callable[..., Any], command: str, expected: list[str]
 ) -> None:
     commit = user.commits({"evaluate.py": "e", "data dir/x.csv": "1", "src/a.py": "a"})
-    assert files_of(user, Access(), command=command).benchmark_files(commit) == expected
+    files = files_of(user, Access(), command=command)
+    assert [path for path in user.repository.listing(commit) if files.of_benchmark(path)] == sorted(expected)
+
+
+def test_only_a_literal_name_in_write_makes_a_file_of_the_command_the_candidate(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    commit = user.commits({"train.py": "t"})
+    for write, expected in ((("**",), []), (("*.py",), []), (("train.py",), ["train.py"])):
+        files = files_of(user, Access(write=write), command="python3 train.py")
+        assert files.writable(commit) == expected
 
 
 def test_the_digest_changes_with_the_benchmark_and_with_nothing_else(

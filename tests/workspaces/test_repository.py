@@ -54,7 +54,7 @@ def use(repository: Repository, into: Path) -> None:
     base = repository.snapshot("The working tree when a run began")
     made = repository.commit(base.commit, {"added.py": "1\n", "plain": None}, repository.listing(base.commit), "m")
     repository.branch("loopty-1.1", made.commit)
-    assert repository.has_branch("loopty-1.1")
+    assert repository.tip("loopty-1.1") == made.commit
     repository.changes(base.commit, made.commit)
     repository.diff(base.commit, made.commit, colour=True)
     repository.patch(base.commit, made.commit)

@@ -50,15 +50,13 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
         _told(as_json, {"node": node, "applied": "working tree"}, f"{node} applied to the working tree")
         return
     name = branch or f"loopty-best-{node.name}"
-    if repository.has_branch(name) and not force:
+    if repository.tip(name) and not force:
         raise Misuse(f"there is a branch {name}: name another with --branch, or move it with --force")
     commit = repository.squashed(root.commit, found.commit, f"{found.summary}\n\nFrom loopty node {node}.\n")
     try:
-        repository.branch(name, commit)
-    except GitError as error:
-        raise Misuse(
-            f"git refuses the branch {name} ({error.message.splitlines()[0]}): name another with --branch"
-        ) from None
+        repository.branch(name, commit, move=force)
+    except Misuse as error:
+        raise Misuse(f"{error}; name another with --branch") from None
     _told(as_json, {"node": node, "branch": name, "commit": commit}, f"branch {name} holds {node}")
     if not as_json:
         say(f"look: git diff {root.commit[:12]} {name}   take: git merge {name}")

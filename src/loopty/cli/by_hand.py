@@ -113,7 +113,7 @@ def _trial(workshop: Workshop, node: Node, number: int, pool: Pool) -> Trial:
 def _allowed(workshop: Workshop, node: Node) -> dict[str, str | bytes | None]:
     """The draft's changes; Misuse when they go beyond the access rules."""
     parent = _parent(workshop, node)
-    edits = drafts.harvested(workshop.repository, workshop.files, parent, workshop.state.draft(node.id))
+    edits = drafts.harvested(workshop.state.draft(node.id))
     if reason := workshop.files.refusal(parent, edits):
         raise Misuse(f"node {node.id} {reason}")
     return dict(edits)

@@ -31,8 +31,8 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
     if parent is None:
         run = workshop.history.runs[workshop.enter_run(False, say)]
         parent = run.account(Pool.ATTEMPT).best or run.root
-    elif parent not in workshop.history and parent == "1":
-        workshop.enter_run(False, say)
+    elif parent == "1" and not workshop.history.runs:
+        parent = workshop.history.runs[workshop.enter_run(False, say)].root
     above = workshop.history[parent]
     said = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
     proposal = Proposal(decisions.BY_HAND, parent, said, _parsed(params, workshop.task.space))

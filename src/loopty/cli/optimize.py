@@ -85,6 +85,7 @@ async def _tick(progress: Progress) -> None:
 
 def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
     from loopty.core import codec
+    from loopty.core.outcome import Verdict
     from loopty.report.best import closing_text
 
     status = current_status(workshop.history, run)
@@ -95,5 +96,5 @@ def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
     if finish.resumable:
         say("resume: loopty optimize")
     root = workshop.history[workshop.history.runs[run].root]
-    if root.outcome and not root.outcome.finished:
+    if root.verdict is Verdict.DISCARDED:
         say(f"its output: {workshop.state.node(root.id)}   when it is mended: loopty optimize --new-run")

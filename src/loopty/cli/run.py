@@ -26,7 +26,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     from loopty.core import codec
 
     workshop = Workshop.open(here())
-    first = node not in workshop.history and node == "1"
+    first = node == "1" and not workshop.history.runs
     if check:
         outcome = (
             by_hand.checked_baseline(workshop, unsafe)
@@ -43,7 +43,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
                 click.echo(scores)
         sys.exit(1 if missing else 0)
     if first:
-        workshop.enter_run(False, say)
+        node = workshop.history.runs[workshop.enter_run(False, say)].root
     outcome = by_hand.decided(workshop, workshop.history[node], unsafe)
     judged = workshop.history[node]
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from loopty.core import budget, events
 from loopty.core.errors import Misuse
@@ -19,9 +20,14 @@ BASELINE = "baseline"
 BY_HAND = "hand"
 
 
-def run_started(history: History, task: Task, benchmark: str, base: Committed, why: str) -> list[Event]:
-    """A new run with its baseline; `benchmark` is the digest of the benchmark's files there."""
-    number = max(history.runs, default=0) + 1
+def run_started(
+    history: History, task: Task, benchmark: str, base: Committed, why: str, after: int = 0
+) -> list[Event]:
+    """A new run with its baseline; `benchmark` is the digest of the benchmark's files there.
+
+    Its number is above those of this ledger and above `after`.
+    """
+    number = max(after, *history.runs, 0) + 1
     root = NodeId(str(number))
     return [
         events.RunStarted(number, task.criteria(benchmark), task.objective, task.seed, why, benchmark),
@@ -62,7 +68,12 @@ def recovered(history: History, alive: Callable[[str], bool]) -> list[Event]:
 
 
 def node_added(
-    history: History, proposal: Proposal, committed: Committed, pool: Pool, draft: bool = False
+    history: History,
+    proposal: Proposal,
+    committed: Committed,
+    pool: Pool,
+    draft: bool = False,
+    asked_after: int = 0,
 ) -> list[Event]:
     """The proposal's place in the tree, or its refusal where the same experiment is there already."""
     parent = history[proposal.parent]
@@ -73,7 +84,15 @@ def node_added(
     node = parent.id.child(parent.children + 1)
     return [
         events.NodeAdded(
-            node, pool, proposal.operator, proposal.summary, committed.commit, committed.tree, params, draft
+            node,
+            pool,
+            proposal.operator,
+            proposal.summary,
+            committed.commit,
+            committed.tree,
+            params,
+            draft,
+            asked_after,
         )
     ]
 
@@ -106,6 +125,9 @@ def trial_ended(history: History, node: NodeId, number: int, outcome: Outcome) -
     flight = history.runs[node.run].flights.get(trial_name(node, number))
     if flight is None:
         return []  # another process took this one for dead and closed it
+    missing = history.runs[node.run].objective.missing(outcome.metrics)
+    if outcome.finished and missing:
+        outcome = replace(outcome, ending=Ending.FAILED, reason=missing)
     ended = events.TrialEnded(node, number, outcome)
     if flight.pool is Pool.REPLAY or outcome.ending is Ending.CANCELLED:
         return [ended]

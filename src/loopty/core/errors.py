@@ -3,8 +3,10 @@
 Inside a trial nothing here is raised: a trial that goes wrong is an Outcome.
 
     LooptyError
-    ├── Misuse       a wrong task file, command line or state: one line with the remedy, exit 2
-    └── Exhausted    a proposer has nothing left to propose
+    ├── Misuse        a wrong task file, command line or state: one line with the remedy, exit 2
+    ├── Exhausted     a proposer has nothing left to propose
+    ├── SandboxError  the sandbox itself failed (core/launch.py)
+    └── GitError      git refused (workspaces/repository.py)
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ class NodeAdded:
     tree: str
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
+    asked_after: int = 0
+    """The last event that its proposer knew of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,3 @@ def decode(kind: str, body: str) -> Event:
     if kind not in _KINDS:
         raise Misuse(f"the ledger holds '{kind}' events, which this loopty does not know: update loopty")
     return codec.build(_KINDS[kind], json.loads(body))
-
-
-def node_of(event: Event) -> NodeId | None:
-    return getattr(event, "node", None)

@@ -12,6 +12,17 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
     return any(_compiled(pattern).fullmatch(path) for pattern in patterns)
 
 
+def anchor(pattern: str) -> str:
+    """The deepest directory or file that everything the pattern names is, or lies below; empty for the top."""
+    parts: list[str] = []
+    for part in pattern.split("/"):
+        if any(letter in part for letter in "*?["):
+            break
+        if part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     body = "/".join(part for part in pattern.split("/") if part not in ("", "."))

@@ -43,6 +43,8 @@ class Node:
     """How often its pool's proposer had been asked before."""
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
+    asked_after: int = 0
+    """The last event that its proposer knew of."""
     children: int = 0
     trials: int = 0
     losses: int = 0
@@ -289,6 +291,7 @@ class History:
             position=run.account(event.pool).asked,
             params=event.params,
             draft=event.draft,
+            asked_after=event.asked_after,
         )
         if parent := event.node.parent:
             account = run.account(event.pool)

@@ -14,8 +14,6 @@ def judged(history: History, node: NodeId, outcome: Outcome) -> NodeJudged:
     run = history.runs[node.run]
     if not outcome.finished:
         return NodeJudged(node, Verdict.DISCARDED, f"{outcome.ending}: {outcome.reason}")
-    if missing := run.objective.missing(outcome.metrics):
-        return NodeJudged(node, Verdict.DISCARDED, missing)
     metrics = run.objective.resolved(outcome.metrics, outcome.directions)
     pool = history[node].pool
     best = run.account(pool).best

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from loopty.core.errors import LooptyError
+
 if TYPE_CHECKING:
     import asyncio  # it takes a third of a reading verb's start
 
@@ -67,7 +69,7 @@ class Exit:
     stop: Stop | None = None
 
 
-class SandboxError(Exception):
+class SandboxError(LooptyError):
     """The sandbox itself failed: infrastructure, never the candidate's fault."""
 
 

@@ -15,7 +15,7 @@ from loopty.core.events import Event, NodeAdded, ProposalRefused, TrialStarted
 from loopty.core.history import History, Node, Run
 from loopty.core.ids import NodeId
 from loopty.core.objective import Directions
-from loopty.core.outcome import Ending, Outcome, Pool
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Ask, Curves, Executor, Proposer, Pruner, Seen, Trial, Workspaces
 from loopty.core.proposal import Proposal
 from loopty.core.scribe import Scribe
@@ -106,7 +106,7 @@ class Loop:
             root = self.history[root.id]
         if self._cancel.is_set():
             return self._stopped()
-        if root.outcome is None or not root.outcome.finished or not self.history.metrics(root):
+        if root.verdict is not Verdict.KEPT:
             return Finish(f"the baseline {root.id} gave no result: {root.reason}", sound=False)
         return None
 
@@ -149,6 +149,7 @@ class Loop:
         while not self._cancel.is_set() and not budget.spent(self.run, self._pools, pool):
             busy = frozenset[str]().union(*self._edited.values())
             ask = Ask(self.history, self._run, pool, self._seeded(pool), busy)
+            known = self.history.number
             try:
                 proposal = await self._unless_stopped(self._lanes[pool].propose(ask))
             except Exhausted as end:
@@ -156,13 +157,13 @@ class Loop:
                 return None
             if proposal is None:
                 return None
-            node = await self._add(proposal, pool)
+            node = await self._add(proposal, pool, asked_after=known)
             if node is not None:
                 self._edited[node.id] = frozenset(proposal.edits)
                 return node
         return None
 
-    async def _add(self, proposal: Proposal, pool: Pool) -> Node | None:
+    async def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> Node | None:
         """The proposal's node, committed before anything of it runs; None when it is refused."""
         parent = self.history[proposal.parent]
         if reason := await asyncio.to_thread(self._workspaces.refusal, parent, proposal.edits):
@@ -171,7 +172,9 @@ class Loop:
         committed = await asyncio.to_thread(
             self._workspaces.commit, parent, proposal.edits, f"{proposal.operator}: {proposal.summary}"
         )
-        (event,) = self._record(lambda history: decisions.node_added(history, proposal, committed, pool))
+        (event,) = self._record(
+            lambda history: decisions.node_added(history, proposal, committed, pool, asked_after=asked_after)
+        )
         return self.history[event.node] if isinstance(event, NodeAdded) else None
 
     def _start(self, node: Node) -> Trial:
@@ -209,6 +212,8 @@ class Loop:
                 if node.outcome and node.outcome.finished and node.id != trial.node.id
             ]
             curve = primary(rows, metric.name, metric.direction)
+            if not curve.points:  # the metric that counts is not reported on the way
+                return None
             return self._pruner.doomed(curve, [peer for peer in peers if peer.points])
 
         return seen
@@ -273,7 +278,7 @@ class Loop:
         return Finish(reason, self._sound())
 
     def _sound(self) -> bool:
-        """Whether any attempt finished; a budget of none asks for no more than the baseline."""
-        endings = self.run.account(Pool.ATTEMPT).endings
-        baseline = self.history[self.run.root].outcome is not None
-        return endings.get(Ending.FINISHED, 0) > baseline or self._pools.attempts == 0
+        """Whether any attempt finished, or none was asked for: by the budget, or by the target."""
+        finished = self.run.account(Pool.ATTEMPT).endings.get(Ending.FINISHED, 0)
+        asked_for = self._pools.attempts > 0 and not budget.reached(self.history, self.run)
+        return finished > 1 or (finished == 1 and not asked_for)

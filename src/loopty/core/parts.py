@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 from loopty.core.curve import Curve, Row
 from loopty.core.events import Recorded
 from loopty.core.history import History, Node
-from loopty.core.ids import NodeId
 from loopty.core.launch import Mount
 from loopty.core.objective import Directions
 from loopty.core.outcome import Outcome, Pool
@@ -46,8 +45,8 @@ class Ledger(Protocol):
         """The fold as saved, up to the last event."""
         ...
 
-    def read(self, after: int = 0, node: NodeId | None = None) -> Iterator[Recorded]:
-        """Events with a higher number, oldest first, all or those of one node."""
+    def read(self, after: int = 0) -> Iterator[Recorded]:
+        """Events with a higher number, oldest first."""
         ...
 
 

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from loopty.core.events import Recorded, node_of
+from loopty.core.events import Recorded
 from loopty.core.history import History
-from loopty.core.ids import NodeId
 
 
 class MemoryLedger:
@@ -31,9 +30,8 @@ class MemoryLedger:
         with self._lock:
             return History.open(len(self._events), list(self._pages.items()))
 
-    def read(self, after: int = 0, node: NodeId | None = None) -> Iterator[Recorded]:
-        events = self._events[after:]
-        return iter(events) if node is None else (item for item in events if node_of(item.event) == node)
+    def read(self, after: int = 0) -> Iterator[Recorded]:
+        return iter(self._events[after:])
 
 
 class MemoryTurn:

@@ -16,7 +16,6 @@ from loopty.core import events
 from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
 from loopty.core.history import History
-from loopty.core.ids import NodeId
 
 _PATIENCE_MS = 120_000
 
@@ -27,10 +26,8 @@ _MIGRATIONS = (
         number INTEGER PRIMARY KEY,
         at REAL NOT NULL,
         kind TEXT NOT NULL,
-        node TEXT,
         body TEXT NOT NULL
     );
-    CREATE INDEX events_of_node ON events (node) WHERE node IS NOT NULL;
     CREATE TABLE pages (place INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
     """,
 )
@@ -42,41 +39,29 @@ class SqliteLedger:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with self._explained():
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(_PATIENCE_MS)
             self._prepare()
-        except (apsw.CantOpenError, apsw.NotADBError, apsw.CorruptError, apsw.ReadOnlyError) as error:
-            raise Misuse(
-                f"cannot use the ledger {path}: {error}; is it loopty's and yours to write?"
-            ) from error
 
     def close(self) -> None:
         self._db.close()
 
     @contextmanager
     def turn(self) -> Iterator[SqliteTurn]:
-        with self._transaction():
+        with self._explained(), self._transaction("IMMEDIATE"):
             yield SqliteTurn(self._db)
 
     def history(self) -> History:
-        # One read transaction, so that the number and the pages are of the same moment.
-        self._db.execute("BEGIN")
-        try:
+        # One transaction, so that the number and the pages are of the same moment.
+        with self._explained(), self._transaction("DEFERRED"):
             number = self._db.execute("SELECT coalesce(max(number), 0) FROM events").get
             pages = self._db.execute("SELECT key, body FROM pages ORDER BY place").fetchall()
-        finally:
-            self._db.execute("ROLLBACK")
         return History.open(number, pages)
 
-    def read(self, after: int = 0, node: NodeId | None = None) -> Iterator[Recorded]:
-        if node is None:
-            return _events(self._db, after)
-        rows = self._db.execute(
-            "SELECT number, at, kind, body FROM events WHERE node = ? AND number > ? ORDER BY number",
-            (node, after),
-        )
-        return (Recorded(number, at, events.decode(kind, body)) for number, at, kind, body in rows)
+    def read(self, after: int = 0) -> Iterator[Recorded]:
+        with self._explained():
+            yield from _events(self._db, after)
 
     def _prepare(self) -> None:
         mode = self._db.execute("PRAGMA journal_mode = WAL").get
@@ -88,7 +73,7 @@ class SqliteLedger:
         self._db.execute("PRAGMA synchronous = FULL")
         if self._version() == len(_MIGRATIONS):
             return
-        with self._transaction():
+        with self._transaction("IMMEDIATE"):
             version = self._version()  # again: another process may have been faster
             if version > len(_MIGRATIONS):
                 raise Misuse(f"{self._path} was written by a newer loopty (schema {version}): update loopty")
@@ -100,14 +85,26 @@ class SqliteLedger:
         return int(self._db.execute("PRAGMA user_version").get)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+    def _transaction(self, kind: str) -> Iterator[None]:
+        self._db.execute(f"BEGIN {kind}")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a full disk may have ended it already
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what a damaged file or a full disk does to SQLite into one line."""
+        try:
+            yield
+        except apsw.FullError as error:
+            raise Misuse(f"the disk is full ({error}): free some space; what is recorded is safe") from error
+        except apsw.Error as error:
+            where = f"the ledger {self._path}"
+            raise Misuse(f"cannot use {where}: {error} (is it yours to write, and the disk sound?)") from error
 
 
 class SqliteTurn:
@@ -121,20 +118,16 @@ class SqliteTurn:
 
     def write(self, recorded: Sequence[Recorded], pages: Mapping[str, str]) -> None:
         self._db.executemany(
-            "INSERT INTO events (number, at, kind, node, body) VALUES (?, ?, ?, ?, ?)",
-            [
-                (item.number, item.at, kind, events.node_of(item.event), body)
-                for item in recorded
-                for kind, body in (events.encode(item.event),)
-            ],
+            "INSERT INTO events (number, at, kind, body) VALUES (?, ?, ?, ?)",
+            [(item.number, item.at, *events.encode(item.event)) for item in recorded],
         )
         self._db.executemany(
-            "INSERT INTO pages (key, body) VALUES (?, ?) "
-            "ON CONFLICT (key) DO UPDATE SET body = excluded.body",
+            "INSERT INTO pages (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body",
             pages.items(),
         )
 
 
 def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
     rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
-    return (Recorded(number, at, events.decode(kind, body)) for number, at, kind, body in rows)
+    for number, at, kind, body in rows:
+        yield Recorded(number, at, events.decode(kind, body))

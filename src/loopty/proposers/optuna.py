@@ -227,7 +227,7 @@ class StatefulProposer(_Base):
     def _asked_at(self, ask: Ask, position: int) -> int | None:
         """The event before which the question at this position was asked: its own node, or the next one."""
         later = (self._node(ask, other) for other in range(position, ask.position))
-        return next((node.added for node in later if node), None)
+        return next((node.asked_after + 1 for node in later if node), None)
 
 
 def _require(module: str, extra: str, proposer: str) -> None:

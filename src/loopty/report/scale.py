@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _FEWEST_TO_CLIP = 12
+_LARGEST = 1e300  # so that the span of the scale stays a number
 _FENCE = 3.0
 """Far is further than this many interquartile ranges from the middle half (Tukey's outer fence)."""
 
@@ -31,7 +32,7 @@ class Scale:
 
 def robust(values: Sequence[float], best: float) -> Scale:
     """The range of the values without the far ones, if these are few; the best is always inside."""
-    ordered = sorted(values)
+    ordered = sorted(max(-_LARGEST, min(value, _LARGEST)) for value in values)
     low, high = ordered[0], ordered[-1]
     if len(ordered) >= _FEWEST_TO_CLIP:
         lower, upper = ordered[len(ordered) // 4], ordered[len(ordered) * 3 // 4]

@@ -38,12 +38,11 @@ class LedgerConformance:
         assert list(ledger.read()) == written
         assert [recorded.number for recorded in written] == [1, 2, 3]
 
-    def test_reading_starts_after_a_number_and_can_be_about_one_node(self, ledger: Ledger) -> None:
+    def test_reading_starts_after_a_number(self, ledger: Ledger) -> None:
         scribe = Scribe(ledger, lambda: 0.0)
         scribe.decide(lambda _: run_events())
         scribe.decide(child_events)
         assert [recorded.number for recorded in ledger.read(after=2)] == [3]
-        assert [recorded.number for recorded in ledger.read(node=NodeId("1"))] == [2]
 
     def test_the_saved_fold_equals_the_fold_of_all_events(self, ledger: Ledger) -> None:
         scribe = Scribe(ledger, lambda: 1.0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import shutil
 import stat
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from loopty.core.errors import Misuse
 from loopty.core.history import Node
 from loopty.core.proposal import Edits
 from loopty.workspaces.files import Files
+from loopty.workspaces.removal import removed
 from loopty.workspaces.repository import Repository
 
 _LARGEST = 64 << 20
@@ -22,25 +24,34 @@ def opened(repository: Repository, files: Files, parent: Node, folder: Path) -> 
     writable = files.writable(parent.commit)
     folder.mkdir(parents=True)
     repository.check_out(parent.commit, writable, folder)
+    # What lies there may differ from what git stores (line ends, large files): changes are seen against this.
+    laid_out = {path: _digest((folder / path).read_bytes()) for path in writable}
+    _laid_out(folder).write_text(json.dumps(laid_out))
     return writable
 
 
-def harvested(repository: Repository, files: Files, parent: Node, folder: Path) -> Edits:
+def harvested(folder: Path) -> Edits:
     """How the directory differs from what was laid out. Regular files only, no link is followed."""
-    if not folder.is_dir():
+    if not folder.is_dir() or not _laid_out(folder).is_file():
         raise Misuse(f"the draft's directory {folder} is gone: make a new node with `loopty new`")
+    laid_out = json.loads(_laid_out(folder).read_text())
     found = dict(_walk(folder))
-    listing = repository.listing(parent.commit)
-    changed = {
-        path: content
-        for path, content in found.items()
-        if path not in listing or repository.content(parent.commit, path) != content
-    }
-    return {**changed, **{path: None for path in files.writable(parent.commit) if path not in found}}
+    changed = {path: content for path, content in found.items() if laid_out.get(path) != _digest(content)}
+    return {**changed, **{path: None for path in laid_out if path not in found}}
 
 
 def closed(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    removed(folder)
+    _laid_out(folder).unlink(missing_ok=True)
+
+
+def _laid_out(folder: Path) -> Path:
+    """Beside the directory, so that it is no part of the draft."""
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _walk(folder: Path) -> list[tuple[str, bytes]]:

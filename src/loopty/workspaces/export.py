@@ -15,19 +15,22 @@ from loopty.workspaces.repository import Repository
 def exported(
     repository: Repository,
     commit: str,
-    tree: str,
+    rules: str,
     visible: Callable[[str], bool],
     mount_points: tuple[str, ...],
     exports: Path,
 ) -> Path:
-    """The export's directory, made when it is not there yet. Any number of processes may ask at once."""
-    listing = repository.listing(commit)
-    shown = [path for path in listing if visible(path)]
-    stated = "\0".join([tree, *shown, "", *mount_points]).encode(errors="surrogateescape")
-    key = hashlib.sha256(stated).hexdigest()[:24]
+    """The export's directory, made when it is not there yet. Any number of processes may ask at once.
+
+    `rules` states all that decides what is visible, so that an export that is there is found without a look
+    at the files.
+    """
+    key = hashlib.sha256("\0".join([commit, rules, *mount_points]).encode()).hexdigest()[:24]
     final = exports / key
     if final.is_dir():
         return final
+    listing = repository.listing(commit)
+    shown = [path for path in listing if visible(path)]
     making = exports / f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}"
     making.mkdir(parents=True)
     try:

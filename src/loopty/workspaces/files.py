@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from loopty.core import globs
+from loopty.core.access import clean
 from loopty.core.history import History, Node
 from loopty.core.markers import outside_changed
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits
 from loopty.core.task import Task
-from loopty.workspaces.repository import REGULAR_FILES, Entry, Repository
+from loopty.workspaces.repository import DIRECTORY, REGULAR_FILES, Entry, Repository
 from loopty.workspaces.state import State
 
 
@@ -25,30 +26,38 @@ class Files:
         self._repository = repository
         self._state = state
         self._task = task
+        self._named = _named(task.benchmark.command)
 
-    def benchmark_files(self, commit: str) -> list[str]:
-        """What the benchmark is made of: as the task says, else what its command names and nobody may write."""
-        listing = self._repository.listing(commit)
+    def of_benchmark(self, path: str) -> bool:
+        """Whether the path is part of the benchmark: as the task says, else by being named in its command.
+
+        A file that the command names and that `write` names literally is the candidate itself.
+        """
         if self._task.benchmark.files:
-            return [path for path in listing if globs.matches(path, self._task.benchmark.files)]
-        command = self._task.benchmark.command
-        words = _words(command) if isinstance(command, str) else command
-        named = (word.removeprefix("./") for word in words)
-        return [path for path in named if path in listing and not self._task.access.writable(path)]
+            return globs.matches(path, self._task.benchmark.files)
+        return path in self._named and path not in self._task.access.write
 
     def benchmark_digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are not comparable."""
-        listing = self._repository.listing(commit)
-        stated = [f"{path} {listing[path].mode} {listing[path].blob}" for path in self.benchmark_files(commit)]
+        if self._task.benchmark.files:
+            listing = self._repository.listing(commit, _anchors(self._task.benchmark.files))
+        else:
+            listing = self._repository.entries(commit, self._named)
+        stated = [
+            f"{path} {entry.mode} {entry.blob}"
+            for path, entry in listing.items()
+            if entry.mode != DIRECTORY and self.of_benchmark(path)
+        ]
         return hashlib.sha256("\n".join(sorted(stated)).encode(errors="surrogateescape")).hexdigest()
 
     def writable(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
-        frozen = set(self.benchmark_files(commit))
+        access = self._task.access
+        listing = self._repository.listing(commit, _anchors(access.write))
         return [
             path
-            for path, entry in self._repository.listing(commit).items()
-            if entry.mode in REGULAR_FILES and path not in frozen and self._task.access.writable(path)
+            for path, entry in listing.items()
+            if entry.mode in REGULAR_FILES and access.writable(path) and not self.of_benchmark(path)
         ]
 
     def text(self, commit: str, path: str) -> str | None:
@@ -63,16 +72,27 @@ class Files:
             return None
         if reason := self._task.access.refusal(edits):
             return reason
-        listing = self._repository.listing(parent.commit)
-        frozen = set(self.benchmark_files(parent.commit))
-        taken = {*listing, *edits, *(f"{path}/" for path in self._task.benchmark.scratch)}
+        entries = self._repository.entries(parent.commit, _with_parents(edits))
         for path, content in edits.items():
-            if path in frozen or globs.matches(path, self._task.benchmark.files):
+            if self.of_benchmark(path):
                 return f"may not change {path}: it is part of the benchmark"
-            if reason := _misplaced(path, listing, taken):
+            if reason := self._misplaced(path, entries, edits):
                 return reason
-            if path in listing and (reason := self._outside_markers(parent, path, content)):
+            if path in entries and (reason := self._outside_markers(parent, path, content)):
                 return reason
+        return None
+
+    def _misplaced(self, path: str, entries: Mapping[str, Entry], edits: Edits) -> str | None:
+        """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
+        entry = entries.get(path)
+        below = (*edits, *(f"{scratch.rstrip('/')}/" for scratch in self._task.benchmark.scratch))
+        if (entry and entry.mode == DIRECTORY) or any(other.startswith(f"{path}/") for other in below):
+            return f"may not write {path}: it is a directory"
+        if entry and entry.mode not in REGULAR_FILES:
+            return f"may not change {path}: it is a link or a submodule"
+        for above in map(str, PurePosixPath(path).parents[:-1]):
+            if edits.get(above) is not None or (above in entries and entries[above].mode != DIRECTORY):
+                return f"may not write {path}: {above} is a file"
         return None
 
     def _outside_markers(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
@@ -89,13 +109,14 @@ class Files:
     def commit(self, parent: Node, edits: Edits, message: str) -> Committed:
         if not edits:
             return Committed(parent.commit, parent.tree)
-        return self._repository.commit(
-            parent.commit, edits, self._repository.listing(parent.commit), f"{message}\n"
-        )
+        modes = self._repository.entries(parent.commit, edits)
+        return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
 
     def publish(self, node: Node, parent: Node | None) -> None:
         folder = self._state.node(node.id)
-        if (folder / "description.md").exists():
+        stated = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+        description = folder / "description.md"
+        if description.exists() and description.read_text() == stated:
             return
         folder.mkdir(parents=True, exist_ok=True)
         self._repository.branch(node.id.branch, node.commit)
@@ -104,7 +125,7 @@ class Files:
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
         (folder / "change.diff").write_bytes(patch)
         # Last, because its presence says that the rest is there.
-        _publish_text(folder / "description.md", f"# {node.id}\n\n{node.operator}: {node.summary}\n")
+        _publish_text(description, stated)
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and what was decided and why."""
@@ -122,25 +143,27 @@ class Files:
         _publish_text(self._state.node(node.id) / "analysis.md", "\n".join(lines) + "\n")
 
 
-def _words(command: str) -> list[str]:
+def _named(command: str | tuple[str, ...]) -> frozenset[str]:
+    """The words of the command that may be files of the repository."""
+    words = _split(command) if isinstance(command, str) else command
+    return frozenset(path for word in words if clean(path := word.removeprefix("./")))
+
+
+def _split(line: str) -> Sequence[str]:
     try:
-        return shlex.split(command)
-    except ValueError:  # a shell line that only the shell can read names no files for us
-        return command.split()
+        return shlex.split(line)
+    except ValueError:  # a shell line that only the shell can read
+        return line.split()
 
 
-def _misplaced(path: str, listing: Mapping[str, Entry], taken: Collection[str]) -> str | None:
-    """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
-    entry = listing.get(path)
-    if entry is not None and entry.mode not in REGULAR_FILES:
-        return f"may not change {path}: it is a link or a submodule"
-    if entry is None and any(other.startswith(f"{path}/") for other in taken):
-        return f"may not write {path}: it is a directory"
-    parts = path.split("/")
-    for end in range(1, len(parts)):
-        if "/".join(parts[:end]) in taken:
-            return f"may not write {path}: {'/'.join(parts[:end])} is a file"
-    return None
+def _anchors(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Where to look for what the patterns name; everywhere when one of them does not say."""
+    found = tuple(dict.fromkeys(map(globs.anchor, patterns)))
+    return () if "" in found else found
+
+
+def _with_parents(paths: Iterable[str]) -> set[str]:
+    return {str(place) for path in paths for place in (path, *PurePosixPath(path).parents[:-1])}
 
 
 def _publish_text(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopty.core.errors import Misuse
+from loopty.core.errors import LooptyError, Misuse
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits
 
@@ -25,11 +25,12 @@ _IDENTITY = {
 }
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 REGULAR_FILES = ("100644", "100755")
+DIRECTORY = "040000"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a tree, as git stores it."""
+    """Something in a tree, as git stores it."""
 
     mode: str
     blob: str
@@ -82,7 +83,8 @@ class Repository:
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             index = Path(folder, "index")
             if (self._git_dir / "index").exists():
-                shutil.copyfile(self._git_dir / "index", index)
+                # With its time: git compares that with the files' to know which of them it must read again.
+                shutil.copy2(self._git_dir / "index", index)
             env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.top)}
             try:
                 self._git("add", "--all", "--", ".", env=env, cwd=self.top)
@@ -119,22 +121,40 @@ class Repository:
         """One commit on top of the base with the files of another."""
         return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip()
 
-    def branch(self, name: str, commit: str) -> None:
-        self._git("update-ref", f"refs/heads/{name}", commit)
+    def branch(self, name: str, commit: str, move: bool = False) -> None:
+        """Make a branch; one that is there already must be at this commit, unless it is to be moved."""
+        try:
+            self._git("branch", "--no-track", *(("--force",) if move else ()), name, commit)
+        except GitError as error:
+            if move or self.tip(name) != commit:
+                raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
 
-    def has_branch(self, name: str) -> bool:
-        return self._succeeds("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
+    def tip(self, branch: str) -> str | None:
+        """The commit of a branch, or None when there is no such branch."""
+        try:
+            return self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").strip()
+        except GitError:
+            return None
+
+    def branches(self, pattern: str) -> list[str]:
+        """The names of the branches that match."""
+        return self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{pattern}").splitlines()
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
-    def listing(self, commit: str) -> Mapping[str, Entry]:
-        """Every file of a commit by path; links and submodules included."""
-        entries: dict[str, Entry] = {}
-        for row in self._git("ls-tree", "-r", "-z", "--full-tree", commit).split("\0"):
-            if row:
-                meta, _, path = row.partition("\t")
-                mode, _, blob = meta.split(" ")
-                entries[path] = Entry(mode, blob)
-        return entries
+    def listing(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, Entry]:
+        """The files of a commit by path, all or those at or below these paths; links and submodules included."""
+        return self._entries("-r", commit, below)
+
+    def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, Entry]:
+        """What stands at exactly these paths: files, links, submodules and directories."""
+        # By depth, because git leaves a directory out when a path below it is asked for, too.
+        depths: dict[int, list[str]] = {}
+        for path in paths:
+            depths.setdefault(path.count("/"), []).append(path)
+        found: dict[str, Entry] = {}
+        for level in depths.values():
+            found |= self._entries("--full-tree", commit, tuple(level))
+        return found
 
     def content(self, commit: str, path: str) -> bytes:
         return self._raw("cat-file", "blob", f"{commit}:{path}")
@@ -176,6 +196,15 @@ class Repository:
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
+    def _entries(self, flag: str, commit: str, paths: tuple[str, ...]) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        for row in self._git("ls-tree", flag, "--full-tree", "-z", commit, "--", *paths).split("\0"):
+            if row:
+                meta, _, path = row.partition("\t")
+                mode, _, blob = meta.split(" ")
+                entries[path] = Entry(mode, blob)
+        return entries
+
     def _git(self, *args: str, **how: object) -> str:
         return self._raw(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]
 
@@ -198,15 +227,8 @@ class Repository:
             raise GitError(args[0], done.stderr.decode(errors="replace").strip())
         return done.stdout
 
-    def _succeeds(self, *args: str) -> bool:
-        try:
-            self._raw(*args)
-        except GitError:
-            return False
-        return True
 
-
-class GitError(Exception):
+class GitError(LooptyError):
     """Git refused; its own words."""
 
     def __init__(self, verb: str, message: str) -> None:

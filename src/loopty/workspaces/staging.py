@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from loopty.core import codec
 from loopty.core.errors import Misuse
 from loopty.core.history import History, trial_parts
 from loopty.core.launch import Mount
@@ -46,7 +47,6 @@ class Stages:
         self._trial_owner = trial_owner
         self._one_at_a_time = threading.Lock()  # the mask belongs to the process; and one export is enough
         self._exports: dict[str, Path] = {}
-        self._benchmark: set[str] = set()
 
     @contextmanager
     def stage(self, trial: Trial) -> Iterator[Stage]:
@@ -101,7 +101,7 @@ class Stages:
     def _tree(self, trial: Trial, area: Path) -> list[Mount]:
         """The node's files: the frozen export of the run's baseline, with the node's changes over it."""
         root, node = trial.root, trial.node
-        export = self._export(root.commit, root.tree)
+        export = self._export(root.commit)
         if node.tree == root.tree:
             return [Mount(export, TREE)]
         changes = [
@@ -109,17 +109,17 @@ class Stages:
         ]
         return grafted(export, changes, self._content, area, TREE)
 
-    def _export(self, commit: str, tree: str) -> Path:
-        if tree not in self._exports:
-            self._benchmark = set(self._files.benchmark_files(commit))
+    def _export(self, commit: str) -> Path:
+        if commit not in self._exports:
             points = tuple(sorted({*self._task.benchmark.scratch, *self._mounted_inside()}))
-            self._exports[tree] = exported(
-                self._repository, commit, tree, self._shown, points, self._state.exports
+            rules = codec.text([self._task.access, self._task.benchmark.files, self._task.benchmark.command])
+            self._exports[commit] = exported(
+                self._repository, commit, rules, self._shown, points, self._state.exports
             )
-        return self._exports[tree]
+        return self._exports[commit]
 
     def _shown(self, path: str) -> bool:
-        return path in self._benchmark or self._task.access.visible(path)
+        return self._files.of_benchmark(path) or self._task.access.visible(path)
 
     def _content(self, entry: Entry) -> bytes:
         return self._repository.blob(entry.blob)

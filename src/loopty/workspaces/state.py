@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.core.errors import Misuse
 from loopty.core.ids import NodeId
 
 
@@ -44,7 +45,12 @@ class State:
 
     def prepare(self) -> None:
         """Make the folder, ignored by git from the inside: the user's own .gitignore stays as it is."""
-        self.folder.mkdir(exist_ok=True)
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
+            raise Misuse(f"{self.folder} is no directory: move it away, loopty keeps its state there")
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Misuse(f"cannot make {self.folder}: {error.strerror}") from None
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")

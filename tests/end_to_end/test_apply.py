@@ -1,0 +1,103 @@
+"""The winner on the user's own branch, or in the working tree, or a clear word on why not."""
+
+import shutil
+
+import pytest
+
+from .conftest import CODE_TASK, NUMBER_BENCH, Place
+from .state import of_the_user
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A repository with a better node, 1.1."""
+    place = Place(tmp_path_factory.mktemp("measured"))
+    place.git("init", "-q", "-b", "main")
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
+    place.write("loopty.toml", CODE_TASK.format(attempts=8))
+    place.write("src/fine.txt", "\n".join("abcdefgh") + "\n")
+    place.commit()
+    place.loopty("run", "1")
+    made = place.json("new", "--parent", "1", "-m", "six is more")
+    (place.top / made["workspace"] / "src/x.txt").write_text("6\n")
+    (place.top / made["workspace"] / "src/raw.bin").write_bytes(b"\0\xff\r\n")
+    place.loopty("run", "1.1")
+    return place
+
+
+@pytest.fixture
+def won(measured, tmp_path):
+    return Place(shutil.copytree(measured.top, tmp_path / "repo"))
+
+
+def test_as_a_branch_it_holds_the_whole_change_as_one_commit(won):
+    done = won.loopty("apply")
+    assert done.stdout == "branch loopty-best-1.1 holds 1.1\n"
+    assert "git merge loopty-best-1.1" in done.stderr
+    assert won.git("rev-parse", "loopty-best-1.1^{tree}").strip() == won.history()["1.1"].tree
+    won.git("merge", "-q", "loopty-best-1.1")
+    assert (won.top / "src/x.txt").read_text() == "6\n"
+    assert "six is more" in won.git("log", "-1", "--format=%B")
+
+
+def test_a_branch_that_is_there_is_moved_only_by_force(won):
+    won.git("branch", "mine")
+    mine = won.git("rev-parse", "mine")
+    assert "--force" in won.loopty("apply", "best", "--branch", "mine", code=2).stderr
+    assert won.git("rev-parse", "mine") == mine
+    assert won.json("apply", "best", "--branch", "mine", "--force")["branch"] == "mine"
+    assert won.git("rev-parse", "mine") != mine
+
+
+@pytest.mark.parametrize("name", ["two words", "a..b", "/"])
+def test_a_name_that_git_refuses_is_told_in_one_line(won, name):
+    said = won.loopty("apply", "--branch", name, code=2).stderr
+    assert "--branch" in said
+    assert said.count("\n") == 1
+
+
+def test_the_branch_that_is_checked_out_is_never_moved(won):
+    before = of_the_user(won)
+    assert "main" in won.loopty("apply", "--branch", "main", "--force", code=2).stderr
+    assert of_the_user(won) == before
+
+
+def test_a_name_that_reads_as_a_flag_is_refused(won):
+    won.loopty("apply", "--branch=-x", code=2)
+
+
+def test_as_a_patch_it_changes_the_working_tree_alone(won):
+    won.write("src/fine.txt", "my own change\n")
+    before = of_the_user(won)
+    assert won.loopty("apply", "1.1", "--patch").stdout == "1.1 applied to the working tree\n"
+    after = of_the_user(won)
+    assert (won.top / "src/x.txt").read_text() == "6\n"
+    assert (won.top / "src/raw.bin").read_bytes() == b"\0\xff\r\n"
+    assert (won.top / "src/fine.txt").read_text() == "my own change\n"
+    assert after["git"] == before["git"]
+
+
+def test_a_patch_that_conflicts_changes_nothing(won):
+    won.write("src/x.txt", "something else\n")
+    before = of_the_user(won)
+    said = won.loopty("apply", "1.1", "--patch", code=2).stderr
+    assert "does not apply" in said
+    assert "src/x.txt" in said
+    assert "`loopty apply 1.1` makes a branch" in said
+    assert said.count("\n") == 1
+    assert of_the_user(won) == before
+
+
+def test_a_patch_is_applied_from_the_top_wherever_one_stands(won):
+    inner = type(won)(won.top / "src")
+    inner.loopty("apply", "--patch")
+    assert (won.top / "src/x.txt").read_text() == "6\n"
+    assert not (won.top / "src/src").exists()
+
+
+def test_there_must_be_something_to_apply(won):
+    assert "changes no file" in won.loopty("apply", "1", code=2).stderr
+    made = won.json("new", "--parent", "1.1")
+    assert "is a draft" in won.loopty("apply", made["node"], code=2).stderr
+    assert "no node 9.9" in won.loopty("apply", "9.9", code=2).stderr

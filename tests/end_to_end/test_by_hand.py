@@ -1,0 +1,229 @@
+"""A node made by hand: a draft that is edited, refused or run, once."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from loopty.core.outcome import Pool, Verdict
+
+from .conftest import NUMBER_BENCH, Place
+from .state import events
+
+TASK = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 20
+files = ["bench.sh", "src/fixed.txt"]
+[access]
+write = ["src/**"]
+hidden = ["src/secret.txt"]
+[pools]
+attempts = 3
+"""
+MARKED = "# top\n# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A measured baseline, with files of every kind of access."""
+    place = Place(tmp_path_factory.mktemp("measured"))
+    place.git("init", "-q", "-b", "main")
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
+    place.write("src/fixed.txt", "part of the benchmark\n")
+    place.write("src/secret.txt", "hidden\n")
+    place.write("src/marked.py", MARKED)
+    place.write("src/old/gone.txt", "to be deleted\n")
+    place.write("loopty.toml", TASK)
+    place.commit()
+    place.loopty("run", "1")
+    return place
+
+
+@pytest.fixture
+def hand_place(measured, tmp_path):
+    return Place(shutil.copytree(measured.top, tmp_path / "repo"))
+
+
+def draft(place, *args: str) -> tuple[str, Path]:
+    made = place.json("new", "--parent", "1", *args)
+    return made["node"], Path(made["workspace"])
+
+
+def test_new_edit_run_show_diff(hand_place):
+    node, folder = draft(hand_place, "-m", "six is more")
+    (folder / "src/x.txt").write_text("6\n")
+    assert hand_place.loopty("run", node).stdout == "1.1 kept: better: score 6 against 5 of 1\n"
+    assert "six is more" in hand_place.loopty("show", node).stdout
+    assert "-5\n+6\n" in hand_place.loopty("diff", node).stdout
+    assert not folder.exists()
+    assert hand_place.json("best")["id"] == "1.1"
+
+
+def test_a_draft_holds_what_may_be_written_and_is_seen_and_nothing_else(hand_place):
+    _, folder = draft(hand_place)
+    held = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert held == ["src/marked.py", "src/old/gone.txt", "src/x.txt"]
+
+
+def outside(folder: Path) -> None:
+    (folder / "setup.cfg").write_text("")
+
+
+def benchmark_file(folder: Path) -> None:
+    (folder / "src/fixed.txt").write_text("another benchmark\n")
+
+
+def hidden_file(folder: Path) -> None:
+    (folder / "src/secret.txt").write_text("guessed\n")
+
+
+def outside_the_block(folder: Path) -> None:
+    (folder / "src/marked.py").write_text(MARKED.replace("# top", "import os"))
+
+
+def without_the_block(folder: Path) -> None:
+    (folder / "src/marked.py").unlink()
+
+
+def link(folder: Path) -> None:
+    (folder / "src/link").symlink_to("/etc/passwd")
+
+
+def link_to_a_directory(folder: Path) -> None:
+    (folder / "src/link").symlink_to("/etc")
+
+
+def pipe(folder: Path) -> None:
+    os.mkfifo(folder / "src/pipe")
+
+
+@pytest.mark.parametrize(
+    ("edit", "flags", "word"),
+    [
+        (outside, (), "may not change setup.cfg"),
+        (outside, ("--check",), "may not change setup.cfg"),
+        (benchmark_file, (), "src/fixed.txt: it is part of the benchmark"),
+        (hidden_file, (), "may not change src/secret.txt"),
+        (outside_the_block, (), "src/marked.py"),
+        (without_the_block, (), "src/marked.py"),
+        (link, (), "src/link"),
+        (link_to_a_directory, (), "src/link"),
+        (pipe, (), "src/pipe"),
+    ],
+)
+def test_a_refused_edit_leaves_the_draft_to_be_mended(hand_place, edit, flags, word):
+    node, folder = draft(hand_place)
+    (folder / "src/x.txt").write_text("7\n")
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    edit(folder)
+    recorded = events(hand_place)
+    said = hand_place.loopty("run", node, *flags, code=2).stderr
+    assert word in said
+    assert said.count("\n") == 1
+    assert events(hand_place) == recorded
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path in before or path.is_dir()):
+            path.unlink()
+    for path, content in before.items():
+        path.write_bytes(content)
+    assert hand_place.json("run", node)["verdict"] == "kept"
+
+
+def test_files_come_and_go_and_may_be_binary(hand_place):
+    node, folder = draft(hand_place)
+    raw = bytes(range(256)) * 3
+    (folder / "src/new/deep").mkdir(parents=True)
+    (folder / "src/new/deep/raw.bin").write_bytes(raw)
+    (folder / "src/old/gone.txt").unlink()
+    (folder / "src/__pycache__").mkdir()
+    (folder / "src/__pycache__/x.pyc").write_bytes(b"left over")
+    hand_place.loopty("run", node)
+    changed = hand_place.git("diff", "--name-status", "loopty-1", f"loopty-{node}")
+    assert changed.split() == ["A", "src/new/deep/raw.bin", "D", "src/old/gone.txt"]
+    (hand_place.top / "raw.patch").write_text(hand_place.loopty("diff", node).stdout)
+    hand_place.git("apply", "raw.patch")
+    assert (hand_place.top / "src/new/deep/raw.bin").read_bytes() == raw
+    assert not (hand_place.top / "src/old/gone.txt").exists()
+
+
+def test_a_second_run_says_that_it_has_its_verdict(hand_place):
+    node, _ = draft(hand_place)
+    hand_place.loopty("run", node)
+    assert "has its verdict (discarded)" in hand_place.loopty("run", node, code=2).stderr
+    assert hand_place.history()[node].trials == 1
+
+
+def test_a_check_of_a_draft_measures_and_changes_no_state(hand_place):
+    node, folder = draft(hand_place)
+    (folder / "src/x.txt").write_text("9\n")
+    recorded, branches = events(hand_place), hand_place.git("branch")
+    assert hand_place.loopty("run", node, "--check").stdout == "score 9\n"
+    (folder / "src/x.txt").write_text("oops\n")
+    assert "not valid JSON" in hand_place.loopty("run", node, "--check", code=1).stderr
+    assert hand_place.json("run", "1", "--check")["metrics"] == {"score": 5.0}
+    assert events(hand_place) == recorded
+    assert hand_place.git("branch") == branches
+    assert (folder / "src/x.txt").read_text() == "oops\n"
+
+
+def test_a_spent_budget_is_told_before_the_draft_is_closed(hand_place):
+    drafts = [draft(hand_place) for _ in range(4)]
+    for node, _ in drafts[:3]:
+        hand_place.loopty("run", node)
+    node, folder = drafts[3]
+    (folder / "src/x.txt").write_text("8\n")
+    assert "[pools]" in hand_place.loopty("run", node, code=2).stderr
+    assert (folder / "src/x.txt").read_text() == "8\n"
+    assert hand_place.history()[node].draft
+    hand_place.write("loopty.toml", TASK.replace("attempts = 3", "attempts = 4"))
+    assert hand_place.json("run", node)["verdict"] == "kept"
+
+
+def test_before_its_baseline_is_measured_no_node_is_run(code_place):
+    node, folder = draft(code_place)
+    assert "`loopty run 1` first" in code_place.loopty("run", node, code=2).stderr
+    assert folder.is_dir()
+    code_place.loopty("run", "1")
+    code_place.loopty("run", node)
+
+
+def test_of_two_starts_of_one_draft_one_runs_and_the_other_says_so(hand_place):
+    node, folder = draft(hand_place)
+    (folder / "src/x.txt").write_text("6\n")
+    both = [hand_place.start("run", node), hand_place.start("run", node)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    assert any("is running already" in err or "has its verdict" in err for err in said)
+    assert hand_place.history()[node].verdict is Verdict.KEPT
+
+
+def test_parameters_by_hand(parameter_place):
+    parameter_place.loopty("run", "1")
+    node, _ = draft(parameter_place, "--param", "x=0.75")
+    assert parameter_place.json("run", node)["outcome"]["metrics"] == {"score": 0.75}
+    for wrong in ("x=2", "x=NaN", "y=1"):
+        said = parameter_place.loopty("new", "--parent", "1", "--param", wrong, code=2).stderr
+        assert f"--param {wrong}" in said
+    history = parameter_place.history()
+    assert history.run.account(Pool.ATTEMPT).nodes == 1
+
+
+def test_a_message_may_hold_any_bytes(hand_place):
+    node, _ = draft(hand_place, "-m", "\x1b[31mred\nsecond line \udcff ü")
+    hand_place.loopty("run", node)
+    shown = hand_place.loopty("tree").stdout + hand_place.loopty("show", node).stdout
+    assert "red second line" in shown
+    assert "\x1b" not in shown
+
+
+def test_line_endings_that_git_converts_are_no_edits(code_place):
+    code_place.write(".gitattributes", "src/*.txt text eol=crlf\n")
+    code_place.write("bench.sh", NUMBER_BENCH.replace("cat src/x.txt", "tr -d '\\r' < src/x.txt"))
+    code_place.commit()
+    code_place.loopty("run", "1")
+    node, _ = draft(code_place)
+    code_place.loopty("run", node)
+    assert code_place.loopty("diff", node).stdout == ""

@@ -1,0 +1,74 @@
+"""Of every node, also of a failed or discarded one: the commit that ran under its branch, and its folder."""
+
+import json
+
+import pytest
+
+BENCH = """\
+import json, os, sys
+from loopty_sdk import Run
+x = open("src/x.txt").read()
+print("measuring", x.strip())
+with Run() as run:
+    run.report(1, height=float(x))
+    run.log_task("only", float(x))
+"""
+CONTENT = {"kept": "6\n", "discarded": "4\n", "failed": "oops\n"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A node of every verdict: 1.1 is kept, 1.2 discarded, 1.3 failed."""
+    from .conftest import CODE_TASK, Place
+
+    place = Place(tmp_path_factory.mktemp("made"))
+    place.git("init", "-q", "-b", "main")
+    place.write("bench.py", BENCH)
+    place.write("src/x.txt", "5\n")
+    place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("sh bench.sh", "python3 bench.py"))
+    place.commit()
+    place.loopty("run", "1")
+    for name, content in CONTENT.items():
+        new = place.json("new", "--parent", "1", "-m", name)
+        (place.top / new["workspace"] / "src/x.txt").write_text(content)
+        place.loopty("run", new["node"], code=None)
+    return place
+
+
+@pytest.mark.parametrize(("node", "name"), [("1.1", "kept"), ("1.2", "discarded"), ("1.3", "failed")])
+def test_it_is_all_there(made, node, name):
+    folder = made.top / ".loopty/nodes" / node
+    assert name in (folder / "description.md").read_text()
+    assert f"+{CONTENT[name]}" in (folder / "change.diff").read_text()
+    assert json.loads((folder / "params.json").read_text()) == {}
+    assert (folder / "stdout.log").read_text() == f"measuring {CONTENT[name]}"
+    analysis = (folder / "analysis.md").read_text()
+    assert made.history()[node].reason in analysis
+    if name == "failed":
+        assert "ValueError" in (folder / "stderr.log").read_text()
+        assert "ValueError" in made.loopty("show", node).stdout
+        return
+    assert json.loads((folder / "result.json").read_text())["score"] == float(CONTENT[name])
+    assert json.loads((folder / "traces/task_only.json").read_text())["experiment_id"] == node
+    assert (folder / "metrics.csv").read_text().splitlines()[0].startswith("iteration")
+
+
+@pytest.mark.parametrize("node", ["1", "1.1", "1.2", "1.3"])
+def test_its_branch_holds_the_exact_commit_that_ran(made, node):
+    found = made.history()[node]
+    assert made.git("rev-parse", f"loopty-{node}", f"loopty-{node}^{{tree}}").split() == [found.commit, found.tree]
+    if node != "1":
+        assert made.git("show", f"loopty-{node}:src/x.txt") == CONTENT[found.summary]
+        assert made.git("rev-parse", f"loopty-{node}^") == made.git("rev-parse", "loopty-1")
+
+
+def test_proposed_nodes_have_theirs_too(made):
+    made.loopty("optimize", "--quiet", code=None)
+    history = made.history()
+    for node in history.ids:
+        assert made.git("rev-parse", node.branch).strip() == history[node].commit
+        folder = made.top / ".loopty/nodes" / node
+        assert {"description.md", "change.diff", "params.json", "analysis.md"} <= {
+            p.name for p in folder.iterdir()
+        }
+    assert made.git("for-each-ref", "refs/loopty") == ""

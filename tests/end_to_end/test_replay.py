@@ -1,0 +1,53 @@
+"""Measuring again: says whether the record holds, and changes nothing of it."""
+
+import pytest
+
+from loopty.core.outcome import Pool
+
+RANDOM = 'echo "{\\"score\\": $(od -An -N4 -tu4 /dev/urandom)}" > "$EVO_RESULT_PATH"\n'
+
+
+def record(place) -> tuple:
+    history = place.history()
+    account = history.run.account(Pool.ATTEMPT)
+    nodes = [(n.id, n.verdict, n.outcome, n.reason, n.commit) for n in map(history.__getitem__, history.ids)]
+    return account, nodes
+
+
+def test_a_deterministic_node_is_reproduced(code_place):
+    code_place.loopty("optimize", "--quiet")
+    before = record(code_place)
+    best = code_place.json("best")["id"]
+    said = code_place.loopty("replay", best)
+    assert said.stdout.startswith(f"{best} reproduced: finished\n")
+    assert code_place.json("replay", "best")["same"] is True
+    assert record(code_place) == before
+    assert (code_place.top / f".loopty/nodes/{best}/result.json").exists()
+
+
+def test_what_differs_is_said_and_the_verdict_stays(code_place):
+    code_place.write("bench.sh", RANDOM)
+    code_place.commit()
+    code_place.loopty("run", "1")
+    kept = (code_place.top / ".loopty/nodes/1/result.json").read_bytes()
+    before = record(code_place)
+    said = code_place.loopty("replay", "1", code=1).stdout
+    assert said.startswith("1 differs: finished\n")
+    assert "then" in said
+    assert "now" in said
+    assert record(code_place) == before
+    assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept
+
+
+def test_a_failed_node_is_reproduced_when_it_fails_again(code_place):
+    code_place.loopty("run", "1")
+    made = code_place.json("new", "--parent", "1")
+    (code_place.top / made["workspace"] / "src/x.txt").write_text("oops\n")
+    code_place.loopty("run", "1.1", code=1)
+    assert "1.1 reproduced: failed: " in code_place.loopty("replay", "1.1").stdout
+
+
+@pytest.mark.parametrize("node", ["1", "1.1"])
+def test_what_was_never_measured_cannot_be_replayed(code_place, node):
+    code_place.loopty("new", "--parent", "1")
+    assert "`loopty run" in code_place.loopty("replay", node, code=2).stderr

@@ -1,0 +1,58 @@
+"""Parameter trials run side by side; trials that need the same thing take turns."""
+
+import json
+import uuid
+
+from loopty.core.outcome import Ending
+
+TASK = """
+width = 4
+[benchmark]
+command = "python3 bench.py"
+timeout_seconds = 60
+{resources}
+[parameters.x]
+type = "float"
+low = 0.0
+high = 1.0
+[pools]
+attempts = 4
+[proposer]
+kind = "random"
+"""
+BENCH = """\
+import json, os, time
+x = json.load(open(os.environ["LOOPTY_PARAMS"]))["x"]
+start = time.time()
+time.sleep(SECONDS)
+span = json.dumps([start, time.time()])
+open(os.environ["EVO_TRACES_DIR"] + "/task_span.json", "w").write(span)
+json.dump({"score": x}, open(os.environ["EVO_RESULT_PATH"], "w"))
+"""
+
+
+def spans(place, resources: str, seconds: float) -> list[tuple[float, float]]:
+    """When each attempt ran."""
+    place.write("loopty.toml", TASK.format(resources=resources))
+    place.write("bench.py", BENCH.replace("SECONDS", str(seconds)))
+    place.commit()
+    place.loopty("optimize", "--quiet")
+    history = place.history()
+    assert all(history[node].outcome.ending is Ending.FINISHED for node in history.ids)
+    return [tuple(json.loads(path.read_text())) for path in place.top.glob(".loopty/nodes/1.*/traces/*.json")]
+
+
+def most_at_once(found: list[tuple[float, float]]) -> int:
+    return max(sum(start <= moment < end for start, end in found) for moment, _ in found)
+
+
+def test_four_slots_run_four_trials_at_once(place):
+    found = spans(place, "", 3)
+    assert len(found) == 4
+    assert most_at_once(found) == 4
+
+
+def test_a_named_resource_is_held_by_one_trial_at_a_time(place):
+    found = spans(place, f'resources = ["gpu {uuid.uuid4()}"]', 0.2)
+    assert len(found) == 4
+    assert most_at_once(found) == 1
