@@ -17,36 +17,50 @@ def outbox(tmp_path: Path) -> Path:
     return made
 
 
-def test_metrics_and_traces_are_copied(outbox: Path, tmp_path: Path) -> None:
-    (outbox / "metrics.csv").write_text("i,a\n1,2\n")
-    (outbox / "traces" / "task_1.json").write_text("{}")
+@pytest.fixture
+def traces(outbox: Path, tmp_path: Path) -> harvest.Traces:
+    return harvest.Traces(outbox / "traces", tmp_path / "node")
+
+
+def test_traces_are_copied_as_they_come_and_again_when_they_change(
+    outbox: Path, traces: harvest.Traces, tmp_path: Path
+) -> None:
+    (outbox / "traces" / "task_1.json").write_text("{")
     (outbox / "traces" / "other.txt").write_text("no trace")
-    harvest.kept(outbox, tmp_path / "node")
-    assert sorted(path.name for path in (tmp_path / "node").rglob("*")) == ["metrics.csv", "task_1.json", "traces"]
+    traces.look()
+    assert [path.name for path in (tmp_path / "node").iterdir()] == ["task_1.json"]
+    (outbox / "traces" / "task_1.json").write_text("{}")
+    (outbox / "traces" / "task_2.json").write_text("{}")
+    traces.look()
+    assert {path.name: path.read_text() for path in (tmp_path / "node").iterdir()} == {
+        "task_1.json": "{}",
+        "task_2.json": "{}",
+    }
 
 
-def test_a_link_in_place_of_the_traces_is_not_followed(outbox: Path, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_traces_is_not_followed(
+    outbox: Path, traces: harvest.Traces, tmp_path: Path
+) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / "task_gold.json").write_text("gold")
     (outbox / "traces").rmdir()
     (outbox / "traces").symlink_to(secrets)
-    harvest.kept(outbox, tmp_path / "node")
+    traces.look()
     assert not (tmp_path / "node").exists()
 
 
-def test_links_pipes_and_huge_traces_are_left_behind(outbox: Path, tmp_path: Path) -> None:
+def test_links_pipes_and_huge_traces_are_left_behind(outbox: Path, traces: harvest.Traces, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
-    traces = outbox / "traces"
-    (traces / "task_link.json").symlink_to(tmp_path / "secret")
-    (traces / "task_hard.json").hardlink_to(tmp_path / "secret")
-    os.mkfifo(traces / "task_fifo.json")
-    (traces / "task_folder.json").mkdir()
-    with (traces / "task_huge.json").open("wb") as file:
+    source = outbox / "traces"
+    (source / "task_link.json").symlink_to(tmp_path / "secret")
+    (source / "task_hard.json").hardlink_to(tmp_path / "secret")
+    os.mkfifo(source / "task_fifo.json")
+    (source / "task_folder.json").mkdir()
+    with (source / "task_huge.json").open("wb") as file:
         file.truncate(2 << 20)
-    (traces / "task_fine.json").write_text("{}")
-    (outbox / "metrics.csv").symlink_to(tmp_path / "secret")
-    harvest.kept(outbox, tmp_path / "node")
+    (source / "task_fine.json").write_text("{}")
+    traces.look()
     assert [path.name for path in (tmp_path / "node").rglob("*.*")] == ["task_fine.json"]
 
 

@@ -65,6 +65,7 @@ class Search:
     def __init__(self, metrics: tuple[Metric, ...] = (), seed: int = 0) -> None:
         self.scribe = Scribe(MemoryLedger(), lambda: 0.0)
         self._seed = seed
+        self._known = 0
         self._tell(RunStarted(1, "criteria", Objective(Direction.MIN, metrics), seed, ""))
         self._tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree"), _started(NodeId("1")))
         self.flying: list[NodeId] = [NodeId("1")]
@@ -79,13 +80,15 @@ class Search:
         return Ask(self.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{self._seed} {position}"), ())
 
     async def asks(self, proposer: Proposer) -> dict[str, Value]:
+        self._known = self.history.number
         proposal = await proposer.propose(self.ask)
         assert proposal is not None
         return dict(proposal.params)
 
     def adds(self, params: Params) -> NodeId:
         node = NodeId("1").child(self.history[NodeId("1")].children + 1)
-        self._tell(NodeAdded(node, Pool.ATTEMPT, "operator", "", "commit", "tree", params), _started(node))
+        added = NodeAdded(node, Pool.ATTEMPT, "operator", "", "commit", "tree", params, asked_after=self._known)
+        self._tell(added, _started(node))
         self.flying.append(node)
         return node
 
@@ -140,6 +143,8 @@ async def crowded(
         if number % 4 == 3:
             search.refuses()
             continue
+        if order.random() < 0.3 and search.flying:  # a verdict that the proposer could not know of
+            search.finishes(order.choice(search.flying))
         search.adds(params)
         while len(search.flying) >= width:
             search.finishes(order.choice(search.flying))

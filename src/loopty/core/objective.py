@@ -52,7 +52,7 @@ class Objective:
         if self.metrics:
             return self.metrics
         if SCORE in metrics:
-            return (Metric(SCORE, self.direction),)
+            return (Metric(SCORE, directions.get(SCORE, self.direction)),)
         return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
 
     def missing(self, metrics: Metrics) -> str | None:

@@ -59,9 +59,8 @@ class CommandEvaluator:
                 following.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await following
-            outcome = self._outcome(stage, watch, ended, cancel.is_set())
-            harvest.kept(stage.outbox, stage.folder)
-            return outcome
+            watch.look()
+            return self._outcome(stage, watch, ended, cancel.is_set())
 
     def _launch(self, trial: Trial, stage: Stage) -> Launch:
         return Launch(
@@ -106,7 +105,6 @@ class CommandEvaluator:
                 self._sandbox.unenforced,
             )
 
-        watch.look()
         partial = watch.stream.rows[-1].metrics if watch.stream.rows else {}
         if watch.doomed:
             return with_ending(Ending.PRUNED, watch.doomed, partial)
@@ -176,7 +174,9 @@ class _Watch:
         self._seen = seen
         self._grace_seconds = grace_seconds
         self._cancel = cancel
-        self.stream = Stream(stage.outbox / _METRICS)
+        (stage.folder / _METRICS).unlink(missing_ok=True)  # an earlier trial that was cancelled may have left it
+        self.stream = Stream(stage.outbox / _METRICS, copy=stage.folder / _METRICS)
+        self._traces = harvest.Traces(stage.outbox / "traces", stage.folder / "traces")
         self.kill = asyncio.Event()
         self.doomed = ""
         self.broken = ""
@@ -196,6 +196,8 @@ class _Watch:
         self.kill.set()
 
     def look(self) -> bool:
+        """Take in what the trial has said since; whether there are new metrics."""
+        self._traces.look()
         if self.broken:
             return False
         try:

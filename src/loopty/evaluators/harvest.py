@@ -1,4 +1,4 @@
-"""What is kept of a trial: copied out of its reach, after it is dead, as far as it can be trusted."""
+"""What is kept of a trial: copied out of its reach, as far as it can be trusted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from loopty.evaluators import strict
-from loopty.evaluators.metrics_csv import LARGEST_STREAM
 from loopty.evaluators.strict import Unreadable
 
 _MOST_TRACES = 10_000
@@ -15,17 +14,40 @@ _LARGEST_TRACE = 1 << 20
 _ALL_TRACES = 64 << 20
 
 
-def kept(outbox: Path, folder: Path) -> None:
-    """Copy the metrics stream and the traces into the node's folder."""
-    with contextlib.suppress(Unreadable):
-        if raw := strict.content(outbox / "metrics.csv", LARGEST_STREAM):
-            published(folder / "metrics.csv", raw)
-    left = _ALL_TRACES
-    for trace in _traces(outbox / "traces"):
-        with contextlib.suppress(Unreadable):
-            raw = strict.content(trace, min(_LARGEST_TRACE, left)) or b""
-            published(folder / "traces" / trace.name, raw)
-            left -= len(raw)
+class Traces:
+    """Follows the traces of a trial: each look copies those that are new or have changed.
+
+    The trial may be alive and hostile meanwhile, so its directory is opened once per look, without following a
+    link, and files are opened from there.
+    """
+
+    def __init__(self, source: Path, kept: Path) -> None:
+        self._source = source
+        self._kept = kept
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._left = _ALL_TRACES
+
+    def look(self) -> None:
+        try:
+            place = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            for name in _names(place):
+                self._copy(name, place)
+        finally:
+            os.close(place)
+
+    def _copy(self, name: str, place: int) -> None:
+        with contextlib.suppress(Unreadable, FileNotFoundError):
+            status = os.stat(name, dir_fd=place, follow_symlinks=False)
+            state = (status.st_mtime_ns, status.st_size)
+            if self._seen.get(name) == state:
+                return
+            self._seen[name] = state
+            raw = strict.content(Path(name), min(_LARGEST_TRACE, self._left), place) or b""
+            published(self._kept / name, raw)
+            self._left -= len(raw)
 
 
 def published(path: Path, raw: bytes) -> None:
@@ -42,12 +64,7 @@ def last_line(log: Path) -> str:
     return printable.strip()[:200]
 
 
-def _traces(folder: Path) -> list[Path]:
-    if folder.is_symlink():  # the trial may have put a link there, to a directory that it could not read
-        return []
-    try:
-        with os.scandir(folder) as found:
-            names = [item.name for item, _ in zip(found, range(_MOST_TRACES), strict=False)]
-    except OSError:
-        return []
-    return [folder / name for name in sorted(names) if name.startswith("task_") and name.endswith(".json")]
+def _names(place: int) -> list[str]:
+    with os.scandir(place) as found:
+        names = [item.name for item, _ in zip(found, range(_MOST_TRACES), strict=False)]
+    return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))

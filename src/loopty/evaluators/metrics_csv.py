@@ -18,10 +18,14 @@ _HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
 
 
 class Stream:
-    """Follows one file: each look reads what was appended since, complete lines only."""
+    """Follows one file: each look reads what was appended since, complete lines only.
 
-    def __init__(self, path: Path) -> None:
+    With a `copy`, what was read is appended there as well, out of reach of whoever writes the file.
+    """
+
+    def __init__(self, path: Path, copy: Path | None = None) -> None:
         self._path = path
+        self._copy = copy
         self._read = 0
         self._torn = b""
         self._names: list[str] | None = None
@@ -60,7 +64,8 @@ class Stream:
         names = []
         for cell in cells[1:]:
             name, direction = named(cell)
-            self.directions[name] = direction
+            if direction is not None:
+                self.directions[name] = direction
             names.append(name)
         if not names or not all(map(nameable, names)) or len(set(names)) < len(names):
             raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
@@ -83,19 +88,22 @@ class Stream:
                 raise Unreadable("was cut: rows are only ever appended")
             chunk = os.pread(descriptor, status.st_size - self._read, self._read)
             self._read += len(chunk)
+            if self._copy and chunk:
+                with self._copy.open("ab") as copy:
+                    copy.write(chunk)
             return chunk
         finally:
             os.close(descriptor)
 
 
-def named(column: str) -> tuple[str, Direction]:
-    """A column's name without the hint, and the direction that the hint gives; more is better by default."""
+def named(column: str) -> tuple[str, Direction | None]:
+    """A column's name without the hint, and the direction that the hint gives."""
     for hint, direction in _HINTS.items():
         at = column.lower().find(hint)
         if at >= 0:
             rest = column[:at] + column[at + len(hint) :]
             return rest.replace("()", "").replace("[]", "").strip(" \t-,;:") or column.strip(), direction
-    return column.strip(), Direction.MAX
+    return column.strip(), None
 
 
 def _number(cell: str) -> float:

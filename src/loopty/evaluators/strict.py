@@ -16,11 +16,11 @@ class Unreadable(Exception):  # noqa: N818 - it is a finding about a file, repor
     """Why a file cannot be taken at its word, in one line."""
 
 
-def content(path: Path, largest: int) -> bytes | None:
-    """The bytes of a file; None when there is none."""
+def content(path: Path, largest: int, folder: int | None = None) -> bytes | None:
+    """The bytes of a file, in an opened folder if one is given; None when there is none."""
     try:
         # Non-blocking, so that a FIFO without a writer cannot hold us.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError:
