@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import loopty_sdk
 from loopty.core import decisions
@@ -15,14 +15,11 @@ from loopty.core.errors import Misuse
 from loopty.core.events import Event
 from loopty.core.history import History, Node
 from loopty.core.launch import Mount, Sandbox
-from loopty.core.loop import Loop
 from loopty.core.outcome import Pool
 from loopty.core.parts import Proposer, Pruner, Selector
 from loopty.core.scribe import Scribe
 from loopty.core.task import Choice, Task
-from loopty.evaluators.command import CommandEvaluator, curve
 from loopty.executors import owner
-from loopty.executors.local import LocalExecutor
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.sandboxes.toolchain import toolchain
 from loopty.taskfile import plugins, read
@@ -31,6 +28,10 @@ from loopty.workspaces.files import Files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.staging import Stages
 from loopty.workspaces.state import State
+
+if TYPE_CHECKING:
+    from loopty.core.loop import Loop
+    from loopty.executors.local import LocalExecutor
 
 _SDK = "/loopty/sdk"
 
@@ -109,6 +110,9 @@ class Workshop:
             )
 
     def executor(self, unsafe: bool) -> LocalExecutor:
+        from loopty.evaluators.command import CommandEvaluator
+        from loopty.executors.local import LocalExecutor
+
         tools = toolchain()
         sandbox, trial_owner = _sandbox(unsafe)
         stages = Stages(self.repository, self.state, self.task, self.files, trial_owner)
@@ -132,6 +136,9 @@ class Workshop:
 
     def loop(self, run: int, unsafe: bool) -> Loop:
         """The loop over one run, with the proposer and the control that the task names."""
+        from loopty.core.loop import Loop
+        from loopty.evaluators.command import curve
+
         lanes = {Pool.ATTEMPT: self._proposer("proposer", self.task.proposer)}
         if self.task.pools.control:
             lanes[Pool.CONTROL] = self._proposer("control", self.task.control)

@@ -40,13 +40,16 @@ def make_task(objective=None, pools=None, seed=0):
 class Bench:
     """One run in memory, driven as often as a test likes."""
 
-    def __init__(self, score, objective=None, pools=None, seed=0, width=1, proposer=None, pause=None):
+    def __init__(
+        self, score, objective=None, pools=None, seed=0, width=1, proposer=None, pause=None, control=None
+    ):
         self.task = make_task(objective, pools, seed)
         self.ticks = itertools.count()
         self.ledger = MemoryLedger()
         self.workspaces = MemoryWorkspaces()
         self.executor = FunctionExecutor(score, width, pause)
         self.proposer = proposer or RandomProposer(SPACE)
+        self.control = control or RandomProposer(SPACE)
         self.scribe = self.new_scribe()
         self.scribe.decide(
             lambda history: decisions.run_started(history, self.task, "criteria", Committed("c0", "t0"), "first")
@@ -58,7 +61,7 @@ class Bench:
     def loop(self, owner="me", pruner=None):
         lanes = {Pool.ATTEMPT: self.proposer}
         if self.task.pools.control:
-            lanes[Pool.CONTROL] = RandomProposer(SPACE)
+            lanes[Pool.CONTROL] = self.control
         return Loop(
             self.scribe,
             1,

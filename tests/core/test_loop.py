@@ -268,3 +268,26 @@ async def test_a_machine_that_fails_under_a_trial_is_recorded_and_raised(bench):
     assert run.run.driver == ""
     assert run.run.flights == {}
     assert run.history[NodeId("1.2")].pending
+
+
+async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
+    class Editor:
+        name = "editor"
+
+        async def propose(self, ask):
+            if "a.py" in ask.busy:
+                return None
+            return Proposal(self.name, ask.root.id, "edit", edits={"a.py": f"{ask.pool} {ask.position}"})
+
+    together = asyncio.Event()
+
+    async def pause(trial):
+        if run.executor.most_at_once == 2:
+            together.set()
+        if trial.node.id.parent:
+            await asyncio.wait_for(together.wait(), 60)
+
+    pools = Pools(attempts=3, control=3)
+    run = bench(lambda _: 1.0, proposer=Editor(), control=Editor(), width=4, pools=pools, pause=pause)
+    await run.drive()
+    assert run.executor.most_at_once == 2

@@ -165,7 +165,7 @@ async def test_a_fresh_proposer_goes_on_exactly_where_another_stopped(
     resumed: list[Params] = await drive(lambda: next(sessions), Search(), 40)  # type: ignore[misc]
     assert resumed == uninterrupted
     assert all(space.fault(params) is None for params in uninterrupted)
-    assert len({str(params) for params in uninterrupted}) > 30
+    assert len({str(params) for params in uninterrupted}) > 10
 
 
 @pytest.mark.parametrize("kind", KINDS)

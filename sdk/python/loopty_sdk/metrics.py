@@ -26,9 +26,7 @@ class MetricsStream:
     def append(self, step: object, *metrics: Mapping[str, float]) -> None:
         """Add one row; ValueError when its columns are not those of the header."""
         if isinstance(step, bool) or not isinstance(step, Integral):
-            raise TypeError(
-                f"step must be an int, not {step!r}; a task's score goes to log_task(task_id, score)"
-            )
+            raise TypeError(f"step must be an int, not {step!r}; a task's score goes to log_task(task_id, score)")
         row: dict[str, float] = {STEP_COLUMN: int(step)}
         for name, value in chain.from_iterable(part.items() for part in metrics):
             row[_column(name)] = finite(value, f"metric {name!r}")
@@ -58,9 +56,7 @@ class MetricsStream:
 
 def _column(name: str) -> str:
     if name == STEP_COLUMN or not name.strip() or "\n" in name or "\r" in name:
-        raise ValueError(
-            f"a metric cannot be called {name!r}: use one non-empty line other than {STEP_COLUMN!r}"
-        )
+        raise ValueError(f"a metric cannot be called {name!r}: use one non-empty line other than {STEP_COLUMN!r}")
     return name
 
 
@@ -87,6 +83,4 @@ def _write_line(stream: int, cells: Iterable[object]) -> None:
     line = text.getvalue().encode()
     written = os.write(stream, line)
     if written != len(line):
-        raise OSError(
-            f"only {written} of {len(line)} bytes of a metrics line were written: is the disk full?"
-        )
+        raise OSError(f"only {written} of {len(line)} bytes of a metrics line were written: is the disk full?")

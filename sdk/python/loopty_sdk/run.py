@@ -122,9 +122,7 @@ class Run:
             if not self._tasks:
                 raise ValueError("no score: call finish(score), or log_task(task_id, score) at least once")
             if len({self._directions.get(name) for name in self._tasks}) > 1:
-                raise ValueError(
-                    "the tasks' directions differ, so their mean says nothing: call finish(score)"
-                )
+                raise ValueError("the tasks' directions differ, so their mean says nothing: call finish(score)")
             score = sum(self._tasks.values()) / len(self._tasks)
         result: dict[str, object] = {
             "score": finite(score, "the score"),

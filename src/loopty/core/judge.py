@@ -8,6 +8,8 @@ from loopty.core.ids import NodeId
 from loopty.core.objective import gain
 from loopty.core.outcome import Outcome, Verdict
 
+_DEEP = 10
+
 
 def judged(history: History, node: NodeId, outcome: Outcome) -> NodeJudged:
     """The verdict on a node whose trial ended with this outcome, against the best of its pool so far."""
@@ -26,7 +28,8 @@ def judged(history: History, node: NodeId, outcome: Outcome) -> NodeJudged:
         return NodeJudged(node, Verdict.DISCARDED, f"{best} did not report {missing}: not comparable", best)
     amount, metric = gain(outcome.metrics, incumbent.metrics, metrics)
     name = metric.name
-    compared = f"{name} {outcome.metrics[name]:.6g} against {incumbent.metrics[name]:.6g} of {best}"
+    whose = f" of {best}" if best.depth < _DEEP else ""  # `against` names it; a reason is one short line
+    compared = f"{name} {outcome.metrics[name]:.6g} against {incumbent.metrics[name]:.6g}{whose}"
     if amount > 0:
         return NodeJudged(node, Verdict.KEPT, f"better: {compared}", best)
     return NodeJudged(node, Verdict.DISCARDED, f"{'worse' if amount < 0 else 'no better'}: {compared}", best)

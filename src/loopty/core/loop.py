@@ -147,7 +147,8 @@ class Loop:
     async def _conceive(self, pool: Pool) -> Node | None:
         """A new node of this pool, or None when the proposer has nothing now."""
         while not self._cancel.is_set() and not budget.spent(self.run, self._pools, pool):
-            busy = frozenset[str]().union(*self._edited.values())
+            lane = (paths for node, paths in self._edited.items() if self.history[node].pool is pool)
+            busy = frozenset[str]().union(*lane)
             ask = Ask(self.history, self._run, pool, self._seeded(pool), busy)
             known = self.history.number
             try:

@@ -60,7 +60,7 @@ class Ask:
     seeded: Callable[[int], random.Random]
     """The generator for the answer at a position: resuming continues the sequence."""
     busy: Collection[str]
-    """Paths that proposals in flight edit; code proposals stay serial per file."""
+    """Paths that the pool's proposals in flight edit; code proposals stay serial per file."""
 
     @functools.cached_property
     def rng(self) -> random.Random:

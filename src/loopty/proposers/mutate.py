@@ -9,7 +9,6 @@ from loopty.core.errors import Exhausted
 from loopty.core.option import option
 from loopty.core.parts import Ask, Selector
 from loopty.core.proposal import Proposal
-from loopty.proposers.mutation import mutate
 
 _TRIES = 20
 
@@ -39,6 +38,8 @@ class MutateProposer:
         self._text = text
 
     async def propose(self, ask: Ask) -> Proposal | None:
+        from loopty.proposers.mutation import mutate  # verbs that only check the options need none of it
+
         parent = self._selector.parent(ask)
         paths = self._writable(parent.commit)
         free = [path for path in paths if path not in ask.busy]

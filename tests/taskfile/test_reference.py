@@ -1,0 +1,21 @@
+"""The reference page is made from the schema."""
+
+from pathlib import Path
+
+from loopty.taskfile.read import CHOSEN, TABLES, TOP
+from loopty.taskfile.reference import page
+
+PAGE = Path(__file__).parents[2] / "docs" / "task-file.md"
+
+
+def test_the_page_is_current():
+    assert PAGE.read_text() == page(), "make docs"
+
+
+def test_every_table_kind_and_key_is_on_it():
+    text = page()
+    for name in (*TABLES, *TOP, *CHOSEN):
+        assert f"`[{name}]`" in text or f"`{name}`" in text
+    for plugins in CHOSEN.values():
+        for kind in plugins.kinds:
+            assert f"- `{kind}`" in text
