@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopty.core import budget, decisions
-from loopty.core.errors import Misuse
-from loopty.core.events import Reserved, Settled
+from loopty.core.errors import Exhausted
+from loopty.core.purse import Purse
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 from loopty.ledgers.memory import MemoryLedger
@@ -15,12 +15,7 @@ LIMIT = Pools(tokens=1000, money_usd=1.0)
 
 
 def reserve(scribe, call, tokens):
-    def decide(history):
-        if reason := budget.unaffordable(history.runs[1], LIMIT, tokens, tokens / 1000):
-            raise Misuse(reason)
-        return [Reserved(1, call, "evolver", tokens, tokens / 1000, f"owner-{call}")]
-
-    scribe.decide(decide)
+    Purse(scribe, 1, LIMIT, f"owner-{call}").reserve(call, "evolver", tokens, tokens / 1000)
 
 
 @settings(max_examples=60, deadline=None)
@@ -33,11 +28,11 @@ def test_eight_spenders_that_never_exceed_their_estimate_never_pass_the_limit(ca
     for number, (tokens, share, spender) in enumerate(calls):
         if len(flying) >= 8:
             done, cost = flying.pop(0)
-            scribes[spender].decide(lambda _, done=done, cost=cost: [Settled(1, done, cost, cost / 1000)])
+            Purse(scribes[spender], 1, LIMIT, "anyone").settle(done, cost, cost / 1000)
         try:
             reserve(scribes[spender], str(number), tokens)
             flying.append((str(number), int(tokens * share)))
-        except Misuse:
+        except Exhausted:
             pass
         run = scribes[spender].refresh().runs[1]
         assert budget.tokens(run) <= LIMIT.tokens

@@ -291,3 +291,35 @@ async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
     run = bench(lambda _: 1.0, proposer=Editor(), control=Editor(), width=4, pools=pools, pause=pause)
     await run.drive()
     assert run.executor.most_at_once == 2
+
+
+async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_overshoots(bench):
+    class Payer:
+        name = "payer"
+
+        async def propose(self, ask):
+            call = f"call {ask.position}"
+            ask.purse.reserve(call, "evolver", 400, 0.30)
+            await asyncio.sleep(0)
+            ask.purse.settle(call, 350, 0.28)
+            return Proposal(self.name, ask.root.id, "paid", {"x": ask.rng.random()})
+
+    run = bench(x_of, proposer=Payer(), width=3, pools=Pools(attempts=100, money_usd=1.0))
+    finish = await run.drive()
+    assert "$0.3000 more would pass the limit of $1.00" in finish.reason
+    assert run.run.money_usd["evolver"] == pytest.approx(0.84)
+    assert run.run.tokens == {"evolver": 1050}
+
+
+async def test_a_failure_beside_a_long_trial_does_not_wait_for_it(bench):
+    async def pause(trial):
+        if trial.node.order == 2:
+            await asyncio.wait_for(loop._cancel.wait(), 60)
+        if trial.node.order == 3:
+            raise OSError("no space left on device")
+
+    run = bench(x_of, width=2, pause=pause)
+    loop = run.loop()
+    with pytest.raises(OSError, match="no space left"):
+        await loop.drive()
+    assert run.run.flights == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from loopty.core import budget, decisions
 from loopty.core.curve import Row, primary
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, Misuse
 from loopty.core.events import Event, NodeAdded, ProposalRefused, TrialStarted
 from loopty.core.history import History, Node, Run
 from loopty.core.ids import NodeId
@@ -18,6 +19,7 @@ from loopty.core.objective import Directions
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Ask, Curves, Executor, Proposer, Pruner, Seen, Trial, Workspaces
 from loopty.core.proposal import Proposal
+from loopty.core.purse import Purse
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 
@@ -59,6 +61,7 @@ class Loop:
         self._read_curve = curves
         self._owner = owner
         self._clock = clock
+        self._purse = Purse(scribe, run, pools, owner)
         self._cancel = asyncio.Event()
         self._why_stopped = ""
         self._flying: dict[asyncio.Task[None], Trial] = {}
@@ -91,6 +94,9 @@ class Loop:
         finish = Finish("its process failed", sound=False, resumable=True)
         try:
             finish = await self._baseline() or await self._search()
+        except BaseException:
+            self._cancel.set()  # what flies beside the failure is not worth waiting for
+            raise
         finally:
             if timer:
                 timer.cancel()
@@ -141,7 +147,8 @@ class Loop:
                 continue
             node = decisions.next_pending(self.history, self._run, pool) or await self._conceive(pool)
             if node is not None:
-                return self._start(node)
+                with contextlib.suppress(Misuse):  # another process was faster, with the node or the budget
+                    return self._start(node)
         return None
 
     async def _conceive(self, pool: Pool) -> Node | None:
@@ -149,7 +156,7 @@ class Loop:
         while not self._cancel.is_set() and not budget.spent(self.run, self._pools, pool):
             lane = (paths for node, paths in self._edited.items() if self.history[node].pool is pool)
             busy = frozenset[str]().union(*lane)
-            ask = Ask(self.history, self._run, pool, self._seeded(pool), busy)
+            ask = Ask(self.history, self._run, pool, self._seeded(pool), busy, self._purse)
             known = self.history.number
             try:
                 proposal = await self._unless_stopped(self._lanes[pool].propose(ask))
@@ -197,7 +204,7 @@ class Loop:
             self._edited.pop(node, None)
             self._record(lambda history: decisions.trial_ended(history, node, trial.number, outcome))
         if outcome.ending is not Ending.CANCELLED:
-            await asyncio.to_thread(self._workspaces.conclude, self.history[node], self.history)
+            self._workspaces.conclude(self.history[node], self.history)
 
     def _watch(self, trial: Trial) -> Seen:
         """What the executor calls with the metrics stream while the trial runs."""

@@ -21,6 +21,8 @@ from loopty.core.proposal import Edits, Proposal
 if TYPE_CHECKING:
     import asyncio
 
+    from loopty.core.purse import Purse
+
 
 class Turn(Protocol):
     """The exclusive right to write, held while a decision is made and recorded."""
@@ -61,6 +63,8 @@ class Ask:
     """The generator for the answer at a position: resuming continues the sequence."""
     busy: Collection[str]
     """Paths that the pool's proposals in flight edit; code proposals stay serial per file."""
+    purse: Purse | None = None
+    """How to spend tokens and money; None where nothing may be spent."""
 
     @functools.cached_property
     def rng(self) -> random.Random:
