@@ -75,7 +75,9 @@ def test_ctrl_c_stops_cleanly_says_how_to_resume_and_resuming_finishes(place):
     place.write("loopty.toml", PARAMETER_TASK.format(attempts=6, command=json.dumps(slow)))
     place.commit()
     process = place.start("optimize")
-    time.sleep(1.2)
+    while not (place.top / ".loopty/nodes/1.1").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert "loopty optimize" in err

@@ -1,4 +1,4 @@
-"""The parts that plug into the loop, as protocols. Each has a conformance suite in `loopty.testing`."""
+"""The parts that plug into the loop, as protocols. `loopty.testing` has suites for those who write new ones."""
 
 from __future__ import annotations
 

@@ -1,0 +1,75 @@
+"""What every sandbox must hold: subclass SandboxConformance and give it a `sandbox` fixture."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from loopty.core.launch import Bounds, Exit, Launch, Mount, Sandbox, Stop
+
+_BOUNDS = Bounds(seconds=30.0, memory_mb=512, processes=64, output_mb=2, disk_mb=64)
+
+
+class SandboxConformance:
+    """The contract of the Sandbox protocol, as tests (for pytest with asyncio in automatic mode)."""
+
+    async def test_the_exit_code_and_both_streams_come_back(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        ended = await self._shell(sandbox, tmp_path, "echo out; echo err >&2; exit 7")
+        assert (ended.code, ended.stop) == (7, None)
+        assert (tmp_path / "stdout").read_text() == "out\n"
+        assert (tmp_path / "stderr").read_text() == "err\n"
+
+    async def test_it_sees_its_mounts_and_its_environment(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        (tmp_path / "seen").mkdir()
+        (tmp_path / "seen" / "note").write_text("hello")
+        ended = await self._shell(sandbox, tmp_path, 'cat note; echo "$WORD"', env={"WORD": "there"})
+        assert ended.code == 0
+        assert (tmp_path / "stdout").read_text() == "hellothere\n"
+
+    async def test_time_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        bounds = Bounds(0.3, 512, 64, 2, 64)
+        assert (await self._shell(sandbox, tmp_path, "sleep 60", bounds=bounds)).stop is Stop.TIME
+
+    async def test_output_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        ended = await self._shell(sandbox, tmp_path, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done")
+        assert ended.stop is Stop.OUTPUT
+        assert (tmp_path / "stdout").stat().st_size <= 2 << 20
+
+    async def test_cancelling_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        cancel = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.2, cancel.set)
+        assert (await self._shell(sandbox, tmp_path, "sleep 60", cancel=cancel)).stop is Stop.CANCELLED
+
+    async def test_what_it_leaves_running_is_dead_on_return(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        token = f"left-running-{tmp_path.name}"
+        await self._shell(sandbox, tmp_path, f"(exec sleep 61 {token} >/dev/null 2>&1) & sleep 0.1")
+        alive = [path for path in Path("/proc").glob("[0-9]*/cmdline") if token.encode() in _read(path)]
+        assert alive == []
+
+    async def _shell(
+        self,
+        sandbox: Sandbox,
+        tmp_path: Path,
+        line: str,
+        bounds: Bounds = _BOUNDS,
+        env: dict[str, str] | None = None,
+        cancel: asyncio.Event | None = None,
+    ) -> Exit:
+        (tmp_path / "seen").mkdir(exist_ok=True)
+        launch = Launch(
+            argv=("/bin/sh", "-c", line),
+            cwd="/seen",
+            bounds=bounds,
+            stdout=tmp_path / "stdout",
+            stderr=tmp_path / "stderr",
+            env={"PATH": "/usr/bin:/bin", **(env or {})},
+            mounts=(Mount(tmp_path / "seen", "/seen"),),
+        )
+        return await sandbox.run(launch, cancel or asyncio.Event())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

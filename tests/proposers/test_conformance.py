@@ -1,0 +1,35 @@
+"""Every proposer over parameters passes the conformance suite."""
+
+import importlib.util
+
+import pytest
+
+from loopty.proposers.grid import GridOptions, GridProposer
+from loopty.proposers.optuna import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.random import RandomProposer
+from loopty.testing.proposers import ProposerConformance
+
+OPTUNA = {
+    **{name: lambda space, name=name: RememberingProposer(name, space) for name in REMEMBERING},
+    **{name: lambda space, name=name: StatefulProposer(name, space) for name in STATEFUL},
+}
+
+
+class TestRandom(ProposerConformance):
+    @pytest.fixture
+    def make(self):
+        return RandomProposer
+
+
+class TestGrid(ProposerConformance):
+    @pytest.fixture
+    def make(self):
+        return lambda space: GridProposer(space, GridOptions(points=3))
+
+
+class TestOptuna(ProposerConformance):
+    @pytest.fixture(params=OPTUNA)
+    def make(self, request):
+        if request.param == "gp" and importlib.util.find_spec("torch") is None:
+            pytest.skip("needs torch")
+        return OPTUNA[request.param]
