@@ -1,5 +1,6 @@
 """Drive evo without a person, an agent or a network."""
 
+import contextlib
 import json
 import os
 import re
@@ -28,9 +29,7 @@ class Evo:
         host = ["--host", "generic", "--per-exp-timeout", "60"]
         printed = output([self._evo, "init", *task, *host], self._repository, self._env)
         if dashboard := re.search(r"supervisor pid (\d+)", printed):
-            pid = int(dashboard[1])
-            os.kill(pid, signal.SIGTERM)
-            os.waitpid(pid, 0)
+            _kill(int(dashboard[1]))
 
     def new_and_run(self) -> Cost:
         """One experiment: a worktree, an edit that is not counted, and the benchmark."""
@@ -60,3 +59,14 @@ class Evo:
         for name in names:
             nodes[name] = model | {"id": name, "parent": parents[name], "children": children.get(name, [])}
         path.write_text(json.dumps(graph | {"nodes": nodes, "next_id": count}, indent=2))
+
+
+def _kill(supervisor: int) -> None:
+    """End the dashboard with what it started. Not by asking: it may not listen yet, and would be waited for."""
+    started = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    for pid in (supervisor, *map(int, started)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for pid in (supervisor, *map(int, started)):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
