@@ -19,7 +19,7 @@ from loopty.core.outcome import Pool
 from loopty.core.parts import Proposer, Pruner, Selector
 from loopty.core.scribe import Scribe
 from loopty.core.task import Choice, Task
-from loopty.executors import owner
+from loopty.executors.owner import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.sandboxes.toolchain import toolchain
 from loopty.taskfile import plugins, read
@@ -55,9 +55,10 @@ class Workshop:
         state = State(repository.top)
         state.prepare()
         scribe = Scribe(SqliteLedger(state.ledger), time.time)
-        scribe.decide(lambda history: decisions.recovered(history, owner.alive))
+        owners = Owners(state.owners)
+        scribe.decide(lambda history: decisions.recovered(history, owners.alive))
         files = Files(repository, state, task)
-        return cls(task, repository, state, scribe, files, owner.this_process())
+        return cls(task, repository, state, scribe, files, owners.this_process())
 
     @property
     def history(self) -> History:
@@ -81,7 +82,8 @@ class Workshop:
         taken = self._highest_run_with_branches()
 
         def started(history: History) -> list[Event]:
-            if history.run and history.run != latest and history.run.criteria == criteria:
+            newer = history.run and (latest is None or history.run.number > latest.number)
+            if newer and history.run and history.run.criteria == criteria:
                 return []  # another process was faster, and means the same run
             return decisions.run_started(history, self.task, benchmark, base, why, after=taken)
 
@@ -92,12 +94,16 @@ class Workshop:
                 "objective, benchmark, access rules or limits have changed: results are not comparable, "
                 f"so this is run {run}"
             )
+        if self.task.access.write and not self.files.benchmark_known(base.commit):
+            say(
+                "warning: no file is known to be the benchmark's, so proposals may change it: name benchmark.files"
+            )
         self.files.publish(self.history[self.history.runs[run].root], None)
         return run
 
     def _highest_run_with_branches(self) -> int:
         """Runs of another working tree, or of a ledger that is gone: their branches are not ours to move."""
-        numbers = (re.match(r"loopty-(\d+)", name) for name in self.repository.branches("loopty-*"))
+        numbers = (re.match(r"loopty-(\d+)(\.|$)", name) for name in self.repository.branches("loopty-*"))
         return max((int(number[1]) for number in numbers if number), default=0)
 
     def same_criteria(self, node: Node) -> None:
@@ -157,7 +163,7 @@ class Workshop:
 
     def _proposer(self, role: str, choice: Choice) -> Proposer:
         space = self.task.space
-        if make := plugins.external(role, choice.kind) if choice.kind not in plugins.PROPOSERS.kinds else None:
+        if choice.kind not in plugins.PROPOSERS.kinds and (make := plugins.external(role, choice.kind)):
             made: Proposer = make(
                 space=space, writable=self.files.writable, text=self.files.text, **choice.options
             )

@@ -42,7 +42,6 @@ _events = st.one_of(
             Objective,
             st.sampled_from(Direction),
             st.lists(_metrics, max_size=3).map(tuple),
-            st.one_of(st.none(), _floats),
         ),
         st.integers(0),
         _words,

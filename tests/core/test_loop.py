@@ -76,7 +76,7 @@ async def test_a_run_in_which_every_attempt_fails_is_not_sound(bench):
 
 
 async def test_the_target_ends_the_run(bench):
-    run = bench(x_of, objective=Objective(target=0.8), pools=Pools(attempts=1000))
+    run = bench(x_of, pools=Pools(attempts=1000, target=0.8))
     finish = await run.drive()
     assert "reached the target" in finish.reason
     assert run.run.account(Pool.ATTEMPT).started < 1000
@@ -298,8 +298,7 @@ async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_over
         name = "payer"
 
         async def propose(self, ask):
-            call = f"call {ask.position}"
-            ask.purse.reserve(call, "evolver", 400, 0.30)
+            call = ask.purse.reserve("evolver", 400, 0.30)
             await asyncio.sleep(0)
             ask.purse.settle(call, 350, 0.28)
             return Proposal(self.name, ask.root.id, "paid", {"x": ask.rng.random()})

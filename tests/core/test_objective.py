@@ -6,29 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.core.objective import Direction, Metric, Objective, gain
+from loopty.core.objective import Direction, Gain, Metric, Objective, gain, missing
 
 FAST = Metric("latency", Direction.MIN)
 GOOD = Metric("accuracy", Direction.MAX)
 
 
 def test_the_first_metric_that_differs_decides() -> None:
-    delta, decided = gain({"latency": 1, "accuracy": 0.9}, {"latency": 1, "accuracy": 0.8}, (FAST, GOOD))
+    found = gain({"latency": 1, "accuracy": 0.9}, {"latency": 1, "accuracy": 0.8}, (FAST, GOOD))
+    delta, decided = found.amount, found.metric
     assert delta == pytest.approx(0.1)
     assert decided is GOOD
-    delta, decided = gain({"latency": 2, "accuracy": 0.9}, {"latency": 1, "accuracy": 0.1}, (FAST, GOOD))
+    found = gain({"latency": 2, "accuracy": 0.9}, {"latency": 1, "accuracy": 0.1}, (FAST, GOOD))
+    delta, decided = found.amount, found.metric
     assert (delta, decided) == (-1, FAST)
 
 
 def test_a_difference_of_exactly_the_tolerance_is_none() -> None:
     metrics = (Metric("latency", Direction.MIN, tolerance=0.5), GOOD)
-    assert gain({"latency": 1.5, "accuracy": 2}, {"latency": 1, "accuracy": 1}, metrics) == (1, GOOD)
-    assert gain({"latency": 1.75, "accuracy": 2}, {"latency": 1, "accuracy": 1}, metrics)[0] < 0
+    assert gain({"latency": 1.5, "accuracy": 2}, {"latency": 1, "accuracy": 1}, metrics) == Gain(1, GOOD)
+    assert gain({"latency": 1.75, "accuracy": 2}, {"latency": 1, "accuracy": 1}, metrics).amount < 0
 
 
 def test_weights_compare_the_weighted_sum_with_each_direction() -> None:
     metrics = (Metric("latency", Direction.MIN, weight=1), Metric("accuracy", weight=10))
-    assert gain({"latency": 2, "accuracy": 0.5}, {"latency": 1, "accuracy": 0.25}, metrics)[0] == 1.5
+    assert gain({"latency": 2, "accuracy": 0.5}, {"latency": 1, "accuracy": 0.25}, metrics).amount == 1.5
 
 
 def test_without_named_metrics_the_score_counts_else_the_columns_in_order() -> None:
@@ -42,9 +44,9 @@ def test_without_named_metrics_the_score_counts_else_the_columns_in_order() -> N
 
 def test_what_was_not_reported_is_named_in_one_short_line() -> None:
     objective = Objective(metrics=(FAST, GOOD))
-    assert objective.missing({"latency": 1, "accuracy": 1}) is None
-    assert objective.missing({}) == "the benchmark reported no metric"
-    reason = objective.missing({f"tasks.{number}": 1.0 for number in range(10_000)})
+    assert missing({"latency": 1, "accuracy": 1}, objective.metrics) is None
+    assert missing({}, objective.metrics) == "the benchmark reported no metric"
+    reason = missing({f"tasks.{number}": 1.0 for number in range(10_000)}, objective.metrics)
     assert reason
     assert reason.startswith("the benchmark did not report latency, accuracy (it reported tasks.0, ")
     assert len(reason) < 300
@@ -59,4 +61,4 @@ def test_what_is_better_one_way_is_worse_the_other_way(
 ) -> None:
     weight = 2.0 if weighted else None
     metrics = (Metric("latency", Direction.MIN, 0.0, weight), Metric("accuracy", Direction.MAX, 0.0, weight))
-    assert gain(one, other, metrics)[0] == -gain(other, one, metrics)[0]
+    assert gain(one, other, metrics).amount == -gain(other, one, metrics).amount

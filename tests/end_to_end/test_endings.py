@@ -53,13 +53,13 @@ def test_patience(place):
 
 
 def test_target(place):
-    begin(place, attempts=200, head="[objective]\ntarget = 0.6\n")
+    begin(place, attempts=200, pools="target = 0.6\n")
     assert "reached the target of 0.6" in ending(place, 0)
     assert place.history().run.account("attempt").started < 100
 
 
 def test_a_target_that_the_baseline_reaches_is_a_success(place):
-    begin(place, head="[objective]\ntarget = 0.1\n")
+    begin(place, pools="target = 0.1\n")
     assert "node 1 reached the target" in ending(place, 0)
 
 

@@ -28,7 +28,7 @@ NOT_COMPARABLE = {
 COMPARABLE = {
     "the statement": ('"more"', '"more, please"'),
     "the pools": ("attempts = 2", "attempts = 3\npatience = 30"),
-    "the target": ('direction = "max"', 'direction = "max"\ntarget = 1000'),
+    "the target": ("attempts =", "target = 1000\nattempts ="),
     "the proposer": ('kind = "mutate"', 'kind = "mutate"\nparents = "root"'),
     "the width": ('statement = "more"', 'statement = "more"\nwidth = 2'),
 }

@@ -14,8 +14,8 @@ from loopty.core.history import Node
 from loopty.core.ids import NodeId
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Seen, Trial
-from loopty.executors import owner
 from loopty.executors.local import LocalExecutor, lock_path
+from loopty.executors.owner import Owners
 
 NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, added=1, order=1, position=0)
 TRIAL = Trial(NODE, NODE, 1, Pool.ATTEMPT, 0)
@@ -129,15 +129,25 @@ def test_any_name_makes_a_lock_of_its_own() -> None:
     assert len({path.parent for path in paths}) == 1
 
 
-def test_this_process_is_alive_and_a_dead_one_is_not() -> None:
-    assert owner.alive(owner.this_process())
-    script = "from loopty.executors import owner; print(owner.this_process())"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not owner.alive(done.stdout.strip())
+def test_this_process_is_alive_and_a_dead_one_is_not(tmp_path: Path) -> None:
+    owners = Owners(tmp_path)
+    assert owners.alive(owners.this_process())
+    script = (
+        "import os, sys; from pathlib import Path; from loopty.executors.owner import Owners\n"
+        "print(Owners(Path(sys.argv[1])).this_process(), flush=True); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
+    name = killed.stdout.strip()
+    assert not owners.alive(name)
+    assert not owners.alive(name), "also when it is asked again"
 
 
-def test_a_later_process_with_the_same_number_is_another() -> None:
-    host, boot, number, started = owner.this_process().rsplit(":", 3)
-    assert not owner.alive(f"{host}:{boot}:{number}:{int(started) - 1}")
-    assert not owner.alive(f"{host}:00000000:{number}:{started}"), "the machine was started again"
-    assert owner.alive(f"elsewhere:{boot}:{number}:{started}"), "nobody can know"
+def test_a_living_process_is_alive_whatever_its_host_is_called(tmp_path: Path) -> None:
+    name = Owners(tmp_path).this_process()
+    elsewhere = f"another-name:1:{name.rpartition(':')[2]}"
+    script = (
+        "import sys; from pathlib import Path; from loopty.executors.owner import Owners\n"
+        "print(Owners(Path(sys.argv[1])).alive(sys.argv[2]))"
+    )
+    asked = subprocess.run([sys.executable, "-c", script, tmp_path, elsewhere], capture_output=True, text=True)
+    assert asked.stdout.strip() == "True"

@@ -52,7 +52,6 @@ def test_every_key_of_the_reference_is_read() -> None:
         resources = ["gpu"]
         grace_seconds = 0
         [objective]
-        target = 3
         [[objective.metrics]]
         name = "latency ms"
         direction = "min"
@@ -290,7 +289,7 @@ _keys = st.sampled_from(
         "benchmark.env",
         "benchmark.scratch",
         "objective.metrics",
-        "objective.target",
+        "pools.target",
         "access.write",
         "parameters.x",
         "parameters.x.type",

@@ -27,7 +27,7 @@ from loopty.core.scribe import Scribe
 from loopty.core.space import Value
 from loopty.ledgers.memory import MemoryLedger
 
-OWNER = "host:boot:4711:99"
+OWNER = "host:4711:99"
 
 
 class Story:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loopty.core.access import Access
-from loopty.core.proposal import Edits
+from loopty.core.proposal import Edits, Proposal
 
 MARKED = "frozen = 1\n# EVOLVE-BLOCK-START\nfree = 1\n# EVOLVE-BLOCK-END\nfrozen = 2\n"
 
@@ -29,7 +29,7 @@ def refusal(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -
 
     def asked(edits: Edits, files: tuple[str, ...] = ("evaluate.py",), **benchmark: object) -> str | None:
         made = files_of(user, Access(write=("**",)), files=files, **benchmark)
-        reason: str | None = made.refusal(base, edits)
+        reason: str | None = made.refusal(base, Proposal("hand", base.id, "", edits=edits))
         assert reason is None or len(reason.splitlines()) == 1
         return reason
 

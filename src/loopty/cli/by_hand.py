@@ -11,12 +11,13 @@ from loopty.assemble import Workshop
 from loopty.core import decisions
 from loopty.core.curve import Row
 from loopty.core.errors import Misuse
-from loopty.core.events import Event, TrialStarted
+from loopty.core.events import Event, TrialEnded, TrialStarted
 from loopty.core.history import History, Node
 from loopty.core.ids import NodeId
-from loopty.core.objective import Directions
+from loopty.core.objective import Directions, missing
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Trial
+from loopty.core.proposal import Proposal
 from loopty.workspaces import drafts
 
 
@@ -60,6 +61,13 @@ def replayed(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
     return _flown(workshop, node, events[0].event, unsafe)
 
 
+def wrong_with(workshop: Workshop, outcome: Outcome) -> str | None:
+    """Why a checked run proves that something is amiss, or None."""
+    if not outcome.finished:
+        return outcome.reason
+    return missing(outcome.metrics, workshop.task.objective.metrics)
+
+
 def checked(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
     """Run the real benchmark and change no state."""
     return asyncio.run(_executed(workshop, _trial(workshop, node, 0, Pool.CHECK), unsafe))
@@ -81,20 +89,24 @@ def _seal(workshop: Workshop, node: Node) -> None:
     parent = _parent(workshop, node)
     committed = workshop.files.commit(parent, _allowed(workshop, node), f"{node.operator}: {node.summary}")
     workshop.scribe.decide(lambda history: decisions.node_sealed(history, node.id, committed))
-    workshop.files.publish(workshop.history[node.id], parent)
 
 
 def _flown(workshop: Workshop, node: Node, started: object, unsafe: bool) -> Outcome:
     assert isinstance(started, TrialStarted)
     trial = _trial(workshop, workshop.history[node.id], started.number, started.pool)
+    parent = workshop.history[node.id.parent] if node.id.parent else None
     outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
     try:
+        workshop.files.publish(trial.node, parent)
         outcome = asyncio.run(_executed(workshop, trial, unsafe))
     finally:
-        workshop.scribe.decide(lambda history: decisions.trial_ended(history, node.id, started.number, outcome))
+        events = workshop.scribe.decide(
+            lambda history: decisions.trial_ended(history, node.id, started.number, outcome)
+        )
     if started.pool is not Pool.REPLAY and outcome.ending is not Ending.CANCELLED:
         workshop.files.conclude(workshop.history[node.id], workshop.history)
-    return outcome
+    # As recorded: a result without the metrics that count is a failure.
+    return next((item.event.outcome for item in events if isinstance(item.event, TrialEnded)), outcome)
 
 
 async def _executed(workshop: Workshop, trial: Trial, unsafe: bool) -> Outcome:
@@ -114,7 +126,7 @@ def _allowed(workshop: Workshop, node: Node) -> dict[str, str | bytes | None]:
     """The draft's changes; Misuse when they go beyond the access rules."""
     parent = _parent(workshop, node)
     edits = drafts.harvested(workshop.state.draft(node.id))
-    if reason := workshop.files.refusal(parent, edits):
+    if reason := workshop.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
         raise Misuse(f"node {node.id} {reason}")
     return dict(edits)
 

@@ -91,7 +91,7 @@ def _check(unsafe: bool) -> None:
 
     workshop = Workshop.open(here())
     outcome = by_hand.checked_baseline(workshop, unsafe)
-    missing = workshop.task.objective.missing(outcome.metrics) if outcome.finished else outcome.reason
+    missing = by_hand.wrong_with(workshop, outcome)
     if missing:
         say(f"the checked run failed: {missing}")
         say("mend the benchmark or loopty.toml, then: loopty run 1 --check")

@@ -6,7 +6,7 @@ import click
 
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.core.ids import NodeId
-from loopty.core.space import Value
+from loopty.core.space import Params, Space, Value
 
 
 @click.command("new")
@@ -35,7 +35,7 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
         parent = workshop.history.runs[workshop.enter_run(False, say)].root
     above = workshop.history[parent]
     said = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
-    proposal = Proposal(decisions.BY_HAND, parent, said, _parsed(params, workshop.task.space))
+    proposal = Proposal(decisions.BY_HAND, parent, said, _point(params, above.params, workshop.task.space))
     events = workshop.scribe.decide(
         lambda history: decisions.node_added(
             history, proposal, Committed(above.commit, above.tree), Pool.ATTEMPT, draft=True
@@ -52,25 +52,31 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
     say(f"{len(files)} files to edit there; then: loopty run {added.node}")
 
 
-def _parsed(params: tuple[str, ...], space: object) -> dict[str, Value]:
-    """NAME=VALUE pairs as values of the task's parameters."""
+def _point(pairs: tuple[str, ...], before: Params, space: Space) -> dict[str, Value]:
+    """The parent's parameters with these NAME=VALUE pairs set; empty when there are none."""
+    from loopty.core.errors import Misuse
+
+    given = dict(_parsed(pair, space) for pair in pairs)
+    point = space.completed({**before, **given}) if given else {}
+    for name in given:
+        if name not in point:
+            raise Misuse(f"--param {name}: it does not exist under the values of the others")
+    return point
+
+
+def _parsed(pair: str, space: Space) -> tuple[str, Value]:
     import json
 
     from loopty.core.errors import Misuse
-    from loopty.core.space import Space
 
-    assert isinstance(space, Space)
-    values: dict[str, Value] = {}
-    for pair in params:
-        name, equals, text = pair.partition("=")
-        if not equals or name not in space.parameters:
-            known = ", ".join(space.parameters) or "none"
-            raise Misuse(f"--param {pair}: write NAME=VALUE with a parameter of the task ({known})")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        if not space.parameters[name].holds(value):
-            raise Misuse(f"--param {pair}: {value!r} lies outside the values of {name}")
-        values[name] = value
-    return values
+    name, equals, text = pair.partition("=")
+    if not equals or name not in space.parameters:
+        known = ", ".join(space.parameters) or "none"
+        raise Misuse(f"--param {pair}: write NAME=VALUE with a parameter of the task ({known})")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if not space.parameters[name].holds(value):
+        raise Misuse(f"--param {pair}: {value!r} lies outside the values of {name}")
+    return name, value

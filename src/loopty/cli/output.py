@@ -76,17 +76,17 @@ def look() -> Look:
 def current_status(history: History, run: int) -> Status:
     """Where the run stands, with the budget of the task file as far as that can be read."""
     from loopty.core.errors import Misuse
-    from loopty.executors.owner import alive
+    from loopty.executors.owner import Owners
+    from loopty.reading import found_state
+    from loopty.taskfile.read import load
     from loopty.views.status import status
 
+    state = found_state(here())
     try:
-        from loopty.reading import found_state
-        from loopty.taskfile.read import load
-
-        pools = load(found_state(here()).top).pools
+        pools = load(state.top).pools
     except Misuse:
         pools = None
-    return status(history, history.runs[run], time.time(), alive, pools)
+    return status(history, history.runs[run], time.time(), Owners(state.owners).alive, pools)
 
 
 def newest_run(history: History, run: int | None) -> int:

@@ -35,7 +35,7 @@ def command(node: NodeId, as_json: bool, unsafe: bool) -> None:
     same = outcome.ending is found.outcome.ending
     if same and outcome.finished:
         metrics = workshop.history.metrics(found)
-        same = gain(now, then, metrics)[0] == 0
+        same = gain(now, then, metrics).amount == 0
     if as_json:
         print_json({"node": node, "same": same, "then": codec.plain(found.outcome), "now": codec.plain(outcome)})
     else:

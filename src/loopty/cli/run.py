@@ -33,7 +33,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
             if first
             else by_hand.checked(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
         )
-        missing = workshop.task.objective.missing(outcome.metrics) if outcome.finished else outcome.reason
+        missing = by_hand.wrong_with(workshop, outcome)
         if as_json:
             print_json({"node": node, "ok": missing is None, "reason": missing or "", **codec.plain(outcome)})
         else:

@@ -6,18 +6,25 @@ from loopty.core.history import History, Run
 from loopty.core.outcome import Pool
 from loopty.core.task import Pools
 
-REFUSALS_IN_ROW = 50
+MOST_REFUSED = 50
 
 
 def spent(run: Run, pools: Pools, pool: Pool) -> str | None:
     """Why no further trial of this pool may start, or None. Trials in flight are counted."""
     limit = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control}.get(pool)
-    account = run.account(pool)
-    if limit is not None and account.started >= limit:
+    if limit is not None and run.account(pool).started >= limit:
         return f"all {limit} {pool} trials are spent"
-    if account.refused_in_row >= REFUSALS_IN_ROW:
-        return f"the last {account.refused_in_row} proposals were refused (see `loopty status`)"
     return None
+
+
+def fruitless(run: Run, pool: Pool) -> str | None:
+    """Why the proposer of this pool need not be asked again in this session, or None."""
+    refused = run.account(pool).refused_in_row
+    return (
+        f"the last {refused} proposals were refused: is there anything left to try?"
+        if refused >= MOST_REFUSED
+        else None
+    )
 
 
 def over(history: History, run: Run, pools: Pools, seconds: float) -> str | None:
@@ -31,12 +38,12 @@ def over(history: History, run: Run, pools: Pools, seconds: float) -> str | None
     account = run.account(Pool.ATTEMPT)
     if pools.patience is not None and account.since_best >= pools.patience:
         return f"no improvement in the last {account.since_best} attempts"
-    return reached(history, run)
+    return reached(history, run, pools)
 
 
-def reached(history: History, run: Run) -> str | None:
+def reached(history: History, run: Run, pools: Pools) -> str | None:
     """That the target is reached, or None."""
-    target, best = run.objective.target, run.account(Pool.ATTEMPT).best
+    target, best = pools.target, run.account(Pool.ATTEMPT).best
     if target is None or best is None:
         return None
     score = history.score(history[best])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,8 +28,8 @@ class Curve:
         """The value that held at this step; None when the trial never got so far."""
         if not self.points or self.points[-1][0] < step:
             return None
-        reached = [value for at, value in self.points if at <= step]
-        return reached[-1] if reached else None
+        passed = bisect.bisect_right(self.points, step, key=lambda point: point[0])
+        return self.points[passed - 1][1] if passed else None
 
     def worse(self, value: float, than: float) -> bool:
         return self.direction.sign * (value - than) < 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from loopty.core import budget, events
@@ -11,6 +11,7 @@ from loopty.core.events import Event
 from loopty.core.history import LOSSES_UNTIL_QUARANTINE, History, Node, trial_name, trial_parts
 from loopty.core.ids import NodeId
 from loopty.core.judge import judged
+from loopty.core.objective import missing
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
 from loopty.core.proposal import Proposal, identity
@@ -52,13 +53,7 @@ def recovered(history: History, alive: Callable[[str], bool]) -> list[Event]:
         for name, flight in run.flights.items():
             if alive(flight.owner):
                 continue
-            node, number = trial_parts(name)
-            outcome = Outcome(Ending.CANCELLED, reason="the process that ran it died")
-            ends.append(events.TrialEnded(node, number, outcome, lost=True))
-            decides = flight.pool is not Pool.REPLAY
-            if decides and history[node].losses + 1 >= LOSSES_UNTIL_QUARANTINE:
-                reason = f"lost {LOSSES_UNTIL_QUARANTINE} times with the process that ran it"
-                ends.append(events.NodeJudged(node, Verdict.QUARANTINED, reason))
+            ends += trial_lost(history, *trial_parts(name), "the process that ran it died")
         ends += [
             events.Settled(run.number, call, hold.tokens, hold.money_usd)
             for call, hold in run.holds.items()
@@ -77,7 +72,7 @@ def node_added(
 ) -> list[Event]:
     """The proposal's place in the tree, or its refusal where the same experiment is there already."""
     parent = history[proposal.parent]
-    params = {**parent.params, **proposal.params} if proposal.edits or draft else dict(proposal.params)
+    params = dict(proposal.params or parent.params)
     twin = None if draft else history.twin(parent.id.run, pool, identity(committed.tree, params))
     if twin is not None:
         return [events.ProposalRefused(parent.id.run, pool, proposal.operator, f"the same as {twin}")]
@@ -93,6 +88,7 @@ def node_added(
             params,
             draft,
             asked_after,
+            tuple(sorted(proposal.edits)),
         )
     ]
 
@@ -125,22 +121,28 @@ def trial_ended(history: History, node: NodeId, number: int, outcome: Outcome) -
     flight = history.runs[node.run].flights.get(trial_name(node, number))
     if flight is None:
         return []  # another process took this one for dead and closed it
-    missing = history.runs[node.run].objective.missing(outcome.metrics)
-    if outcome.finished and missing:
-        outcome = replace(outcome, ending=Ending.FAILED, reason=missing)
+    reason = missing(outcome.metrics, history.yardstick(node.run))
+    if outcome.finished and reason:
+        outcome = replace(outcome, ending=Ending.FAILED, reason=reason)
     ended = events.TrialEnded(node, number, outcome)
     if flight.pool is Pool.REPLAY or outcome.ending is Ending.CANCELLED:
         return [ended]
     return [ended, judged(history, node, outcome)]
 
 
+def trial_lost(history: History, node: NodeId, number: int, reason: str) -> list[Event]:
+    """The end of a trial that the machinery failed; a node that this happens to again and again is set aside."""
+    flight = history.runs[node.run].flights[trial_name(node, number)]
+    ended = events.TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
+    if flight.pool is Pool.REPLAY or history[node].losses + 1 < LOSSES_UNTIL_QUARANTINE:
+        return [ended]
+    why = f"lost {LOSSES_UNTIL_QUARANTINE} times, last because {reason}"
+    return [ended, events.NodeJudged(node, Verdict.QUARANTINED, why)]
+
+
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:
     """The oldest node that still waits for its trial."""
     account = history.runs[run].account(pool)
-    if account.nodes and account.started >= account.nodes:
+    if account.started >= account.nodes:
         return None
     return next((node for node in history.nodes(run, pool) if node.id.parent and node.pending), None)
-
-
-def session_ended(run: int, reason: str) -> Sequence[Event]:
-    return [events.SessionEnded(run, reason)]

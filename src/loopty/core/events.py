@@ -45,6 +45,8 @@ class NodeAdded:
     draft: bool = False
     asked_after: int = 0
     """The last event that its proposer knew of."""
+    edits: tuple[str, ...] = ()
+    """The paths that it changes in its parent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from loopty.core.space import Value
 
 LOSSES_UNTIL_QUARANTINE = 5
 
+FOLD = 1
+"""Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -45,6 +48,8 @@ class Node:
     draft: bool = False
     asked_after: int = 0
     """The last event that its proposer knew of."""
+    edits: tuple[str, ...] = ()
+    """The paths that it changes in its parent."""
     children: int = 0
     trials: int = 0
     losses: int = 0
@@ -177,9 +182,6 @@ class History:
         """All node ids, in the order in which they were added."""
         return self._nodes.keys()
 
-    def __contains__(self, node: object) -> bool:
-        return node in self._nodes
-
     def __getitem__(self, node: NodeId) -> Node:
         found = self._nodes.get(node)
         if found is None:
@@ -214,9 +216,21 @@ class History:
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
         """The metrics by which this node is compared, most important first."""
+        if yardstick := self.yardstick(node.id.run):
+            return yardstick
         if node.outcome is None:
             return ()
         return self.runs[node.id.run].objective.resolved(node.outcome.metrics, node.outcome.directions)
+
+    def yardstick(self, run: int) -> tuple[Metric, ...]:
+        """The metrics that count in this run: what the task names, else what the baseline reported.
+
+        No candidate has a say in it. Empty while nothing is named and there is no baseline.
+        """
+        objective, outcome = self.runs[run].objective, self[self.runs[run].root].outcome
+        if outcome is None or not outcome.finished:
+            return objective.metrics
+        return objective.resolved(outcome.metrics, outcome.directions)
 
     def score(self, node: Node) -> float | None:
         """The node's value of the most important metric; missing is missing."""
@@ -229,7 +243,7 @@ class History:
         """The pages that changed since this was last asked."""
         pages = {
             key: codec.text(self.runs[int(key[4:])]) if key.startswith("run ") else self.page(NodeId(key))
-            for key in sorted(self._touched)
+            for key in self._touched
         }
         self._touched.clear()
         return pages
@@ -257,9 +271,11 @@ class History:
             case events.NodeJudged() as event:
                 self._judge(event)
             case events.SessionStarted(run, owner):
+                accounts = {p: replace(a, refused_in_row=0) for p, a in self.runs[run].accounts.items()}
                 self._put_run(
                     replace(
                         self.runs[run],
+                        accounts=accounts,
                         driver=owner,
                         session_from=at,
                         seconds_before=self.runs[run].seconds,
@@ -292,6 +308,7 @@ class History:
             params=event.params,
             draft=event.draft,
             asked_after=event.asked_after,
+            edits=event.edits,
         )
         if parent := event.node.parent:
             account = run.account(event.pool)
@@ -354,6 +371,8 @@ class History:
 
     def _settle(self, number: int, call: str, tokens: int, money: float, at: float) -> None:
         run = _ticked(self.runs[number], at)
+        if call not in run.holds:
+            return  # its process was taken for dead, and the call was charged as reserved
         holds = dict(run.holds)
         role = holds.pop(call).role
         self._put_run(

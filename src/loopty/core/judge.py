@@ -16,20 +16,20 @@ def judged(history: History, node: NodeId, outcome: Outcome) -> NodeJudged:
     run = history.runs[node.run]
     if not outcome.finished:
         return NodeJudged(node, Verdict.DISCARDED, f"{outcome.ending}: {outcome.reason}")
-    metrics = run.objective.resolved(outcome.metrics, outcome.directions)
-    pool = history[node].pool
-    best = run.account(pool).best
+    metrics = history.yardstick(node.run) or run.objective.resolved(outcome.metrics, outcome.directions)
+    best = run.account(history[node].pool).best
     if best is None:
         name = metrics[0].name
         return NodeJudged(node, Verdict.KEPT, f"the first result: {name} {outcome.metrics[name]:g}")
     incumbent = history[best].outcome
     assert incumbent is not None
-    if missing := next((metric.name for metric in metrics if metric.name not in incumbent.metrics), None):
-        return NodeJudged(node, Verdict.DISCARDED, f"{best} did not report {missing}: not comparable", best)
-    amount, metric = gain(outcome.metrics, incumbent.metrics, metrics)
-    name = metric.name
+    found = gain(outcome.metrics, incumbent.metrics, metrics)
+    word = "better" if found.amount > 0 else "worse" if found.amount < 0 else "no better"
+    if found.metric is None:
+        compared = f"the weighted sum by {found.amount:.6g}"
+    else:
+        name = found.metric.name
+        compared = f"{name} {outcome.metrics[name]:.6g} against {incumbent.metrics[name]:.6g}"
     whose = f" of {best}" if best.depth < _DEEP else ""  # `against` names it; a reason is one short line
-    compared = f"{name} {outcome.metrics[name]:.6g} against {incumbent.metrics[name]:.6g}{whose}"
-    if amount > 0:
-        return NodeJudged(node, Verdict.KEPT, f"better: {compared}", best)
-    return NodeJudged(node, Verdict.DISCARDED, f"{'worse' if amount < 0 else 'no better'}: {compared}", best)
+    verdict = Verdict.KEPT if found.amount > 0 else Verdict.DISCARDED
+    return NodeJudged(node, verdict, f"{word}: {compared}{whose}", best)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from loopty.core import budget, decisions
-from loopty.core.curve import Row, primary
+from loopty.core.curve import Curve, Row, primary
 from loopty.core.errors import Exhausted, Misuse
-from loopty.core.events import Event, NodeAdded, ProposalRefused, TrialStarted
-from loopty.core.history import History, Node, Run
+from loopty.core.events import Event, NodeAdded, ProposalRefused, SessionEnded, TrialStarted
+from loopty.core.history import History, Node, Run, trial_parts
 from loopty.core.ids import NodeId
-from loopty.core.objective import Directions
+from loopty.core.launch import SandboxError
+from loopty.core.objective import Directions, Metric
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Ask, Curves, Executor, Proposer, Pruner, Seen, Trial, Workspaces
 from loopty.core.proposal import Proposal
@@ -65,9 +66,9 @@ class Loop:
         self._cancel = asyncio.Event()
         self._why_stopped = ""
         self._flying: dict[asyncio.Task[None], Trial] = {}
-        self._edited: dict[NodeId, frozenset[str]] = {}
         self._exhausted: dict[Pool, str] = {}
         self._curves: dict[NodeId, tuple[Sequence[Row], Directions]] = {}
+        self._peers: dict[NodeId, Curve] = {}
 
     @property
     def history(self) -> History:
@@ -101,12 +102,14 @@ class Loop:
             if timer:
                 timer.cancel()
             await self._land()
-            self._record(lambda _: decisions.session_ended(self._run, finish.reason))
+            self._record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 
     async def _baseline(self) -> Finish | None:
         """Measure the baseline if that is still to be done; a Finish when it makes no sense to go on."""
         root = self.history[self.run.root]
+        if root.running:
+            raise Misuse(f"the baseline {root.id} is being measured by another process: wait for it")
         if root.pending:
             await self._fly(self._start(root))
             root = self.history[root.id]
@@ -128,7 +131,7 @@ class Loop:
                 over = self._over()
             if self._cancel.is_set():
                 return self._stopped()
-            if over and not self._why_stopped:
+            if over:
                 # Trials already started are paid for: let them end unless time itself is up.
                 await self._land()
                 return self._finish(self._over() or over)
@@ -153,10 +156,8 @@ class Loop:
 
     async def _conceive(self, pool: Pool) -> Node | None:
         """A new node of this pool, or None when the proposer has nothing now."""
-        while not self._cancel.is_set() and not budget.spent(self.run, self._pools, pool):
-            lane = (paths for node, paths in self._edited.items() if self.history[node].pool is pool)
-            busy = frozenset[str]().union(*lane)
-            ask = Ask(self.history, self._run, pool, self._seeded(pool), busy, self._purse)
+        while not self._cancel.is_set() and not budget.fruitless(self.run, pool):
+            ask = Ask(self.history, self._run, pool, self._seeded(pool), self._busy(pool), self._purse)
             known = self.history.number
             try:
                 proposal = await self._unless_stopped(self._lanes[pool].propose(ask))
@@ -167,14 +168,18 @@ class Loop:
                 return None
             node = await self._add(proposal, pool, asked_after=known)
             if node is not None:
-                self._edited[node.id] = frozenset(proposal.edits)
                 return node
         return None
+
+    def _busy(self, pool: Pool) -> frozenset[str]:
+        """The paths that are being changed by trials of this pool, whoever runs them."""
+        flying = (trial_parts(name)[0] for name, flight in self.run.flights.items() if flight.pool is pool)
+        return frozenset(path for node in flying for path in self.history[node].edits)
 
     async def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> Node | None:
         """The proposal's node, committed before anything of it runs; None when it is refused."""
         parent = self.history[proposal.parent]
-        if reason := await asyncio.to_thread(self._workspaces.refusal, parent, proposal.edits):
+        if reason := await asyncio.to_thread(self._workspaces.refusal, parent, proposal):
             self._record(lambda _: [ProposalRefused(self._run, pool, proposal.operator, reason)])
             return None
         committed = await asyncio.to_thread(
@@ -200,8 +205,11 @@ class Loop:
         try:
             await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(node))
             outcome = await self._executor.execute(trial, self._watch(trial), self._cancel)
+        except SandboxError as error:
+            reason = str(error)
+            self._record(lambda history: decisions.trial_lost(history, node, trial.number, reason))
+            raise
         finally:
-            self._edited.pop(node, None)
             self._record(lambda history: decisions.trial_ended(history, node, trial.number, outcome))
         if outcome.ending is not Ending.CANCELLED:
             self._workspaces.conclude(self.history[node], self.history)
@@ -213,15 +221,16 @@ class Loop:
             self._curves[trial.node.id] = rows, directions
             if self._pruner is None or not rows:
                 return None
-            metric = self.run.objective.resolved(rows[-1].metrics, directions)[0]
-            peers = [
-                primary(self._rows(node), metric.name, metric.direction)
-                for node in self.history.nodes(self._run, trial.pool)
-                if node.outcome and node.outcome.finished and node.id != trial.node.id
-            ]
+            yardstick = self.history.yardstick(self._run)
+            metric = (yardstick or self.run.objective.resolved(rows[-1].metrics, directions))[0]
             curve = primary(rows, metric.name, metric.direction)
             if not curve.points:  # the metric that counts is not reported on the way
                 return None
+            peers = [
+                self._peer(node, metric)
+                for node in self.history.nodes(self._run, trial.pool)
+                if node.outcome and node.outcome.finished and node.id != trial.node.id
+            ]
             return self._pruner.doomed(curve, [peer for peer in peers if peer.points])
 
         return seen
@@ -229,10 +238,12 @@ class Loop:
     def _parent(self, node: NodeId) -> Node | None:
         return self.history[node.parent] if node.parent else None
 
-    def _rows(self, node: Node) -> Sequence[Row]:
-        if node.id not in self._curves:
-            self._curves[node.id] = self._read_curve(node)
-        return self._curves[node.id][0]
+    def _peer(self, node: Node, metric: Metric) -> Curve:
+        """The curve of a finished node; made once, because every report of every trial is held against it."""
+        if node.id not in self._peers:
+            rows, _ = self._curves.pop(node.id) if node.id in self._curves else self._read_curve(node)
+            self._peers[node.id] = primary(rows, metric.name, metric.direction)
+        return self._peers[node.id]
 
     async def _land(self) -> None:
         """Wait for everything in flight."""
@@ -275,12 +286,12 @@ class Loop:
         return (
             self._exhausted.get(pool)
             or budget.spent(self.run, self._pools, pool)
+            or budget.fruitless(self.run, pool)
             or f"{self._lanes[pool].name} has nothing to propose"
         )
 
     def _stopped(self) -> Finish:
-        left = budget.over(self.history, self.run, self._pools, self.run.seconds) is None
-        return Finish(self._why_stopped, self._sound(), resumable=left)
+        return Finish(self._why_stopped, self._sound(), resumable=self._over() is None)
 
     def _finish(self, reason: str) -> Finish:
         return Finish(reason, self._sound())
@@ -288,5 +299,5 @@ class Loop:
     def _sound(self) -> bool:
         """Whether any attempt finished, or none was asked for: by the budget, or by the target."""
         finished = self.run.account(Pool.ATTEMPT).endings.get(Ending.FINISHED, 0)
-        asked_for = self._pools.attempts > 0 and not budget.reached(self.history, self.run)
+        asked_for = self._pools.attempts > 0 and not budget.reached(self.history, self.run, self._pools)
         return finished > 1 or (finished == 1 and not asked_for)

@@ -45,7 +45,6 @@ class Objective:
     metrics: tuple[Metric, ...] = option(
         "Metrics in order of priority; left out: `score`, else the columns of the CSV.", ()
     )
-    target: float | None = option("Stop the run when the first metric reaches this.", None)
 
     def resolved(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
         """The metrics to compare, given what a benchmark reported."""
@@ -55,27 +54,36 @@ class Objective:
             return (Metric(SCORE, directions.get(SCORE, self.direction)),)
         return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
 
-    def missing(self, metrics: Metrics) -> str | None:
-        """Why these metrics cannot be judged, or None."""
-        if not metrics:
-            return "the benchmark reported no metric"
-        absent = [metric.name for metric in self.metrics if metric.name not in metrics]
-        if absent:
-            reported = ", ".join(list(metrics)[:_NAMED]) + (", …" if len(metrics) > _NAMED else "")
-            return f"the benchmark did not report {', '.join(absent)} (it reported {reported})"
-        return None
+
+def missing(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
+    """Why these metrics cannot be judged by those that are wanted, or None."""
+    if not metrics:
+        return "the benchmark reported no metric"
+    absent = [metric.name for metric in wanted if metric.name not in metrics]
+    if absent:
+        reported = ", ".join(list(metrics)[:_NAMED]) + (", …" if len(metrics) > _NAMED else "")
+        return f"the benchmark did not report {', '.join(absent)} (it reported {reported})"
+    return None
 
 
-def gain(of: Metrics, over: Metrics, metrics: tuple[Metric, ...]) -> tuple[float, Metric]:
-    """How much better `of` is than `over` (negative: worse, zero: equal) and the metric that decided."""
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better one result is than another: negative is worse, zero is equal."""
+
+    amount: float
+    metric: Metric | None
+    """The metric that decided; None for a weighted sum."""
+
+
+def gain(of: Metrics, over: Metrics, metrics: tuple[Metric, ...]) -> Gain:
+    """How much better `of` is than `over`."""
     if all(metric.weight is not None for metric in metrics):
-        total = sum((metric.weight or 0.0) * _delta(of, over, metric) for metric in metrics)
-        return total, metrics[0]
+        return Gain(sum((metric.weight or 0.0) * _delta(of, over, metric) for metric in metrics), None)
     for metric in metrics:
         delta = _delta(of, over, metric)
         if abs(delta) > metric.tolerance:
-            return delta, metric
-    return 0.0, metrics[0]
+            return Gain(delta, metric)
+    return Gain(0.0, metrics[0])
 
 
 def _delta(of: Metrics, over: Metrics, metric: Metric) -> float:

@@ -186,6 +186,6 @@ class Workspaces(Protocol):
         """Write what was decided of a node into its folder."""
         ...
 
-    def refusal(self, parent: Node, edits: Edits) -> str | None:
-        """Why these edits are not allowed, or None."""
+    def refusal(self, parent: Node, proposal: Proposal) -> str | None:
+        """Why the proposal is not allowed, or None."""
         ...

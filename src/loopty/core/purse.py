@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 
 from loopty.core import budget
@@ -21,8 +22,9 @@ class Purse:
         self._pools = pools
         self._owner = owner
 
-    def reserve(self, call: str, role: str, tokens: int, money_usd: float) -> None:
-        """Set aside what a call may cost at the most; raises Exhausted when the run cannot afford it."""
+    def reserve(self, role: str, tokens: int, money_usd: float) -> str:
+        """Set aside what a call may cost at the most; its name. Raises Exhausted when that is too much."""
+        call = uuid.uuid4().hex
 
         def reserved(history: History) -> Sequence[Event]:
             if reason := budget.unaffordable(history.runs[self._run], self._pools, tokens, money_usd):
@@ -30,6 +32,7 @@ class Purse:
             return [Reserved(self._run, call, role, tokens, money_usd, self._owner)]
 
         self._scribe.decide(reserved)
+        return call
 
     def settle(self, call: str, tokens: int, money_usd: float) -> None:
         """Charge what the call really cost, and give the rest back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from loopty.core.option import option
@@ -128,17 +128,20 @@ class Space:
         return all(params.get(other) == value for other, value in self.parameters[name].when.items())
 
     def baseline(self) -> dict[str, Value]:
-        params: dict[str, Value] = {}
-        for name in self.order():
-            if self.active(name, params):
-                params[name] = self.parameters[name].baseline
-        return params
+        return self.completed({})
+
+    def completed(self, given: Params) -> dict[str, Value]:
+        """These values as a point of the space: what does not exist under them left out, the rest by default."""
+        return self._point(lambda name: given[name] if name in given else self.parameters[name].baseline)
 
     def sample(self, rng: random.Random) -> dict[str, Value]:
+        return self._point(lambda name: self.parameters[name].sample(rng))
+
+    def _point(self, pick: Callable[[str], Value]) -> dict[str, Value]:
         params: dict[str, Value] = {}
         for name in self.order():
             if self.active(name, params):
-                params[name] = self.parameters[name].sample(rng)
+                params[name] = pick(name)
         return params
 
     def grid(self, points: int) -> Iterator[dict[str, Value]]:

@@ -23,7 +23,7 @@ class Benchmark:
     timeout_seconds: float = option("Wall clock of one trial, from when it starts to execute.", above=0)
     files: tuple[str, ...] = option(
         "What the benchmark is made of: never writable, and a change of it starts a new run. "
-        "Left out: the files that the command names, unless they are writable.",
+        "Left out: what the command names, unless `write` names it, too.",
         (),
         glob=True,
     )
@@ -69,6 +69,7 @@ class Pools:
     wall_seconds: float | None = option("Time for `loopty optimize`, summed over resumes.", None, above=0)
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
     money_usd: float | None = option("Money that models may cost.", None, minimum=0)
+    target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after so many attempts without improvement.", None, above=0)
 
 
@@ -99,6 +100,5 @@ class Task:
 
     def criteria(self, benchmark_digest: str) -> str:
         """A digest of what makes two results of this task comparable; a new one starts a new run."""
-        judged = codec.plain(self.objective) | {"target": None}
-        stated = codec.text([judged, self.benchmark, self.access, self.limits, benchmark_digest])
+        stated = codec.text([self.objective, self.benchmark, self.access, self.limits, benchmark_digest])
         return hashlib.sha256(stated.encode()).hexdigest()[:16]

@@ -86,7 +86,6 @@ class CommandEvaluator:
             "LOOPTY_MODE": "attempt",
             "LOOPTY_PARAMS": f"{self._inbox}/params.json",
             "LOOPTY_METRICS_CSV": f"{self._outbox}/{_METRICS}",
-            "LOOPTY_SLICE": "",
             "LOOPTY_SEED": str(trial.seed),
             "LOOPTY_STOP_PATH": f"{self._inbox}/{_STOP}",
         }
@@ -182,7 +181,13 @@ class _Watch:
         self.broken = ""
 
     async def follow(self) -> None:
-        """Look until the trial is over; the caller cancels this."""
+        """Look until the trial is over; the caller cancels this. Whatever ends it, the trial is not left alone."""
+        try:
+            await self._follow()
+        finally:
+            self.kill.set()
+
+    async def _follow(self) -> None:
         condemned_at = 0.0
         while not self._cancel.is_set():
             with contextlib.suppress(TimeoutError):
@@ -192,8 +197,7 @@ class _Watch:
                 (self._stage.inbox / _STOP).touch()
                 condemned_at = time.monotonic()
             if self.doomed and time.monotonic() - condemned_at >= self._grace_seconds:
-                break
-        self.kill.set()
+                return
 
     def look(self) -> bool:
         """Take in what the trial has said since; whether there are new metrics."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from loopty.evaluators import strict
 from loopty.evaluators.strict import Unreadable
 
-_MOST_TRACES = 10_000
+_MOST_TRACES = 2_000
 _LARGEST_TRACE = 1 << 20
 _ALL_TRACES = 64 << 20
 
@@ -42,7 +42,7 @@ class Traces:
         with contextlib.suppress(Unreadable, FileNotFoundError):
             status = os.stat(name, dir_fd=place, follow_symlinks=False)
             state = (status.st_mtime_ns, status.st_size)
-            if self._seen.get(name) == state:
+            if self._seen.get(name) == state or (name not in self._seen and len(self._seen) >= _MOST_TRACES):
                 return
             self._seen[name] = state
             raw = strict.content(Path(name), min(_LARGEST_TRACE, self._left), place) or b""

@@ -14,6 +14,7 @@ from loopty.core.objective import Direction
 from loopty.evaluators.strict import Unreadable, nameable
 
 LARGEST_STREAM = 64 << 20
+_MOST_ROWS = 100_000
 _HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
 
 
@@ -57,6 +58,8 @@ class Stream:
             return
         if len(cells) != len(self._names) + 1:
             raise Unreadable(f"has a row of {len(cells)} cells under a header of {len(self._names) + 1}")
+        if len(self.rows) >= _MOST_ROWS:
+            raise Unreadable(f"has more than {_MOST_ROWS} rows")
         values = [_number(cell) for cell in cells]
         self.rows.append(Row(values[0], dict(zip(self._names, values[1:], strict=True))))
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
+from loopty.core.errors import Misuse
 from loopty.core.outcome import Ending, Outcome
 from loopty.core.parts import Seen, Trial
 
@@ -59,5 +60,5 @@ def lock_path(resource: str) -> Path:
     folder = Path(tempfile.gettempdir(), f"loopty-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not ours: remove it")
+        raise Misuse(f"{folder} is not yours: remove it, loopty keeps its locks there")
     return folder / f"{hashlib.sha256(resource.encode()).hexdigest()[:16]}.lock"

@@ -1,49 +1,53 @@
-"""Who owns a trial: this process, told apart from a later one with the same number."""
+"""Who owns a trial: a process that holds a lock, and is alive for as long as it does.
+
+A lock tells what a process number cannot: it is free the moment its holder dies, whatever became of the number,
+of the host's name, or of the container that the process ran in.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import fcntl
 import os
 import platform
 from pathlib import Path
 
 
-def this_process() -> str:
-    return f"{platform.node()}:{_boot()}:{os.getpid()}:{_started(os.getpid())}"
+class Owners:
+    """The processes that work on one ledger, each with a lock file of its own in this folder."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int] = {}
 
-def alive(owner: str) -> bool:
-    """Whether the process that this names still runs. One on another machine is believed to."""
-    host, boot, pid, started = owner.rsplit(":", 3)
-    if host != platform.node():
-        return True
-    if boot != _boot():
-        return False
-    return _started(int(pid)) == started
+    def this_process(self) -> str:
+        """A name for this process, `host:pid:token`; its lock is held until the process ends."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        token = os.urandom(8).hex()
+        path = self._folder / token
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._held[token] = descriptor
+        atexit.register(path.unlink, missing_ok=True)
+        return f"{platform.node()}:{os.getpid()}:{token}"
 
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
-    except OSError:
-        return "-"
-
-
-def _started(pid: int) -> str:
-    """When the process began, in ticks since boot; empty when there is none."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return "" if Path("/proc/self").exists() else _signalled(pid)
-    fields = status.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _signalled(pid: int) -> str:
-    """Without /proc: whether a process of this number can be signalled is all there is to know."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:
-        return "?"
-    return "?"
+    def alive(self, owner: str) -> bool:
+        """Whether the process that this names still runs."""
+        token = owner.rpartition(":")[2]
+        if token in self._held:
+            return True
+        try:
+            descriptor = os.open(self._folder / token, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            with contextlib.suppress(OSError):
+                (self._folder / token).unlink()
+            return False
+        finally:
+            os.close(descriptor)

@@ -15,7 +15,7 @@ import apsw
 from loopty.core import events
 from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
-from loopty.core.history import History
+from loopty.core.history import FOLD, History
 
 _PATIENCE_MS = 120_000
 
@@ -29,6 +29,8 @@ _MIGRATIONS = (
         body TEXT NOT NULL
     );
     CREATE TABLE pages (place INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+    CREATE TABLE fold (version INTEGER NOT NULL);
+    INSERT INTO fold VALUES (0);
     """,
 )
 
@@ -53,6 +55,10 @@ class SqliteLedger:
             yield SqliteTurn(self._db)
 
     def history(self) -> History:
+        with self._explained():
+            current = self._db.execute("SELECT version FROM fold").get == FOLD
+        if not current:
+            self._refold()
         # One transaction, so that the number and the pages are of the same moment.
         with self._explained(), self._transaction("DEFERRED"):
             number = self._db.execute("SELECT coalesce(max(number), 0) FROM events").get
@@ -62,6 +68,16 @@ class SqliteLedger:
     def read(self, after: int = 0) -> Iterator[Recorded]:
         with self._explained():
             yield from _events(self._db, after)
+
+    def _refold(self) -> None:
+        """Make the pages anew: those that are saved are of an older fold, the events are the truth."""
+        with self.turn() as turn:
+            history = History()
+            for recorded in turn.news(0):
+                history.apply(recorded)
+            self._db.execute("DELETE FROM pages")
+            turn.write([], history.touched())
+            self._db.execute("UPDATE fold SET version = ?", (FOLD,))
 
     def _prepare(self) -> None:
         mode = self._db.execute("PRAGMA journal_mode = WAL").get

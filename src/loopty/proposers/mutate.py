@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, Misuse
 from loopty.core.option import option
 from loopty.core.parts import Ask, Selector
 from loopty.core.proposal import Proposal
-
-_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +40,17 @@ class MutateProposer:
 
         parent = self._selector.parent(ask)
         paths = self._writable(parent.commit)
-        free = [path for path in paths if path not in ask.busy]
-        if paths and not free:
-            return None
-        for _ in range(_TRIES if free else 0):
-            path = ask.rng.choice(free)
-            before = self._text(parent.commit, path)
+        for path in ask.rng.sample(paths, len(paths)):
+            before = None if path in ask.busy else self._text(parent.commit, path)
             if before is None:
                 continue
-            mutation = mutate(before, path, ask.rng)
+            try:
+                mutation = mutate(before, path, ask.rng)
+            except ValueError as error:
+                raise Misuse(f"{path}, {error}: mend the markers") from None
             if mutation is not None:
-                summary = f"{path}: {mutation.summary}"
-                return Proposal(self.name, parent.id, summary, edits={path: mutation.text})
+                operator, summary = f"{self.name}:{mutation.operator}", f"{path}: {mutation.summary}"
+                return Proposal(operator, parent.id, summary, edits={path: mutation.text})
+        if ask.busy:
+            return None
         raise Exhausted("mutate found nothing to change in the writable files (access.write)")

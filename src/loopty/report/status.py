@@ -22,8 +22,8 @@ def status_text(status: Status, columns: int = 80, look: Look | None = None) -> 
 
 def process(owner: str) -> str:
     """The owner of a trial or session in words."""
-    host, *rest = owner.rsplit(":", 3)
-    return harmless(f"process {rest[1]} on {host}" if len(rest) == 3 else owner)
+    host, *rest = owner.rsplit(":", 2)
+    return harmless(f"process {rest[0]} on {host}" if len(rest) == 2 else owner)
 
 
 def endings_text(count: Count) -> str:

@@ -27,7 +27,7 @@ class TournamentSelector:
         def better(one: Node, other: Node) -> Node:
             assert one.outcome
             assert other.outcome
-            return one if gain(one.outcome.metrics, other.outcome.metrics, metrics)[0] >= 0 else other
+            return one if gain(one.outcome.metrics, other.outcome.metrics, metrics).amount >= 0 else other
 
         return functools.reduce(better, drawn)
 

@@ -61,8 +61,12 @@ def options_of(plugins: Plugins, kind: str) -> Callable[..., Any]:
     return made
 
 
+EXTERNAL = ("proposer", "control")
+"""Roles that other packages may fill, through the entry point groups `loopty.proposer` and `loopty.control`."""
+
+
 def external(role: str, kind: str) -> Callable[..., Any] | None:
-    """The plug-in of this name that another package brings, under the entry point group `loopty.proposer`."""
+    """The plug-in of this role and name that another package brings."""
     from importlib.metadata import entry_points
 
     found = next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)

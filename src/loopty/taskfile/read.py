@@ -13,7 +13,7 @@ from loopty.core.objective import Objective
 from loopty.core.space import Parameter, Space
 from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
 from loopty.taskfile.lines import Lines
-from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, Plugins, external, options_of
+from loopty.taskfile.plugins import CONTROLS, EXTERNAL, PROPOSERS, PRUNERS, Plugins, external, options_of
 from loopty.taskfile.shape import WRONG, Checker
 
 TABLES: dict[str, type] = {
@@ -122,7 +122,7 @@ def _choice(role: str, data: Any, has_space: bool, checker: Checker) -> Choice:
     kind = checker.value(str, data.get("kind", plugins.default(has_space)), (role, "kind"), {})
     if kind is WRONG:
         return Choice(plugins.default(has_space))
-    if kind not in plugins.kinds and external(role, kind):
+    if role in EXTERNAL and kind not in plugins.kinds and external(role, kind):
         return Choice(kind, {name: value for name, value in data.items() if name != "kind"})
     if kind not in plugins.kinds:
         checker.fault((role, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")

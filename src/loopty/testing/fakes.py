@@ -39,8 +39,8 @@ class MemoryWorkspaces:
     def conclude(self, node: Node, history: History) -> None:  # noqa: ARG002
         self.concluded.append(node.id)
 
-    def refusal(self, parent: Node, edits: Edits) -> str | None:  # noqa: ARG002
-        forbidden = [path for path in edits if path.startswith("forbidden")]
+    def refusal(self, parent: Node, proposal: Proposal) -> str | None:  # noqa: ARG002
+        forbidden = [path for path in proposal.edits if path.startswith("forbidden")]
         return f"may not change {forbidden[0]}" if forbidden else None
 
 

@@ -38,7 +38,7 @@ def leaderboard(history: History, run: int, top: int) -> list[Place]:
                 results.append((node, outcome))
 
     def compared(one: tuple[Node, Outcome], other: tuple[Node, Outcome]) -> int:
-        amount, _ = gain(one[1].metrics, other[1].metrics, metrics)
+        amount = gain(one[1].metrics, other[1].metrics, metrics).amount
         if amount:
             return -1 if amount > 0 else 1
         return one[0].order - other[0].order

@@ -13,7 +13,7 @@ from loopty.core.access import clean
 from loopty.core.history import History, Node
 from loopty.core.markers import outside_changed
 from loopty.core.parts import Committed
-from loopty.core.proposal import Edits
+from loopty.core.proposal import Edits, Proposal
 from loopty.core.task import Task
 from loopty.workspaces.repository import DIRECTORY, REGULAR_FILES, Entry, Repository
 from loopty.workspaces.state import State
@@ -31,24 +31,29 @@ class Files:
     def of_benchmark(self, path: str) -> bool:
         """Whether the path is part of the benchmark: as the task says, else by being named in its command.
 
-        A file that the command names and that `write` names literally is the candidate itself.
+        What the command names, and `write` names as closely, is the candidate itself.
         """
         if self._task.benchmark.files:
             return globs.matches(path, self._task.benchmark.files)
-        return path in self._named and path not in self._task.access.write
+        named = [str(place) for place in (path, *PurePosixPath(path).parents) if str(place) in self._named]
+        return bool(named) and not any(
+            globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(named[0])
+            for pattern in self._task.access.write
+        )
 
     def benchmark_digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are not comparable."""
-        if self._task.benchmark.files:
-            listing = self._repository.listing(commit, _anchors(self._task.benchmark.files))
-        else:
-            listing = self._repository.entries(commit, self._named)
-        stated = [
-            f"{path} {entry.mode} {entry.blob}"
-            for path, entry in listing.items()
-            if entry.mode != DIRECTORY and self.of_benchmark(path)
-        ]
+        stated = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark(commit).items()]
         return hashlib.sha256("\n".join(sorted(stated)).encode(errors="surrogateescape")).hexdigest()
+
+    def benchmark_known(self, commit: str) -> bool:
+        """Whether any file is known to be the benchmark's, and so safe from proposals."""
+        return bool(self._benchmark(commit))
+
+    def _benchmark(self, commit: str) -> dict[str, Entry]:
+        below = _anchors(self._task.benchmark.files) if self._task.benchmark.files else tuple(sorted(self._named))
+        listing = self._repository.listing(commit, below) if below or self._task.benchmark.files else {}
+        return {path: entry for path, entry in listing.items() if self.of_benchmark(path)}
 
     def writable(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
@@ -67,7 +72,10 @@ class Files:
         except UnicodeDecodeError:
             return None
 
-    def refusal(self, parent: Node, edits: Edits) -> str | None:
+    def refusal(self, parent: Node, proposal: Proposal) -> str | None:
+        edits = proposal.edits
+        if proposal.params and (fault := self._task.space.fault(proposal.params)):
+            return fault
         if not edits:
             return None
         if reason := self._task.access.refusal(edits):
@@ -85,7 +93,8 @@ class Files:
     def _misplaced(self, path: str, entries: Mapping[str, Entry], edits: Edits) -> str | None:
         """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
         entry = entries.get(path)
-        below = (*edits, *(f"{scratch.rstrip('/')}/" for scratch in self._task.benchmark.scratch))
+        points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
+        below = (*edits, *(f"{point.removeprefix('./').rstrip('/')}/" for point in points))
         if (entry and entry.mode == DIRECTORY) or any(other.startswith(f"{path}/") for other in below):
             return f"may not write {path}: it is a directory"
         if entry and entry.mode not in REGULAR_FILES:

@@ -13,13 +13,21 @@ from pathlib import Path, PurePosixPath
 from loopty.core.launch import Mount
 from loopty.workspaces.repository import REGULAR_FILES, Change, Entry
 
+# Each mount takes a descriptor and a tenth of a millisecond of every trial.
+_MOST_MOUNTS = 64
+
 Content = Callable[[Entry], bytes]
 
 
 def grafted(export: Path, changes: Sequence[Change], content: Content, area: Path, target: str) -> list[Mount]:
     """The mounts that show the changed tree at `target`; new files are written below `area`."""
     graft = _Graft(export, changes, content, area, target)
-    rebuilt = _outermost(graft.anchor(change.path) for change in changes if not _replaceable(change))
+    crowded = _crowded(changes)
+    rebuilt = _outermost(
+        graft.anchor(change.path)
+        for change in changes
+        if not _replaceable(change) or str(PurePosixPath(change.path).parent) in crowded
+    )
     mounts = [] if "" in rebuilt else [Mount(export, target)]
     for directory in rebuilt:
         mounts += graft.directory(directory)
@@ -116,6 +124,13 @@ class _Graft:
 def _replaceable(change: Change) -> bool:
     """Whether a mount of the new file over the old says it all; a mounted link would be followed."""
     return all(entry and entry.mode in REGULAR_FILES for entry in (change.before, change.after))
+
+
+def _crowded(changes: Sequence[Change]) -> set[str]:
+    """Directories in which so many files change that one mount for all is better than one for each."""
+    if len(changes) > _MOST_MOUNTS:
+        return {str(PurePosixPath(change.path).parent) for change in changes}
+    return set()
 
 
 def _outermost(directories: Iterable[str]) -> list[str]:

@@ -63,7 +63,10 @@ class Stages:
             removed(place)
 
     def sweep(self, refreshed: Callable[[], History]) -> None:
-        """Remove what trials of dead processes left behind."""
+        """Remove what trials and exports of dead processes left behind."""
+        for making in self._state.exports.glob("making-*"):
+            if not _alive(making.name.split("-")[2]):
+                removed(making)
         if not self._state.trials.is_dir():
             return
         # Look first, ask then: a trial is recorded before its directory is made.
@@ -163,4 +166,8 @@ def _readable() -> Iterator[None]:
 
 def _checking(name: str) -> bool:
     """Whether this is the directory of a wiring check whose process still lives."""
-    return name.startswith("check-") and Path("/proc", name.split("-")[1]).exists()
+    return name.startswith("check-") and _alive(name.split("-")[1])
+
+
+def _alive(pid: str) -> bool:
+    return Path("/proc", pid).exists()

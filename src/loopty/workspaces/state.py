@@ -31,6 +31,11 @@ class State:
     def trials(self) -> Path:
         return self.folder / "trials"
 
+    @property
+    def owners(self) -> Path:
+        """Locks of the processes that work here."""
+        return self.folder / "owners"
+
     def node(self, node: NodeId) -> Path:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.folder / "nodes" / node.name
