@@ -8,11 +8,14 @@ from loopty.core import decisions
 from loopty.core.errors import Misuse
 from loopty.core.events import ProposalRefused, TrialEnded, TrialStarted
 from loopty.core.ids import NodeId
+from loopty.core.launch import SandboxError
 from loopty.core.objective import Direction, Objective
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.proposal import Proposal
 from loopty.core.task import Pools
 from loopty.testing.fakes import ScriptedProposer
+
+from .conftest import make_task
 
 
 def x_of(trial):
@@ -322,3 +325,81 @@ async def test_a_failure_beside_a_long_trial_does_not_wait_for_it(bench):
     with pytest.raises(OSError, match="no space left"):
         await loop.drive()
     assert run.run.flights == {}
+
+
+async def test_no_candidate_chooses_the_metric_or_its_direction(bench):
+    def score(trial):
+        if not trial.node.id.parent:
+            return Outcome(Ending.FINISHED, {"loss": 1.0, "acc": 0.5}, {"loss": Direction.MIN})
+        if trial.node.order == 2:
+            return Outcome(Ending.FINISHED, {"acc": 0.6})
+        return Outcome(Ending.FINISHED, {"acc": 0.4, "loss": 2.0}, {"acc": Direction.MIN, "loss": Direction.MAX})
+
+    run = bench(score, pools=Pools(attempts=2))
+    await run.drive()
+    first, second = (run.history[NodeId(node)] for node in ("1.1", "1.2"))
+    assert "did not report loss" in first.reason
+    assert second.reason.startswith("worse: loss")
+    assert run.run.account(Pool.ATTEMPT).best == "1"
+
+
+async def test_a_node_that_the_sandbox_cannot_run_is_set_aside_in_the_end(bench):
+    def score(trial):
+        if trial.node.order == 2:
+            raise SandboxError("cannot mount that")
+        return x_of(trial)
+
+    run = bench(score, pools=Pools(attempts=3))
+    for _ in range(5):
+        with pytest.raises(SandboxError):
+            await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.QUARANTINED
+    assert (await run.drive()).sound
+    assert run.run.account(Pool.ATTEMPT).started == 3
+
+
+async def test_a_node_that_is_resumed_keeps_its_files_busy(bench):
+    class Editor:
+        name = "editor"
+
+        async def propose(self, ask):
+            if "a.py" in ask.busy:
+                return None
+            return Proposal(self.name, ask.root.id, "edit", edits={"a.py": str(ask.position)})
+
+    async def pause(trial):
+        if trial.node.order == 2 and trial.number == 1:
+            loop.stop("stopped on request")
+
+    run = bench(lambda _: 1.0, proposer=Editor(), width=3, pools=Pools(attempts=4), pause=pause)
+    loop = run.loop()
+    await loop.drive()
+    assert run.history[NodeId("1.1")].pending
+    await run.drive()
+    assert run.executor.most_at_once == 1
+
+
+async def test_a_target_that_is_raised_counts_at_once(bench):
+    run = bench(x_of, pools=Pools(attempts=100, target=0.6))
+    assert "reached the target of 0.6" in (await run.drive()).reason
+    run.task = make_task(pools=Pools(attempts=100, target=0.99999))
+    assert "reached the target of 0.6" not in (await run.drive()).reason
+
+
+async def test_a_new_session_asks_again_after_fifty_refusals(bench):
+    class Stubborn:
+        name = "stubborn"
+
+        async def propose(self, ask):
+            return Proposal(self.name, ask.root.id, "again", {"x": 0.5 if ask.position < 60 else ask.rng.random()})
+
+    run = bench(x_of, proposer=Stubborn(), pools=Pools(attempts=5))
+    assert "proposals were refused" in (await run.drive()).reason
+    assert "attempt trials are spent" in (await run.drive()).reason
+
+
+async def test_a_baseline_that_another_process_measures_is_waited_for_by_the_user(bench):
+    run = bench(x_of)
+    run.scribe.decide(lambda h: decisions.trial_started(h, NodeId("1"), "another", run.task.pools))
+    with pytest.raises(Misuse, match="measured by another process"):
+        await run.drive()

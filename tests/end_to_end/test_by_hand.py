@@ -227,3 +227,19 @@ def test_line_endings_that_git_converts_are_no_edits(code_place):
     node, _ = draft(code_place)
     code_place.loopty("run", node)
     assert code_place.loopty("diff", node).stdout == ""
+
+
+def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
+    toml = (code_place.top / "loopty.toml").read_text()
+    code_place.write("loopty.toml", toml + '[[objective.metrics]]\nname = "accuracy"\n')
+    done = code_place.loopty("run", "1", code=1)
+    assert "did not report accuracy" in done.stdout
+
+
+def test_a_node_whose_process_died_after_it_was_sealed_gets_its_branch_and_folder(code_place):
+    code_place.loopty("run", "1")
+    made = code_place.json("new", "--parent", "1")
+    code_place.loopty("run", made["node"])
+    node = code_place.history()[made["node"]]
+    assert code_place.git("rev-parse", "loopty-1.1").strip() == node.commit
+    assert (code_place.top / ".loopty/nodes/1.1/change.diff").exists()

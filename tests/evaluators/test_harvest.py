@@ -79,3 +79,16 @@ def test_the_last_line_that_says_something_is_short_and_printable(
 ) -> None:
     (tmp_path / "log").write_bytes(said)
     assert harvest.last_line(tmp_path / "log") == expected
+
+
+def test_traces_that_come_and_go_do_not_fill_the_disk(
+    outbox: Path, traces: harvest.Traces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harvest, "_MOST_TRACES", 5)
+    for batch in range(4):
+        for number in range(4):
+            (outbox / "traces" / f"task_{batch}_{number}.json").write_text("")
+        traces.look()
+        for path in (outbox / "traces").iterdir():
+            path.unlink()
+    assert len(list((tmp_path / "node").iterdir())) == 5

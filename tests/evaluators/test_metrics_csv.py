@@ -188,3 +188,9 @@ def test_where_the_file_is_torn_makes_no_difference(
         file.write_bytes(whole[:cut])
         stream.look()
     assert [(row.step, row.metrics["a"], row.metrics["b"]) for row in stream.rows] == values
+
+
+def test_more_rows_than_anyone_reads_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("i,a\n" + "0,0\n" * 100_001)
+    with pytest.raises(Unreadable, match="more than 100000 rows"):
+        Stream(tmp_path / "metrics.csv").look()

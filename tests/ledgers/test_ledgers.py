@@ -14,7 +14,7 @@ from loopty.core.errors import Misuse
 from loopty.core.scribe import Scribe
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.testing.ledgers import LedgerConformance, run_events
+from loopty.testing.ledgers import LedgerConformance, child_events, run_events
 
 
 class TestMemoryLedger(LedgerConformance):
@@ -97,3 +97,15 @@ def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
         db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', '{}')")
     with pytest.raises(Misuse, match="update loopty"):
         list(ledger.read())
+
+
+def test_pages_of_an_older_fold_are_made_anew_from_the_events(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    scribe = Scribe(SqliteLedger(path), time.time)
+    scribe.decide(lambda _: run_events())
+    scribe.decide(child_events)
+    with apsw.Connection(str(path)) as db:
+        db.execute('UPDATE fold SET version = 0; UPDATE pages SET body = \'{"of": "another time"}\'')
+    history = SqliteLedger(path).history()
+    assert history["1.1"] == scribe.history["1.1"]
+    assert history.runs == scribe.history.runs

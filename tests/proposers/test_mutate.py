@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, Misuse
 from loopty.core.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
 from loopty.core.ids import NodeId
 from loopty.core.objective import Objective
@@ -67,3 +67,15 @@ async def test_a_file_that_is_being_changed_is_left_alone() -> None:
 async def test_where_nothing_can_be_changed_the_search_is_over(files: dict[str, str | None]) -> None:
     with pytest.raises(Exhausted, match=r"access\.write"):
         await proposer(files).propose(asked())
+
+
+async def test_files_that_cannot_be_changed_never_end_a_search_that_others_can_go_on_with() -> None:
+    files = {"a.py": CODE, **{f"blob{number}": None for number in range(50)}}
+    for seed in range(20):
+        assert await proposer(files).propose(asked(seed)) is not None
+    assert await proposer(files).propose(asked(busy=("a.py",))) is None
+
+
+async def test_markers_that_do_not_pair_are_told_with_file_and_line() -> None:
+    with pytest.raises(Misuse, match=r"a\.py, line 1: EVOLVE-BLOCK-END"):
+        await proposer({"a.py": "# EVOLVE-BLOCK-END\n" + CODE}).propose(asked())

@@ -171,3 +171,18 @@ def test_no_edits_are_no_commit(user: Any, files_of: Callable[..., Any], node: C
     user.commits({"a": "1"})
     head = user.repository.head()
     assert files_of(user, Access()).commit(node("1", head), {}, "m") == head
+
+
+def test_a_directory_that_the_command_names_is_the_benchmarks_unless_write_names_it(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    commit = user.commits({"tests/test_a.py": "t", "src/a.py": "a"})
+    broad = files_of(user, Access(write=("**",)), command="pytest tests")
+    assert broad.writable(commit) == ["src/a.py"]
+    closer = files_of(user, Access(write=("src/**",)), command="pytest src")
+    assert closer.writable(commit) == ["src/a.py"]
+    assert not files_of(user, Access(write=("**",)), command="make bench").benchmark_known(commit)
+
+
+def test_a_file_in_place_of_a_mount_is_refused(refusal: Callable[..., str | None]) -> None:
+    assert "is a directory" in (refusal({"data": "x"}, mounts=("data",)) or "")

@@ -151,3 +151,16 @@ def _seen(place: Path) -> dict[str, tuple[str, bytes]]:
         )
         found[str(path.relative_to(place))] = (kind, content)
     return found
+
+
+def test_many_changes_need_few_mounts(tmp_path: Path) -> None:
+    export = tmp_path / "export"
+    (export / "a").mkdir(parents=True)
+    changes = []
+    for number in range(300):
+        (export / "a" / str(number)).write_text("old")
+        entry = Entry("100644", str(number))
+        changes.append(Change(f"a/{number}", entry, entry))
+    mounts = grafted(export, changes, lambda entry: entry.blob.encode(), tmp_path / "area", "/tree")
+    assert len(mounts) == 2
+    assert (mounts[1].source / "299").read_text() == "299"
