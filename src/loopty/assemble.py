@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import loopty_sdk
 from loopty.core import decisions
+from loopty.core.access import TASK_FILE
 from loopty.core.errors import Misuse
 from loopty.core.events import Event
 from loopty.core.history import History, Node
@@ -71,7 +72,8 @@ class Workshop:
         benchmark = self.files.benchmark_digest(base.commit)
         criteria = self.task.criteria(benchmark)
         if latest is not None and not new and latest.criteria == criteria:
-            if base.tree != self.history[latest.root].tree:
+            changed = self.repository.changes(self.history[latest.root].commit, base.commit)
+            if any(change.path != TASK_FILE for change in changed):
                 say(
                     f"run {latest.number} goes on from its own baseline; your files have changed since "
                     "(--new-run starts from them)"

@@ -101,3 +101,18 @@ def test_there_must_be_something_to_apply(won):
     made = won.json("new", "--parent", "1.1")
     assert "is a draft" in won.loopty("apply", made["node"], code=2).stderr
     assert "no node 9.9" in won.loopty("apply", "9.9", code=2).stderr
+
+
+def test_the_branch_stands_on_head_and_can_be_merged_though_the_task_file_is_not_committed(place):
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
+    place.commit()
+    place.write("loopty.toml", CODE_TASK.format(attempts=8))
+    made = place.json("new", "-m", "nine")
+    (place.top / made["workspace"] / "src/x.txt").write_text("9\n")
+    place.loopty("run", made["node"])
+    place.loopty("apply", "best", "--branch", "winner")
+    assert place.git("rev-parse", "winner^") == place.git("rev-parse", "HEAD")
+    place.git("merge", "-q", "winner")
+    assert (place.top / "src/x.txt").read_text() == "9\n"
+    assert place.git("log", "-1", "--format=%s").strip() == "Improve score from 5 to 9"

@@ -182,12 +182,19 @@ def test_a_spent_budget_is_told_before_the_draft_is_closed(hand_place):
     assert hand_place.json("run", node)["verdict"] == "kept"
 
 
-def test_before_its_baseline_is_measured_no_node_is_run(code_place):
+def test_before_a_node_its_baseline_is_measured(code_place):
+    node, _ = draft(code_place)
+    assert "the baseline 1 comes first" in code_place.loopty("run", node).stderr
+    history = code_place.history()
+    assert history["1"].outcome.finished
+    assert history[node].against == "1"
+
+
+def test_where_the_baseline_fails_no_node_is_run_and_the_draft_stays(code_place):
+    code_place.write("bench.sh", "exit 3\n")
     node, folder = draft(code_place)
-    assert "`loopty run 1` first" in code_place.loopty("run", node, code=2).stderr
+    assert "mend it" in code_place.loopty("run", node, code=2).stderr
     assert folder.is_dir()
-    code_place.loopty("run", "1")
-    code_place.loopty("run", node)
 
 
 def test_of_two_starts_of_one_draft_one_runs_and_the_other_says_so(hand_place):

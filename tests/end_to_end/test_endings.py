@@ -82,7 +82,7 @@ def test_a_broken_baseline_is_told_with_its_reason_and_the_remedy(place, command
     begin(place, command)
     done = place.loopty("optimize", code=1)
     said = done.stdout.replace("\n", " ")
-    assert "the baseline 1 gave no result" in said
+    assert "the baseline (node 1) gave no result" in said
     assert "loopty optimize --new-run" in done.stderr
     assert list(place.history().ids) == ["1"]
     assert "there is no result yet" in place.loopty("best", code=1).stderr

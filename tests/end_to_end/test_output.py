@@ -8,6 +8,12 @@ import sys
 
 import pytest
 
+from loopty.core.events import NodeAdded
+from loopty.core.ids import NodeId
+from loopty.core.outcome import Pool
+from loopty.core.scribe import Scribe
+from loopty.ledgers.sqlite import SqliteLedger
+
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .state import events
 
@@ -176,3 +182,23 @@ def test_no_score_is_too_large_to_be_charted(extreme):
 @pytest.mark.parametrize("verb", ["report", "status"])
 def test_no_score_is_too_large_for_json(extreme, verb):
     json.loads(extreme.loopty(verb, "--json").stdout, parse_constant=pytest.fail)
+
+
+def test_a_deep_node_is_found_by_its_branch_and_by_the_way_it_is_shown(tmp_path):
+    place = Place(tmp_path)
+    place.git("init", "-q", "-b", "main")
+    place.write("loopty.toml", CODE_TASK.format(attempts=6))
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "1\n")
+    place.commit()
+    place.loopty("run", "1")
+    scribe = Scribe(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 0.0)
+    root = scribe.history[NodeId("1")]
+    deep = NodeId("1" + ".1" * 60 + ".7")
+    lineage = deep.lineage[1:]
+    scribe.decide(
+        lambda _: [NodeAdded(n, Pool.ATTEMPT, "hand", "a step", root.commit, root.tree) for n in lineage]
+    )
+    assert place.json("show", deep.branch)["id"] == deep
+    assert place.json("show", f"{deep[:9]}…{deep[-9:]}")["id"] == deep
+    assert "names" in place.loopty("show", "1.…1", code=2).stderr

@@ -56,7 +56,7 @@ CLOSING = """
 best 1.2: score 2.41, 24.2 % better than the baseline 1.94
 control 1.4: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
 better than that
-4 attempts (2 finished, 1 failed) in 24 s; stopped: interrupted
+4 attempts (2 finished, 1 failed) in 24 s; interrupted
 see it: loopty diff best --baseline
 use it: loopty apply best
 """

@@ -58,7 +58,7 @@ def use(repository: Repository, into: Path) -> None:
     repository.changes(base.commit, made.commit)
     repository.diff(base.commit, made.commit, colour=True)
     repository.patch(base.commit, made.commit)
-    repository.squashed(base.commit, made.commit, "m")
+    repository.transplanted(base.commit, made.commit, "m")
     into.mkdir()
     repository.check_out(made.commit, list(repository.listing(made.commit)), into)
 

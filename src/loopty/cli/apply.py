@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from loopty.cli.output import NodeArgument, best_node, here, json_option, print_json, say
+from loopty.core.history import History, Node
 from loopty.core.ids import NodeId
 
 
@@ -17,8 +18,9 @@ from loopty.core.ids import NodeId
 def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, as_json: bool) -> None:
     """Bring a node's change to your own branch: as a new branch, or as a patch to your working tree.
 
-    The branch starts at the run's baseline and holds the whole change as one commit. Your working tree, index
-    and HEAD stay as they are; only --patch writes to the working tree, and only if all of it applies.
+    The branch holds the whole change against the run's baseline as one commit on top of your HEAD; where HEAD
+    has other versions of the changed files, on top of the baseline. Your working tree, index and HEAD stay as
+    they are; only --patch writes to the working tree, and only if all of it applies.
     """
     from loopty.core.errors import Misuse
     from loopty.reading import found_state, read_history
@@ -52,14 +54,26 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     name = branch or f"loopty-best-{node.name}"
     if repository.tip(name) and not force:
         raise Misuse(f"there is a branch {name}: name another with --branch, or move it with --force")
-    commit = repository.squashed(root.commit, found.commit, f"{found.summary}\n\nFrom loopty node {node}.\n")
+    commit, onto = repository.transplanted(root.commit, found.commit, _message(history, found, root))
     try:
         repository.branch(name, commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --branch") from None
     _told(as_json, {"node": node, "branch": name, "commit": commit}, f"branch {name} holds {node}")
     if not as_json:
-        say(f"look: git diff {root.commit[:12]} {name}   take: git merge {name}")
+        say(f"look: git diff {onto[:12]} {name}   take: git merge {name}")
+
+
+def _message(history: History, found: Node, root: Node) -> str:
+    """A title that says what was won."""
+    metrics = history.metrics(found)
+    was, now = history.score(root), history.score(found)
+    won = (
+        f"{metrics[0].name} from {was:g} to {now:g}"
+        if metrics and was is not None and now is not None
+        else "files"
+    )
+    return f"Improve {won}\n\nFrom loopty node {found.id}; last step: {found.summary}\n"
 
 
 def _told(as_json: bool, data: dict[str, str], text: str) -> None:

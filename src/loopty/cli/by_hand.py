@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from loopty.assemble import Workshop
+from loopty.cli.output import say
 from loopty.core import decisions
 from loopty.core.curve import Row
 from loopty.core.errors import Misuse
@@ -39,8 +40,11 @@ def decided(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
 
     workshop.same_criteria(node)
     root = workshop.history[workshop.history.runs[node.id.run].root]
+    if node.id != root.id and root.pending:
+        say(f"the baseline {root.id} comes first")
+        root = _measured(workshop, root, unsafe)
     if node.id != root.id and not (root.outcome and root.outcome.finished):
-        remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else f"`loopty run {root.id}` first"
+        remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else "wait for it"
         raise Misuse(f"the baseline has no result, so nothing can be compared: {remedy}")
     started(workshop.history)
     if node.draft:
@@ -52,6 +56,14 @@ def decided(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
     events = workshop.scribe.decide(started)
     drafts.closed(workshop.state.draft(node.id))
     return _flown(workshop, node, events[0].event, unsafe)
+
+
+def _measured(workshop: Workshop, root: Node, unsafe: bool) -> Node:
+    events = workshop.scribe.decide(
+        lambda history: decisions.trial_started(history, root.id, workshop.owner, workshop.task.pools)
+    )
+    _flown(workshop, root, events[0].event, unsafe)
+    return workshop.history[root.id]
 
 
 def replayed(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:

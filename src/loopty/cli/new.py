@@ -49,7 +49,7 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
         print_json({"node": added.node, "workspace": str(folder), "files": files})
         return
     click.echo(f"{added.node} {folder}")
-    say(f"{len(files)} files to edit there; then: loopty run {added.node}")
+    say(f"{len(files)} file{'s' * (len(files) != 1)} to edit there; then: loopty run {added.node}")
 
 
 def _point(pairs: tuple[str, ...], before: Params, space: Space) -> dict[str, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -29,7 +30,21 @@ class NodeArgument(click.ParamType[NodeId]):
     name = "node"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId:  # noqa: ARG002
-        return best_node() if value == "best" else NodeId.parse(str(value))
+        return best_node() if value == "best" else named_node(str(value))
+
+
+def named_node(text: str) -> NodeId:
+    """The node of this id; also of its branch or folder, or of the way a deep id is shortened on screen."""
+    from loopty.core.errors import Misuse
+
+    name = text.removeprefix("loopty-")
+    head, shortened, tail = name.partition("…")
+    if not shortened and not re.fullmatch(r"\d+\.x\d+\.[0-9a-f]+", name):
+        return NodeId.parse(name)
+    found = [n for n in history().ids if n.name == name or (shortened and n.startswith(head) and n.endswith(tail))]
+    if len(found) != 1:
+        raise Misuse(f"'{text}' names {len(found) or 'no'} nodes: `loopty tree --json` has the whole ids")
+    return found[0]
 
 
 def best_node() -> NodeId:

@@ -39,8 +39,13 @@ def command(node: NodeId, as_json: bool, unsafe: bool) -> None:
     if as_json:
         print_json({"node": node, "same": same, "then": codec.plain(found.outcome), "now": codec.plain(outcome)})
     else:
-        ended = f"{outcome.ending}: {outcome.reason}" if outcome.reason else outcome.ending
-        click.echo(f"{node} {'reproduced' if same else 'differs'}: {ended}")
+        ended = "" if outcome.finished else f": {outcome.ending}: {outcome.reason}"
+        click.echo(f"{node} {'reproduced' if same else 'differs'}{ended}")
         for name in {**then, **now}:
-            click.echo(f"  {name}: {then.get(name, '–')} then, {now.get(name, '–')} now")
+            click.echo(f"  {name}: {_compared(then.get(name), now.get(name))}")
     sys.exit(0 if same else 1)
+
+
+def _compared(then: float | None, now: float | None) -> str:
+    share = f" ({100 * (now - then) / abs(then):+.2g} %)" if then and now is not None and now != then else ""
+    return f"{'–' if then is None else then} then, {'–' if now is None else now} now{share}"

@@ -13,7 +13,11 @@ from loopty.core.ids import NodeId
 
 @click.command("run")
 @click.argument("node", type=NodeArgument())
-@click.option("--check", is_flag=True, help="Only prove the wiring: run the benchmark, change no state.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only prove the wiring: run the benchmark, change no state. Of a baseline: your files as they are now.",
+)
 @json_option
 @UNSAFE
 def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
@@ -30,7 +34,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     if check:
         outcome = (
             by_hand.checked_baseline(workshop, unsafe)
-            if first
+            if node.parent is None
             else by_hand.checked(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
         )
         missing = by_hand.wrong_with(workshop, outcome)

@@ -116,7 +116,7 @@ class Loop:
         if self._cancel.is_set():
             return self._stopped()
         if root.verdict is not Verdict.KEPT:
-            return Finish(f"the baseline {root.id} gave no result: {root.reason}", sound=False)
+            return Finish(f"the baseline (node {root.id}) gave no result: {root.reason}", sound=False)
         return None
 
     async def _search(self) -> Finish:

@@ -20,6 +20,7 @@ from loopty.evaluators.metrics_csv import Stream
 from loopty.evaluators.strict import Unreadable
 
 _LOOK_SECONDS = 0.2
+_READ_ONLY = "Read-only file system"
 _RESULT, _METRICS, _STOP = "result.json", "metrics.csv", "stop"
 
 
@@ -117,7 +118,8 @@ class CommandEvaluator:
             return with_ending(Ending.FAILED, self._exceeded(ended.stop))
         if ended.code != 0:
             said = harvest.last_line(stage.folder / "stderr.log")
-            return with_ending(Ending.FAILED, f"exit code {ended.code}" + (f": {said}" if said else ""))
+            hint = " (name directories to write to under benchmark.scratch)" if _READ_ONLY in said else ""
+            return with_ending(Ending.FAILED, f"exit code {ended.code}" + (f": {said}{hint}" if said else ""))
         try:
             found = self._result(stage, watch)
         except Unreadable as error:

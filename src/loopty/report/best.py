@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from loopty.core.outcome import Pool
+from loopty.core.space import Value
 from loopty.report.columns import cut, padded, short, wrapped
 from loopty.report.figures import compared, duration, figure, plural, signed
 from loopty.report.look import Look
@@ -43,13 +44,23 @@ def closing_text(status: Status, reason: str, columns: int = 80, look: Look | No
     attempts = status.count(Pool.ATTEMPT)
     spent = plural(attempts.started, "attempt")
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""
-    lines += wrapped(f"{spent} in {duration(status.elapsed_seconds)}; stopped: {reason}", columns)
-    if status.best and improved:
+    lines += wrapped(f"{spent} in {duration(status.elapsed_seconds)}; {reason}", columns)
+    if status.best and improved and status.best.params:
+        lines += wrapped(f"its parameters: {_listed(status.best.params)}", columns)
+    if not (status.best and improved):
+        lines.append(look.paint("see what was tried: loopty tree", "dim"))
+    elif status.best.edited:
         lines.append(look.paint("see it: loopty diff best --baseline", "dim"))
         lines.append(look.paint("use it: loopty apply best", "dim"))
     else:
-        lines.append(look.paint("see what was tried: loopty tree", "dim"))
+        lines.append(look.paint("see it: loopty show best", "dim"))
     return look.finished("\n".join(lines))
+
+
+def _listed(params: Mapping[str, Value]) -> str:
+    return ", ".join(
+        f"{name} {figure(value) if isinstance(value, float) else value}" for name, value in params.items()
+    )
 
 
 def _result(status: Status) -> str:

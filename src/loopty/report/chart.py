@@ -158,7 +158,7 @@ def _orders(frame: _Frame, gutter: int) -> list[str]:
 
 def _legend(points: Points, scored: list[_Scored], scale: Scale, columns: int, look: Look) -> list[str]:
     """What the glyphs mean and how many there are of each, in as many lines as that takes."""
-    attempts = Counter(point.mark for point in points.items if not _control(point))
+    attempts = Counter(point.mark for point in points.items if not _control(point) or point.mark is Mark.FAILED)
     control = len(points.items) - attempts.total()
     entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := attempts[mark])]
     if control:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.core.outcome import Pool
+from loopty.core.outcome import Ending, Pool
 from loopty.report.columns import cut, harmless, short
 from loopty.report.facts import Fact, fact_lines
 from loopty.report.figures import compared, duration, figure, plural, rate
@@ -27,8 +27,10 @@ def process(owner: str) -> str:
 
 
 def endings_text(count: Count) -> str:
-    """`51 finished, 6 failed`."""
-    return ", ".join(f"{number:,} {ending}" for ending, number in count.endings.items())
+    """`51 finished, 6 failed`; what was cancelled is told apart, because it was given back."""
+    told = [f"{number:,} {end}" for end, number in count.endings.items() if end != Ending.CANCELLED]
+    cancelled = count.endings.get(Ending.CANCELLED, 0)
+    return ", ".join(told) + (f"; {cancelled:,} more cancelled" if cancelled else "")
 
 
 def _headline(status: Status, columns: int, look: Look) -> str:

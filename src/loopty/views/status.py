@@ -12,6 +12,7 @@ from loopty.core.history import History, Run, trial_parts
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Pool
+from loopty.core.space import Value
 from loopty.core.task import Pools
 from loopty.views.change import Change, change
 
@@ -45,6 +46,9 @@ class Standing:
     score: float
     over_baseline: Change | None
     """None for the baseline itself."""
+    params: Mapping[str, Value]
+    edited: bool
+    """Whether its files differ from the baseline's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,8 @@ def _standing(
     if score is None:
         return None
     better = change(score, baseline.score, direction) if baseline and node != baseline.node else None
-    return Standing(node, score, better)
+    edited = found.tree != history[history.runs[node.run].root].tree
+    return Standing(node, score, better, found.params, edited)
 
 
 def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:

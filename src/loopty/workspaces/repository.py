@@ -117,9 +117,18 @@ class Repository:
         commit = said.split()[0]
         return Committed(commit, self._git("rev-parse", f"{commit}^{{tree}}").strip())
 
-    def squashed(self, base: str, commit: str, message: str) -> str:
-        """One commit on top of the base with the files of another."""
-        return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip()
+    def transplanted(self, base: str, commit: str, message: str) -> tuple[str, str]:
+        """The whole change from base to commit as one commit; and the commit that it stands on.
+
+        That is HEAD where HEAD has the base's version of every changed file, else the base.
+        """
+        changes, head = self.changes(base, commit), self.head().commit
+        there = self.entries(head, [change.path for change in changes])
+        if any(there.get(change.path) != change.before for change in changes):
+            return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip(), base
+        edits = {change.path: self.blob(change.after.blob) if change.after else None for change in changes}
+        modes = {change.path: change.after for change in changes if change.after}
+        return self.commit(head, edits, modes, message).commit, head
 
     def branch(self, name: str, commit: str, move: bool = False) -> None:
         """Make a branch; one that is there already must be at this commit, unless it is to be moved."""
