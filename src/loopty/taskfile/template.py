@@ -21,7 +21,7 @@ class Answers:
 def written(answers: Answers) -> str:
     """The file's text. JSON strings and lists of strings are TOML, too."""
     return f"""\
-# What loopty optimises here. Every key: docs/task-file.md
+# What loopty optimises here. Every key: docs/task-file.md of loopty.
 
 statement = {_toml(answers.statement)}
 width = 1   # trials at once; timing benchmarks want 1
@@ -40,7 +40,9 @@ timeout_seconds = {answers.timeout_seconds:g}
 
 [objective]
 direction = {_toml(answers.direction)}
-# target = 1.0                      # stop when the score gets there
+# [[objective.metrics]]             # instead: metrics in order of priority
+# name = "score"
+# tolerance = 0.02                  # differences up to this are noise
 
 [access]
 write = {_toml(list(answers.write))}   # what may be changed
@@ -60,6 +62,7 @@ disk_mb = 1024
 attempts = {answers.attempts}
 # control = {answers.attempts}      # as many random trials beside them: is the search better than chance?
 # wall_seconds = 3600
+# target = 1.0                      # stop when the score gets there
 # patience = 50                     # stop after so many attempts without improvement
 
 [proposer]

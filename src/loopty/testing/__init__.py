@@ -1,1 +1,1 @@
-"""Conformance suites for each protocol, and fakes, shipped so that a new part passes with one fixture."""
+"""Suites for ledgers, proposers and sandboxes, and fakes: a new one passes with one fixture."""
