@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from loopty.core import codec
 from loopty.core.events import (
     Event,
     NodeAdded,
@@ -25,6 +24,7 @@ from loopty.core.objective import Direction, Objective
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.scribe import Scribe
 from loopty.core.space import Value
+from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 
 OWNER = "host:4711:99"

@@ -29,7 +29,7 @@ def command(as_json: bool) -> None:
     """
     findings = [_python(), _git(), _sandbox(), _sqlite(), *_extras(), _task()]
     if as_json:
-        from loopty.core import codec
+        from loopty.kit import codec
 
         print_json([{"ok": finding.ok, **codec.plain(finding)} for finding in findings])
     else:

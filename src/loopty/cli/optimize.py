@@ -84,8 +84,8 @@ async def _tick(progress: Progress) -> None:
 
 
 def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
-    from loopty.core import codec
     from loopty.core.outcome import Verdict
+    from loopty.kit import codec
     from loopty.report.best import closing_text
 
     status = current_status(workshop.history, run)

@@ -22,9 +22,9 @@ def command(node: NodeId, as_json: bool, unsafe: bool) -> None:
     """
     from loopty.assemble import Workshop
     from loopty.cli import by_hand
-    from loopty.core import codec
     from loopty.core.errors import Misuse
     from loopty.core.objective import gain
+    from loopty.kit import codec
 
     workshop = Workshop.open(here())
     found = workshop.history[node]

@@ -31,7 +31,7 @@ from loopty.cli.output import (
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
     """Chart the score over the experiments, then the best of them and where the run stands."""
-    from loopty.core import codec
+    from loopty.kit import codec
     from loopty.views.leaderboard import leaderboard
     from loopty.views.points import points
 

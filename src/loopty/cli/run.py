@@ -27,7 +27,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     """
     from loopty.assemble import Workshop
     from loopty.cli import by_hand
-    from loopty.core import codec
+    from loopty.kit import codec
 
     workshop = Workshop.open(here())
     first = node == "1" and not workshop.history.runs

@@ -24,7 +24,7 @@ def command(run: int | None, as_json: bool) -> None:
     found = history()
     status = current_status(found, newest_run(found, run))
     if as_json:
-        from loopty.core import codec
+        from loopty.kit import codec
 
         print_json(codec.plain(status))
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loopty.core import globs
-from loopty.core.option import option
+from loopty.kit import globs
+from loopty.kit.option import option
 
 TASK_FILE = "loopty.toml"
 _OURS = (".git", "**/.git", ".loopty", TASK_FILE)

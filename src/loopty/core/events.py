@@ -7,15 +7,17 @@ not know, so an older loopty reads a newer ledger as far as it can.
 from __future__ import annotations
 
 import json
+import re
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from loopty.core import codec
 from loopty.core.errors import Misuse
 from loopty.core.ids import NodeId
 from loopty.core.objective import Objective
 from loopty.core.outcome import Outcome, Pool, Verdict
 from loopty.core.space import Value
+from loopty.kit import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +147,12 @@ Event = (
     | Settled
 )
 
-_KINDS: dict[str, Callable[..., Event]] = {
-    "run-started": RunStarted,
-    "node-added": NodeAdded,
-    "node-sealed": NodeSealed,
-    "proposal-refused": ProposalRefused,
-    "trial-started": TrialStarted,
-    "trial-ended": TrialEnded,
-    "node-judged": NodeJudged,
-    "session-started": SessionStarted,
-    "session-ended": SessionEnded,
-    "reserved": Reserved,
-    "settled": Settled,
+_NAMES: dict[type[Event], str] = {
+    cls: re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower() for cls in typing.get_args(Event)
 }
-_NAMES: dict[object, str] = {cls: kind for kind, cls in _KINDS.items()}
+"""`NodeAdded` is stored as `node-added`: an event is never renamed."""
+
+_KINDS: dict[str, Callable[..., Event]] = {kind: cls for cls, kind in _NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loopty.core import codec, events
+from loopty.core import events
 from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
 from loopty.core.ids import NodeId
@@ -20,6 +20,7 @@ from loopty.core.objective import Metric, Objective
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.proposal import identity
 from loopty.core.space import Value
+from loopty.kit import codec
 
 LOSSES_UNTIL_QUARANTINE = 5
 
@@ -364,7 +365,7 @@ class History:
             account = run.account(pool)
             if event.verdict is Verdict.KEPT:
                 account = replace(account, best=node.id, since_best=0)
-            elif event.verdict is Verdict.DISCARDED:
+            elif event.verdict is Verdict.DISCARDED and node.id.parent:
                 account = replace(account, since_best=account.since_best + 1)
             run = run.with_account(pool, account)
         self._put_run(run)

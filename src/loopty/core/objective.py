@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loopty.core.option import option
+from loopty.kit.option import option
 
 SCORE = "score"
 _NAMED = 8

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from loopty.core import codec
 from loopty.core.ids import NodeId
 from loopty.core.space import Params, Value
+from loopty.kit import codec
 
 Edits = Mapping[str, str | bytes | None]
 """New content by path; None deletes the file."""

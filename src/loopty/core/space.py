@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from loopty.core.option import option
+from loopty.kit.option import option
 
 Value = float | int | str | bool
 Params = Mapping[str, Value]

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopty.core import codec
 from loopty.core.access import Access
 from loopty.core.launch import Bounds
 from loopty.core.objective import Objective
-from loopty.core.option import option
 from loopty.core.space import Space
+from loopty.kit import codec
+from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)

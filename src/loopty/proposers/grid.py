@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopty.core.errors import Exhausted
-from loopty.core.option import option
 from loopty.core.parts import Ask
 from loopty.core.proposal import Proposal
 from loopty.core.space import Space
+from loopty.kit.option import option
 from loopty.proposers.wording import listed
 
 

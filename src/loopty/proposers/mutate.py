@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from loopty.core.errors import Exhausted, Misuse
-from loopty.core.option import option
 from loopty.core.parts import Ask, Selector
 from loopty.core.proposal import Proposal
+from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)

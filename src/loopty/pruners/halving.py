@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopty.core.curve import Curve
-from loopty.core.option import option
+from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)

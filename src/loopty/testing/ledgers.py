@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.core import codec
 from loopty.core.events import Event, NodeAdded, Recorded, RunStarted
 from loopty.core.history import History
 from loopty.core.ids import NodeId
@@ -12,6 +11,7 @@ from loopty.core.objective import Objective
 from loopty.core.outcome import Pool
 from loopty.core.parts import Ledger
 from loopty.core.scribe import Scribe
+from loopty.kit import codec
 
 
 def run_events(number: int = 1) -> list[Event]:

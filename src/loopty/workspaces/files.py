@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from loopty.core import globs
 from loopty.core.access import clean
 from loopty.core.history import History, Node
-from loopty.core.markers import outside_changed
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits, Proposal
 from loopty.core.task import Task
+from loopty.kit import globs
+from loopty.kit.markers import outside_changed
 from loopty.workspaces.repository import DIRECTORY, REGULAR_FILES, Entry, Repository
 from loopty.workspaces.state import State
 

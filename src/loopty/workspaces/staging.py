@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from loopty.core import codec
 from loopty.core.errors import Misuse
 from loopty.core.history import History, trial_parts
 from loopty.core.launch import Mount
 from loopty.core.outcome import Pool
 from loopty.core.parts import Stage, Trial
 from loopty.core.task import Task
+from loopty.kit import codec
 from loopty.workspaces.export import exported
 from loopty.workspaces.files import Files
 from loopty.workspaces.graft import grafted

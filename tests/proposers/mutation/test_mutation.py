@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loopty.core.markers import editable_spans, outside_changed
+from loopty.kit.markers import editable_spans, outside_changed
 from loopty.proposers.mutation import Mutation, mutate
 
 PYTHON = '''"""Doc 1 + 2."""

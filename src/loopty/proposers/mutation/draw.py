@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from loopty.core.markers import editable_spans
+from loopty.kit.markers import editable_spans
 from loopty.proposers.mutation.edits import Edit, Kind, Place, spliced
 from loopty.proposers.mutation.python import compiles, python_places
 from loopty.proposers.mutation.tokens import token_places

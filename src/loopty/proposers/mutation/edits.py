@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from loopty.core.markers import Span, line_of
+from loopty.kit.markers import Span, line_of
 
 Kind = Literal["number", "operator", "statement"]
 

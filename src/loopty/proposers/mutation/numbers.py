@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from loopty.core.markers import Span
+from loopty.kit.markers import Span
 from loopty.proposers.mutation.edits import Edit, Kind, replacement
 
 _LITERAL = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from types import CodeType
 
-from loopty.core.markers import Span
+from loopty.kit.markers import Span
 from loopty.proposers.mutation.edits import Place, Swap, statements_of
 from loopty.proposers.mutation.languages import swaps
 from loopty.proposers.mutation.numbers import Number

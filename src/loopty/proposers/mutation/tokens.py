@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from loopty.core.markers import Span
+from loopty.kit.markers import Span
 from loopty.proposers.mutation.edits import Place, Statement, Swap, statements_of
 from loopty.proposers.mutation.languages import Language, language_of
 from loopty.proposers.mutation.numbers import Number, is_number

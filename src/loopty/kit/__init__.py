@@ -1,0 +1,1 @@
+"""Small tools of the standard library that the domain stands on; they know nothing of it."""
