@@ -45,13 +45,13 @@ class Place:
         return self.root / "edit"
 
     def launch(self, *argv: str, **changes: object) -> Launch:
-        """A launch of `argv` with the tree at /work and the edit directory at /edit."""
-        mounts = [Mount(self.tree, "/work"), Mount(self.edit, "/edit", writable=True)]
+        """A launch of `argv` with the tree at /tree and the edit directory at /edit."""
+        mounts = [Mount(self.tree, "/tree"), Mount(self.edit, "/edit", writable=True)]
         if not INTERPRETER.is_relative_to("/usr"):
             mounts.append(Mount(INTERPRETER, str(INTERPRETER)))
         launch = Launch(
             argv=argv,
-            cwd="/work",
+            cwd="/tree",
             bounds=BOUNDS,
             stdout=self.root / "stdout",
             stderr=self.root / "stderr",

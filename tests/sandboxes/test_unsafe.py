@@ -34,14 +34,14 @@ async def test_the_view_is_laid_out_and_paths_are_moved(open_place):
             "/bin/sh",
             "-c",
             "cat file; cat $WHERE; echo new > file; echo kept > part/new; pwd; ls -A $BUILD; echo $PATH",
-            env={"WHERE": "/work/file", "BUILD": "/build", "PATH": "/work/bin:/usr/bin:/bin"},
-            mounts=(Mount(open_place.tree, "/work"), Mount(open_place.edit, "/work/part", writable=True)),
+            env={"WHERE": "/tree/file", "BUILD": "/build", "PATH": "/tree/bin:/usr/bin:/bin"},
+            mounts=(Mount(open_place.tree, "/tree"), Mount(open_place.edit, "/tree/part", writable=True)),
             scratch=("/build",),
         )
     )
     lines = ran.out.split("\n")
     assert lines[0] == f"shownshown{lines[0][10:]}"
-    assert lines[1].endswith("/work/bin:/usr/bin:/bin")
+    assert lines[1].endswith("/tree/bin:/usr/bin:/bin")
     assert (open_place.tree / "file").read_text() == "shown"
     assert (open_place.edit / "new").read_text() == "kept\n"
 

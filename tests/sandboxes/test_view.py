@@ -13,7 +13,7 @@ from loopty.core.launch import Mount, SandboxError
 
 async def test_the_tree_is_read_only_and_the_edit_directory_is_not(place):
     (place.tree / "file").write_text("kept")
-    ran = await place.shell("echo no > /work/file; echo no > /work/new; rm -f /work/file; echo yes > /edit/new")
+    ran = await place.shell("echo no > /tree/file; echo no > /tree/new; rm -f /tree/file; echo yes > /edit/new")
     assert (place.tree / "file").read_text() == "kept"
     assert not (place.tree / "new").exists()
     assert (place.edit / "new").read_text() == "yes\n"
@@ -84,8 +84,8 @@ async def test_later_mounts_cover_earlier_ones(place):
     other = place.root / "other"
     other.mkdir(mode=0o755)
     (other / "file").write_text("covering")
-    launch = place.launch("/bin/cat", "/work/part/file")
-    launch = place.launch(*launch.argv, mounts=(*launch.mounts, Mount(other, "/work/part")))
+    launch = place.launch("/bin/cat", "/tree/part/file")
+    launch = place.launch(*launch.argv, mounts=(*launch.mounts, Mount(other, "/tree/part")))
     assert (await place.run(launch)).out == "covering"
 
 
@@ -113,23 +113,23 @@ async def test_memory_file_systems_are_bounded(place, bounded, directory):
 async def test_a_link_as_bind_source_is_refused(place):
     (place.root / "link").symlink_to(place.tree)
     with pytest.raises(SandboxError, match="symbolic link"):
-        await place.run(place.launch("/bin/true", mounts=(Mount(place.root / "link", "/work"),)))
+        await place.run(place.launch("/bin/true", mounts=(Mount(place.root / "link", "/tree"),)))
 
 
 async def test_a_link_on_the_way_to_a_bind_source_is_refused(place):
     (place.tree / "below").mkdir()
     (place.root / "link").symlink_to(place.tree)
     with pytest.raises(SandboxError, match="symbolic link"):
-        await place.run(place.launch("/bin/true", mounts=(Mount(place.root / "link" / "below", "/work"),)))
+        await place.run(place.launch("/bin/true", mounts=(Mount(place.root / "link" / "below", "/tree"),)))
 
 
 async def test_a_missing_bind_source_is_the_sandbox_failing(place):
     with pytest.raises(SandboxError, match="absent"):
-        await place.run(place.launch("/bin/true", mounts=(Mount(place.root / "absent", "/work"),)))
+        await place.run(place.launch("/bin/true", mounts=(Mount(place.root / "absent", "/tree"),)))
 
 
 async def test_a_mount_point_that_the_trial_could_move_is_refused(place):
-    mounts = (Mount(place.edit, "/work", writable=True), Mount(place.tree, "/work/a/b"))
+    mounts = (Mount(place.edit, "/tree", writable=True), Mount(place.tree, "/tree/a/b"))
     with pytest.raises(SandboxError, match="may write"):
         await place.run(place.launch("/bin/true", mounts=mounts))
     assert list(place.edit.iterdir()) == []
