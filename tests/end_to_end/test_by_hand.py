@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -243,10 +245,26 @@ def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
     assert "did not report accuracy" in done.stdout
 
 
+DIES_AFTER_SEALING = """
+import os, sys
+from pathlib import Path
+from loopty.assemble import Workshop
+from loopty.cli import by_hand
+from loopty.core.ids import NodeId
+workshop = Workshop.open(Path.cwd())
+by_hand._seal(workshop, workshop.history[NodeId(sys.argv[1])])
+os._exit(9)
+"""
+
+
 def test_a_node_whose_process_died_after_it_was_sealed_gets_its_branch_and_folder(code_place):
     code_place.loopty("run", "1")
     made = code_place.json("new", "--parent", "1")
+    (code_place.top / made["workspace"] / "src/x.txt").write_text("9\n")
+    died = subprocess.run([sys.executable, "-c", DIES_AFTER_SEALING, made["node"]], cwd=code_place.top)
+    assert died.returncode == 9
+    assert code_place.git("branch", "--list", "loopty-1.1") == ""
     code_place.loopty("run", made["node"])
     node = code_place.history()[made["node"]]
     assert code_place.git("rev-parse", "loopty-1.1").strip() == node.commit
-    assert (code_place.top / ".loopty/nodes/1.1/change.diff").exists()
+    assert "+9" in (code_place.top / ".loopty/nodes/1.1/change.diff").read_text()

@@ -72,7 +72,7 @@ class Place:
             env={"PATH": tools.path},
             mounts=[Mount(prefix, str(prefix)) for prefix in tools.prefixes],
         )
-        node = Node(NodeId("1.2"), Pool.ATTEMPT, "o", "", "commit", "tree", 0.0, added=1, order=1, position=0)
+        node = Node(NodeId("1.2"), Pool.ATTEMPT, "o", "", "commit", "tree", 0.0, order=1, position=0)
         outcome = await evaluator.evaluate(Trial(node, node, 3, Pool.ATTEMPT, 7), seen, cancel or asyncio.Event())
         assert len(outcome.reason.splitlines()) <= 1
         assert len(outcome.reason) < 300
@@ -236,3 +236,11 @@ async def test_traces_replaced_by_a_link_bring_nothing_of_the_host(place: Place,
     )
     assert outcome.finished
     assert not (place.root / "node" / "traces").exists()
+
+
+async def test_a_trial_is_not_left_alone_when_what_follows_it_fails(place: Place) -> None:
+    def broken(_rows: Sequence[Row], _directions: Directions) -> str | None:
+        raise ZeroDivisionError("a pruner with a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        await place.run('printf "i,a\\n1,2\\n" > "$LOOPTY_METRICS_CSV"; sleep 600', broken, timeout_seconds=600)

@@ -17,7 +17,7 @@ from loopty.core.parts import Seen, Trial
 from loopty.executors.local import LocalExecutor, lock_path
 from loopty.executors.owner import Owners
 
-NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, added=1, order=1, position=0)
+NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, order=1, position=0)
 TRIAL = Trial(NODE, NODE, 1, Pool.ATTEMPT, 0)
 SCRIPT = """
 import asyncio, sys, time

@@ -165,7 +165,8 @@ async def test_a_fresh_proposer_goes_on_exactly_where_another_stopped(
     resumed: list[Params] = await drive(lambda: next(sessions), Search(), 40)  # type: ignore[misc]
     assert resumed == uninterrupted
     assert all(space.fault(params) is None for params in uninterrupted)
-    assert len({str(params) for params in uninterrupted}) > 10
+    # GP comes back to good points of a small space; the others hardly do.
+    assert len({str(params) for params in uninterrupted}) > (10 if kind == "gp" else 30)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -104,7 +104,6 @@ def made_node(name: str, committed: Committed) -> Node:
         committed.commit,
         committed.tree,
         0.0,
-        added=1,
         order=1,
         position=0,
     )

@@ -89,9 +89,7 @@ def checked_baseline(workshop: Workshop, unsafe: bool) -> Outcome:
     """Run the real benchmark on the files as they are, before there is any run."""
     base = workshop.repository.snapshot("a wiring check")
     params = workshop.task.space.baseline()
-    root = Node(
-        NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 0, 1, 0, params=params
-    )
+    root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
     trial = Trial(root, root, 0, Pool.CHECK, workshop.task.seed)
     return asyncio.run(_executed(workshop, trial, unsafe))
 

@@ -39,8 +39,6 @@ class Node:
     commit: str
     tree: str
     added_at: float
-    added: int
-    """The number of the event that added it."""
     order: int
     """1 for the first node of its run, in the order in which they were added."""
     position: int
@@ -303,7 +301,6 @@ class History:
             event.commit,
             event.tree,
             added_at=at,
-            added=self.number,
             order=run.nodes + 1,
             position=run.account(event.pool).asked,
             params=event.params,

@@ -152,7 +152,7 @@ class Repository:
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def listing(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, Entry]:
         """The files of a commit by path, all or those at or below these paths; links and submodules included."""
-        return self._entries("-r", commit, below)
+        return self._entries(commit, below, "-r")
 
     def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, Entry]:
         """What stands at exactly these paths: files, links, submodules and directories."""
@@ -162,7 +162,7 @@ class Repository:
             depths.setdefault(path.count("/"), []).append(path)
         found: dict[str, Entry] = {}
         for level in depths.values():
-            found |= self._entries("--full-tree", commit, tuple(level))
+            found |= self._entries(commit, tuple(level))
         return found
 
     def content(self, commit: str, path: str) -> bytes:
@@ -205,9 +205,9 @@ class Repository:
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
-    def _entries(self, flag: str, commit: str, paths: tuple[str, ...]) -> dict[str, Entry]:
+    def _entries(self, commit: str, paths: tuple[str, ...], *flags: str) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
-        for row in self._git("ls-tree", flag, "--full-tree", "-z", commit, "--", *paths).split("\0"):
+        for row in self._git("ls-tree", *flags, "--full-tree", "-z", commit, "--", *paths).split("\0"):
             if row:
                 meta, _, path = row.partition("\t")
                 mode, _, blob = meta.split(" ")
