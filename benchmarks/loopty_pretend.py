@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loopty.core.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
-from loopty.core.history import Node
 from loopty.core.ids import NodeId
+from loopty.core.records import Node
 from loopty.core.scribe import Scribe
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.workspaces.state import State

@@ -14,10 +14,11 @@ from loopty.core import decisions
 from loopty.core.access import TASK_FILE
 from loopty.core.errors import Misuse
 from loopty.core.events import Event
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.launch import Mount, Sandbox
 from loopty.core.outcome import Pool
 from loopty.core.parts import Proposer, Pruner, Selector
+from loopty.core.records import Node
 from loopty.core.scribe import Scribe
 from loopty.core.task import Choice, Task
 from loopty.executors.owner import Owners

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from loopty.core.curve import Row
-from loopty.core.history import Node
 from loopty.core.ids import NodeId
 from loopty.core.launch import Mount
 from loopty.core.objective import Direction, Directions
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Seen, Stage, Trial
+from loopty.core.records import Node
 from loopty.core.task import Benchmark, Limits
 from loopty.evaluators.command import CommandEvaluator
 from loopty.sandboxes.bubblewrap import Bubblewrap

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.history import Node
 from loopty.core.ids import NodeId
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Seen, Trial
+from loopty.core.records import Node
 from loopty.executors.local import LocalExecutor, lock_path
 from loopty.executors.owner import Owners
 

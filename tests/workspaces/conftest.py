@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from loopty.core.access import Access
-from loopty.core.history import Node
 from loopty.core.ids import NodeId
 from loopty.core.objective import Objective
 from loopty.core.outcome import Pool
 from loopty.core.parts import Committed
+from loopty.core.records import Node
 from loopty.core.space import Space
 from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
 from loopty.workspaces.files import Files

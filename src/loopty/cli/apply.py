@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from loopty.cli.output import NodeArgument, best_node, here, json_option, print_json, say
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.ids import NodeId
+from loopty.core.records import Node
 
 
 @click.command("apply")

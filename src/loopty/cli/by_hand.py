@@ -13,12 +13,13 @@ from loopty.core import decisions
 from loopty.core.curve import Row
 from loopty.core.errors import Misuse
 from loopty.core.events import Event, TrialEnded, TrialStarted
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Directions, missing
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Trial
 from loopty.core.proposal import Proposal
+from loopty.core.records import Node
 from loopty.workspaces import drafts
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from loopty.core.history import History, Run
+from loopty.core.history import History
 from loopty.core.outcome import Pool
+from loopty.core.records import Run
 from loopty.core.task import Pools
 
 MOST_REFUSED = 50

@@ -8,13 +8,14 @@ from dataclasses import replace
 from loopty.core import budget, events
 from loopty.core.errors import Misuse
 from loopty.core.events import Event
-from loopty.core.history import LOSSES_UNTIL_QUARANTINE, History, Node, trial_name, trial_parts
+from loopty.core.history import LOSSES_UNTIL_QUARANTINE, History
 from loopty.core.ids import NodeId
 from loopty.core.judge import judged
 from loopty.core.objective import missing
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
 from loopty.core.proposal import Proposal, identity
+from loopty.core.records import Node, trial_name, trial_parts
 from loopty.core.task import Pools, Task
 
 BASELINE = "baseline"

@@ -8,142 +8,23 @@ them all equals `History` opened from the pages.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from loopty.core import events
 from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
 from loopty.core.ids import NodeId
-from loopty.core.objective import Metric, Objective
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.proposal import identity
-from loopty.core.space import Value
+from loopty.core.objective import Metric
+from loopty.core.outcome import Ending, Pool, Verdict
+from loopty.core.records import Flight, Hold, Node, Run, trial_name
 from loopty.kit import codec
 
 LOSSES_UNTIL_QUARANTINE = 5
 
 FOLD = 1
 """Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What is known of one node."""
-
-    id: NodeId
-    pool: Pool
-    operator: str
-    summary: str
-    commit: str
-    tree: str
-    added_at: float
-    order: int
-    """1 for the first node of its run, in the order in which they were added."""
-    position: int
-    """How often its pool's proposer had been asked before."""
-    params: Mapping[str, Value] = field(default_factory=dict)
-    draft: bool = False
-    asked_after: int = 0
-    """The last event that its proposer knew of."""
-    edits: tuple[str, ...] = ()
-    """The paths that it changes in its parent."""
-    children: int = 0
-    trials: int = 0
-    losses: int = 0
-    running: bool = False
-    outcome: Outcome | None = None
-    verdict: Verdict | None = None
-    reason: str = ""
-    against: NodeId | None = None
-    judged: int = 0
-    """The number of the event that judged it."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether it waits for a trial."""
-        return not (self.draft or self.running or self.verdict)
-
-    @property
-    def identity(self) -> str:
-        return identity(self.tree, self.params)
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The counters of one pool in one run."""
-
-    nodes: int = 0
-    refused: int = 0
-    refused_in_row: int = 0
-    started: int = 0
-    endings: Mapping[str, int] = field(default_factory=dict)
-    best: NodeId | None = None
-    since_best: int = 0
-    busy_seconds: float = 0.0
-
-    @property
-    def asked(self) -> int:
-        """How often a proposer was asked and answered: the position of the seeded generator."""
-        return self.nodes + self.refused
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """A trial that is being executed."""
-
-    pool: Pool
-    owner: str
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Tokens and money reserved for a call in flight."""
-
-    role: str
-    tokens: int
-    money_usd: float
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What is known of one run."""
-
-    number: int
-    criteria: str
-    objective: Objective
-    seed: int
-    why: str
-    started_at: float
-    benchmark: str = ""
-    nodes: int = 0
-    accounts: Mapping[str, Account] = field(default_factory=dict)
-    flights: Mapping[str, Flight] = field(default_factory=dict)
-    """By trial: `node#number`."""
-    holds: Mapping[str, Hold] = field(default_factory=dict)
-    tokens: Mapping[str, int] = field(default_factory=dict)
-    """Spent by role, calls in flight not counted."""
-    money_usd: Mapping[str, float] = field(default_factory=dict)
-    driver: str = ""
-    """The process whose session drives the run, or empty."""
-    session_from: float = 0.0
-    seconds_before: float = 0.0
-    seconds: float = 0.0
-    ended: str = ""
-    """Why the last session ended."""
-
-    @property
-    def root(self) -> NodeId:
-        return NodeId(str(self.number))
-
-    def account(self, pool: Pool) -> Account:
-        return self.accounts.get(pool, Account())
-
-    def with_account(self, pool: Pool, account: Account) -> Run:
-        return replace(self, accounts={**self.accounts, pool: account})
 
 
 class History:
@@ -395,15 +276,6 @@ class History:
             return
         for pool in (node.pool,) if node.id.parent else tuple(Pool):
             self._identities.setdefault((node.id.run, pool, node.identity), node.id)
-
-
-def trial_name(node: NodeId, number: int) -> str:
-    return f"{node}#{number}"
-
-
-def trial_parts(name: str) -> tuple[NodeId, int]:
-    node, _, number = name.partition("#")
-    return NodeId(node), int(number)
 
 
 def _ticked(run: Run, at: float) -> Run:

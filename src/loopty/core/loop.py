@@ -13,7 +13,7 @@ from loopty.core import budget, decisions
 from loopty.core.curve import Curve, Row, primary
 from loopty.core.errors import Exhausted, Misuse
 from loopty.core.events import Event, NodeAdded, ProposalRefused, SessionEnded, TrialStarted
-from loopty.core.history import History, Node, Run, trial_parts
+from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.launch import SandboxError
 from loopty.core.objective import Directions, Metric
@@ -21,6 +21,7 @@ from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Ask, Curves, Executor, Proposer, Pruner, Seen, Trial, Workspaces
 from loopty.core.proposal import Proposal
 from loopty.core.purse import Purse
+from loopty.core.records import Node, Run, trial_parts
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 

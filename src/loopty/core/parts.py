@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from loopty.core.curve import Curve, Row
 from loopty.core.events import Recorded
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.launch import Mount
 from loopty.core.objective import Directions
 from loopty.core.outcome import Outcome, Pool
 from loopty.core.proposal import Edits, Proposal
+from loopty.core.records import Node
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loopty.core.errors import Misuse
-from loopty.core.history import Node
 from loopty.core.ids import NodeId
 from loopty.core.objective import Metric
 from loopty.core.outcome import Ending
 from loopty.core.parts import Ask
 from loopty.core.proposal import Proposal
+from loopty.core.records import Node
 from loopty.core.space import Kind, Parameter, Space, Value
 from loopty.proposers.wording import listed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from loopty.core.history import Node
 from loopty.core.outcome import Pool, Verdict
+from loopty.core.records import Node
 from loopty.report.columns import cut, padded, short
 from loopty.report.figures import figure
 from loopty.report.look import Look

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.core.history import Node
 from loopty.core.parts import Ask
+from loopty.core.records import Node
 
 
 @dataclass(frozen=True, slots=True)

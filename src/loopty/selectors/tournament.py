@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopty.core.history import Node
 from loopty.core.objective import Metric, gain
 from loopty.core.parts import Ask
+from loopty.core.records import Node
 
 
 @dataclass(frozen=True, slots=True)

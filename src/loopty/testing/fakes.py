@@ -7,11 +7,12 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from loopty.core.errors import Exhausted
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.objective import SCORE
 from loopty.core.outcome import Ending, Outcome
 from loopty.core.parts import Ask, Committed, Seen, Trial
 from loopty.core.proposal import Edits, Proposal
+from loopty.core.records import Node
 
 Score = Callable[[Trial], float | Outcome]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Pool
+from loopty.core.records import Node
 from loopty.core.space import Value
 from loopty.views.change import Change, change
 

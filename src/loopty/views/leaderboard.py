@@ -6,9 +6,10 @@ import functools
 import heapq
 from dataclasses import dataclass
 
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.objective import gain
 from loopty.core.outcome import Outcome, Pool
+from loopty.core.records import Node
 from loopty.views.change import Change, change
 
 

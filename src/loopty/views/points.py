@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Pool, Verdict
+from loopty.core.records import Node
 
 
 class Mark(enum.StrEnum):

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from loopty.core import budget
-from loopty.core.history import History, Run, trial_parts
+from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Pool
+from loopty.core.records import Run, trial_parts
 from loopty.core.space import Value
 from loopty.core.task import Pools
 from loopty.views.change import Change, change

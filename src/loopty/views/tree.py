@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopty.core.history import History, Node, Run, trial_parts
+from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.outcome import Pool
+from loopty.core.records import Node, Run, trial_parts
 
 LIMIT = 200
 

@@ -9,8 +9,8 @@ import stat
 from pathlib import Path
 
 from loopty.core.errors import Misuse
-from loopty.core.history import Node
 from loopty.core.proposal import Edits
+from loopty.core.records import Node
 from loopty.workspaces.files import Files
 from loopty.workspaces.removal import removed
 from loopty.workspaces.repository import Repository

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.core.access import clean
-from loopty.core.history import History, Node
+from loopty.core.history import History
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits, Proposal
+from loopty.core.records import Node
 from loopty.core.task import Task
 from loopty.kit import globs
 from loopty.kit.markers import outside_changed

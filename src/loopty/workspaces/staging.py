@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from loopty.core.errors import Misuse
-from loopty.core.history import History, trial_parts
+from loopty.core.history import History
 from loopty.core.launch import Mount
 from loopty.core.outcome import Pool
 from loopty.core.parts import Stage, Trial
+from loopty.core.records import trial_parts
 from loopty.core.task import Task
 from loopty.kit import codec
 from loopty.workspaces.export import exported
