@@ -124,16 +124,71 @@ def refused(error: int) -> int:
     ],
 )
 def test_the_program_judges(machine, architecture, number, argument, verdict):
-    assert judged(seccomp.program(machine), architecture, number, argument) == verdict
+    assert judged(seccomp.program(machine), architecture, number, *[argument] * 6) == verdict
+
+
+ASK = 0x7FC00000
+
+
+@pytest.mark.parametrize(
+    ("machine", "number", "arguments", "network", "verdict"),
+    [
+        ("x86_64", 0, (), False, ALLOW),
+        ("x86_64", 101, (), False, refused(errno.EPERM)),
+        ("x86_64", 92, (), False, refused(errno.EPERM)),
+        ("x86_64", 188, (), False, refused(errno.EOPNOTSUPP)),
+        ("x86_64", 30, (), False, refused(errno.ENOSYS)),
+        ("x86_64", 90, (), False, ASK),
+        ("x86_64", 57, (), False, ASK),
+        ("x86_64", 56, (17,), False, ASK),
+        ("x86_64", 56, (0x10000011,), False, refused(errno.EPERM)),
+        ("x86_64", 302, (0,), False, ALLOW),
+        ("x86_64", 302, (7,), False, refused(errno.EPERM)),
+        ("x86_64", 141, (0, 0), False, ALLOW),
+        ("x86_64", 141, (2, 0), False, refused(errno.EPERM)),
+        ("x86_64", 141, (0, 7), False, refused(errno.EPERM)),
+        ("x86_64", 16, (3, 0x5412), False, refused(errno.EPERM)),
+        ("x86_64", 16, (3, 0x40086602), False, refused(errno.ENOTTY)),
+        ("x86_64", 16, (3, 0x541B), False, ALLOW),
+        ("x86_64", 41, (1, 1), False, ALLOW),
+        ("x86_64", 41, (1, 0x80805), False, ALLOW),
+        ("x86_64", 41, (1, 2), False, refused(errno.EPROTONOSUPPORT)),
+        ("x86_64", 53, (1, 2), False, refused(errno.EPROTONOSUPPORT)),
+        ("x86_64", 41, (2, 1), False, refused(errno.EAFNOSUPPORT)),
+        ("x86_64", 41, (2, 2), True, ALLOW),
+        ("x86_64", 41, (40, 1), True, refused(errno.EAFNOSUPPORT)),
+        ("aarch64", 52, (), False, ASK),
+        ("aarch64", 57, (), False, ALLOW),
+        ("aarch64", 203, (), False, ASK),
+        ("aarch64", 198, (10, 1), False, refused(errno.EAFNOSUPPORT)),
+        ("aarch64", 198, (10, 1), True, ALLOW),
+    ],
+)
+def test_the_program_for_a_trial_without_namespaces_judges(machine, number, arguments, network, verdict):
+    architecture = {"x86_64": X86_64, "aarch64": AARCH64}[machine]
+    program = seccomp.guarded(machine, network=network).program
+    assert judged(program, architecture, number, *arguments) == verdict
+
+
+def test_every_call_that_is_asked_about_has_its_name():
+    assert set(seccomp.guarded("aarch64", network=False).asked.values()) == {
+        "clone",
+        "connect",
+        "fchmod",
+        "fchmodat",
+        "fchmodat2",
+        "utimensat",
+    }
 
 
 def test_a_machine_without_a_table_has_no_program():
     assert seccomp.program("pdp11") is None
+    assert seccomp.guarded("pdp11", network=False) is None
 
 
-def judged(program: bytes, architecture: int, number: int, argument: int) -> int:
-    """Run the classic BPF program as the kernel would."""
-    data = struct.pack("<IIQ6Q", number, architecture, 0, *[argument] * 6)
+def judged(program: bytes, architecture: int, number: int, *arguments: int) -> int:
+    """Run the classic BPF program as the kernel would; arguments that are left out are 0."""
+    data = struct.pack("<IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     instructions = list(struct.iter_unpack("<HBBI", program))
     place = register = 0
     while True:

@@ -1,17 +1,61 @@
-"""Whether this machine can sandbox a trial, and what to do when it cannot."""
+"""What a sandbox really keeps a trial from, and what to do when it cannot run one."""
 
 from __future__ import annotations
 
 import pytest
 
+from loopty.core.launch import Protection
 from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.probe import probe
 from loopty.sandboxes.remedies import remedy
+from loopty.sandboxes.unsafe import Unsafe
+from loopty.sandboxes.warden import domain
+
+try:
+    LANDLOCK = domain.version()
+except OSError:
+    LANDLOCK = 0
+
+ALL_BUT_MEMORY = set(Protection) - {Protection.MEMORY}
 
 
 async def test_a_working_sandbox_is_told():
     found = await probe(Bubblewrap())
-    assert (found.name, found.ok, found.problem) == ("bubblewrap", True, "")
+    assert (found.name, found.ok, found.problem, found.gaps) == ("bubblewrap", True, "", ())
+    assert set(found.tried) == ALL_BUT_MEMORY
+
+
+@pytest.mark.skipif(LANDLOCK < domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+async def test_landlock_holds_all_that_it_claims():
+    found = await probe(Landlock())
+    assert (found.problem, [gap.protection for gap in found.gaps]) == ("", [Protection.CALLS])
+    assert set(found.tried) == ALL_BUT_MEMORY
+
+
+class Boaster(Unsafe):
+    """Claims to enforce everything and enforces nothing."""
+
+    gaps = ()
+
+
+async def test_a_sandbox_that_claims_too_much_is_caught():
+    found = await probe(Boaster())
+    assert found.ok
+    caught = {gap.protection for gap in found.gaps}
+    # What Unsafe leaves is hunted by its mark, so no daemon survives it here.
+    assert caught == ALL_BUT_MEMORY - {Protection.SURVIVORS}
+    assert all(gap.words.startswith("tried: ") for gap in found.gaps)
+
+
+async def test_what_a_sandbox_admits_is_not_said_twice():
+    assert (await probe(Unsafe())).gaps == Unsafe.gaps
+
+
+async def test_only_gaps_in_what_is_required_are_lacking():
+    found = await probe(Unsafe())
+    assert {gap.protection for gap in found.lacking((Protection.READ, Protection.MEMORY))} == {Protection.READ}
+    assert found.lacking(()) == ()
 
 
 async def test_a_missing_program_is_told_with_its_remedy(monkeypatch):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from loopty.cli.output import here, json_option, print_json
+
+if TYPE_CHECKING:
+    from loopty.core.task import Sandboxing, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +26,27 @@ class Finding:
 
 
 @click.command("doctor")
+@click.option("--attack", is_flag=True, help="Attack the sandbox that trials would run in. Harmless to all else.")
+@click.option(
+    "--sandbox",
+    "kind",
+    type=click.Choice(["bubblewrap", "landlock", "container"]),
+    help="With --attack: which back end. Default: the task's.",
+)
 @json_option
-def command(as_json: bool) -> None:
+def command(attack: bool, kind: str | None, as_json: bool) -> None:
     """Check what this machine can do, by trying it, and say how to mend what it cannot.
 
-    Exits with 1 when something that loopty needs is missing.
+    Exits with 1 when something that loopty needs is missing, or when an attack gets through that the sandbox does
+    not name as a gap.
     """
-    findings = [_python(), _git(), _sandbox(), _sqlite(), *_extras(), _task()]
+    if kind and not attack:
+        raise click.UsageError("--sandbox goes with --attack")
+    if attack:
+        from loopty.cli.attacking import attacked
+
+        sys.exit(0 if attacked(_wanted(kind), as_json) else 1)
+    findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task()]
     if as_json:
         from loopty.kit import codec
 
@@ -54,18 +73,21 @@ def _git() -> Finding:
     return Finding("git", True, said)
 
 
-def _sandbox() -> Finding:
-    import asyncio
+def _sandboxes() -> Iterator[Finding]:
+    """Each back end, really tried, and which of them trials are run in."""
+    from loopty.sandboxes.choice import candidates
 
-    if sys.platform != "linux":
-        detail = f"none for {sys.platform} yet: only --unsafe-no-sandbox runs here, or use a Linux machine"
-        return Finding("sandbox", False, detail)
-    from loopty.sandboxes.bubblewrap import Bubblewrap
-    from loopty.sandboxes.probe import probe
-
-    found = asyncio.run(probe(Bubblewrap()))
-    weak = f"; not enforced: {', '.join(found.unenforced)}" if found.unenforced else ""
-    return Finding("sandbox", found.ok, found.problem or f"{found.name} works{weak}")
+    wanted = _wanted()
+    taken = ""
+    for candidate in candidates(wanted):
+        found = candidate.found
+        weak = f"; not enforced: {', '.join(gap.words for gap in found.gaps)}" if found.gaps else ""
+        yield Finding(f"sandbox {found.name}", found.ok, found.problem or f"works{weak}", needed=False)
+        if not taken and not candidate.refusal(wanted):
+            taken = found.name
+    named = f"kind = {wanted.kind}" + (f" takes {taken}" if taken and wanted.kind == "auto" else "")
+    missing = f"{named}: none gives what is required ({', '.join(wanted.require)}); only --unsafe-no-sandbox runs"
+    yield Finding("sandbox", bool(taken), named if taken else missing)
 
 
 def _sqlite() -> Finding:
@@ -88,12 +110,30 @@ def _extras() -> list[Finding]:
 
 
 def _task() -> Finding:
+    task = _loaded()
+    if isinstance(task, str):
+        return Finding("task", False, task, needed=False)
+    return Finding("task", True, f"{task.proposer.kind}, {task.pools.attempts} attempts")
+
+
+def _wanted(kind: str | None = None) -> Sandboxing:
+    """The sandbox that the task asks for; with a kind, that one, whatever it does not give."""
+    from dataclasses import replace
+
+    from loopty.core.task import Sandboxing
+
+    task = _loaded()
+    wanted = Sandboxing() if isinstance(task, str) else task.sandbox
+    return replace(wanted, kind=kind, require=()) if kind else wanted
+
+
+def _loaded() -> Task | str:
+    """The task of this repository, or why there is none."""
     from loopty.core.errors import Misuse
     from loopty.taskfile.read import load
     from loopty.workspaces.repository import Repository
 
     try:
-        task = load(Repository.around(here()).top)
+        return load(Repository.around(here()).top)
     except Misuse as error:
-        return Finding("task", False, str(error).splitlines()[0], needed=False)
-    return Finding("task", True, f"{task.proposer.kind}, {task.pools.attempts} attempts")
+        return str(error).splitlines()[0]

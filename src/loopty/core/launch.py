@@ -48,6 +48,8 @@ class Launch:
     scratch: tuple[str, ...] = ()
     """Directories inside the sandbox that start empty, are writable, and vanish at the end."""
     network: bool = False
+    channel: int | None = None
+    """A connected descriptor that becomes the command's standard input and output; `stdout` then stays empty."""
 
 
 class Stop(enum.StrEnum):
@@ -73,14 +75,48 @@ class SandboxError(LooptyError):
     """The sandbox itself failed: infrastructure, never the candidate's fault."""
 
 
+class Protection(enum.StrEnum):
+    """What a sandbox keeps a trial from."""
+
+    WRITE = "write"
+    """Changing anything outside its outbox and scratch directories."""
+    READ = "read"
+    """Seeing files that it is not shown: homes, secrets, hidden files, other trials."""
+    NETWORK = "network"
+    """Reaching the internet, loopback services, or sockets of the host."""
+    OTHERS = "others"
+    """Seeing, signalling or tracing processes that are not its own."""
+    SURVIVORS = "survivors"
+    """Leaving a process alive."""
+    CALLS = "calls"
+    """System calls that no trial needs."""
+    MEMORY = "memory"
+    """Using more memory than its bound."""
+    DISK = "disk"
+    """Writing more than its bound."""
+    FORKS = "forks"
+    """Starting more processes than its bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A protection that a back end does not give here, or not wholly, in words for a person."""
+
+    protection: Protection
+    words: str
+
+
 class Sandbox(Protocol):
     """Runs a launch and leaves no process behind."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called on results, with what decides whether they are comparable."""
+        ...
 
     @property
-    def unenforced(self) -> tuple[str, ...]:
-        """Protections that this back end does not give, in words for a person."""
+    def gaps(self) -> tuple[Gap, ...]:
+        """The protections that this back end does not give on this machine."""
         ...
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:

@@ -17,12 +17,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.core.launch import Exit, Launch, SandboxError, Stop
+from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.sandboxes import seccomp, view
+from loopty.sandboxes.kernel import counts_processes_by_namespace
 from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.staging import Staging, open_source
-from loopty.sandboxes.supervise import readable, supervise
+from loopty.sandboxes.supervise import pipes_of, readable, supervise
 from loopty.sandboxes.usage import Footprint
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -36,6 +37,8 @@ _PACKAGES = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-li
 # that is killed in these milliseconds. So the command waits behind this guard, which greets us on its standard
 # input and goes on only when we answer: we are alive then, and the processes around it are bound to us.
 _GUARD = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" </dev/null', "guard")
+# A channel comes as standard output, because the shell may know no descriptor above 9 by its number.
+_GUARD_OF_CHANNEL = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" <&1', "guard")
 _MESSAGE_BYTES = 1000
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _TRIAL_OOM_SCORE = "500"
@@ -61,15 +64,16 @@ class Bubblewrap:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     @property
-    def unenforced(self) -> tuple[str, ...]:
+    def gaps(self) -> tuple[Gap, ...]:
         """Protections that this machine does not let us give."""
         missing = []
         if self._filter is None:
-            missing.append(f"the system call filter (no table of calls for {platform.machine()})")
-        if not _counts_processes_by_namespace():
-            missing.append("the bound on processes (needs Linux 5.14)")
+            words = f"the system call filter (no table of calls for {platform.machine()})"
+            missing.append(Gap(Protection.CALLS, words))
+        if not counts_processes_by_namespace():
+            missing.append(Gap(Protection.FORKS, "the bound on processes (needs Linux 5.14)"))
         if not Path("/proc/thread-self/children").exists():
-            missing.append("the bound on memory (the kernel does not list children)")
+            missing.append(Gap(Protection.MEMORY, "the bound on memory (the kernel does not list children)"))
         return tuple(missing)
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
@@ -95,6 +99,8 @@ class Bubblewrap:
         resources.enter_context(ours)
         with contextlib.ExitStack() as passed:
             passed.enter_context(theirs)
+            if launch.channel is not None:
+                _closing(launch.channel, passed)
             sources = [_closing(self._source(mount.source), passed) for mount in launch.mounts]
             options = [*self._system, *view.trial_options(launch, sources), "--json-status-fd", str(status)]
             inherited = [*sources, status]
@@ -108,13 +114,13 @@ class Bubblewrap:
                 "--args",
                 str(inherited[-1]),
                 "--",
-                *_GUARD,
+                *(_GUARD if launch.channel is None else _GUARD_OF_CHANNEL),
                 self._program("prlimit"),
                 *_limits(launch),
                 "--",
                 *launch.argv,
             ]
-            process = _spawned(self._unprivileged(command), theirs, inherited)
+            process = _spawned(self._unprivileged(command), theirs, inherited, launch.channel)
         resources.enter_context(process)
         resources.callback(process.kill)
         tree = _Namespace(process, status, ours, launch)
@@ -145,9 +151,7 @@ class _Namespace:
     def __init__(
         self, process: subprocess.Popen[bytes], status: int, guard: socket.socket, launch: Launch
     ) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self.pipes = (process.stdout.fileno(), process.stderr.fileno())
+        self.pipes = pipes_of(process)
         self.code: int | None = None
         self.started = time.monotonic()
         self._process = process
@@ -230,13 +234,15 @@ def _ready(descriptor: int, seconds: float) -> bool:
     return bool(select.select([descriptor], [], [], seconds)[0])
 
 
-def _spawned(command: list[str], guard: socket.socket, inherited: list[int]) -> subprocess.Popen[bytes]:
+def _spawned(
+    command: list[str], guard: socket.socket, inherited: list[int], channel: int | None
+) -> subprocess.Popen[bytes]:
     try:
         with _first_to_go_when_memory_is_short():
             return subprocess.Popen(
                 command,
                 stdin=guard.fileno(),
-                stdout=subprocess.PIPE,
+                stdout=subprocess.PIPE if channel is None else channel,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 pass_fds=inherited,
@@ -266,16 +272,10 @@ def _first_to_go_when_memory_is_short() -> Iterator[None]:
 def _limits(launch: Launch) -> list[str]:
     """Options of prlimit, which runs inside: from outside even root may lack the right to set limits."""
     limits = ["--core=0", f"--fsize={launch.bounds.disk_mb << 20}"]
-    if _counts_processes_by_namespace():
+    if counts_processes_by_namespace():
         # Counted are the threads in the trial's own user namespace, with bubblewrap's reaper as one of them.
         limits.append(f"--nproc={launch.bounds.processes + 1}")
     return limits
-
-
-def _counts_processes_by_namespace() -> bool:
-    # Before 5.14 RLIMIT_NPROC counts whatever else the user runs, and every trial would fail at random.
-    major, minor = platform.release().split(".")[:2]
-    return (int(major), int(minor.split("-")[0])) >= (5, 14)
 
 
 def _failure(stderr: Path) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
-_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ASK, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 
 # Offsets in struct seccomp_data. Both machines are little endian: the low half of an argument comes first.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -19,6 +19,9 @@ _X32_BIT = 0x40000000
 _CLONE_NEWUSER = 0x10000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 5, 0xF
+# The groups of ioctl that belong to file systems: attributes, snapshots, clones.
+_FILE_SYSTEM_IOCTLS, _IOCTL_GROUP = (0x6600, 0x5800, 0x9400), 0xFF00
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,73 @@ _ABSENT = {
 
 _CLONE, _IOCTL, _SOCKET, _SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
 
+# The tables below are for a trial without namespaces, which shares the machine with the host's processes.
+
+# Owners and priorities of what is not the trial's own, and queues and segments that exist already.
+_FOREIGN = {
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "ioprio_set": (251, 30),
+    "lchown": (94, None),
+}
+_FOREIGN_ABSENT = {
+    "fanotify_init": (300, 262),
+    "file_setattr": (469, 469),
+    "futimesat": (261, None),
+    "inotify_add_watch": (254, 27),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "semctl": (66, 191),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "utime": (132, None),
+    "utimes": (235, None),
+}
+# Answered as a file system without extended attributes would.
+_ATTRIBUTES = {
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
+}
+# Allowed for the caller itself, which their first argument calls 0.
+_FOR_ITSELF = {
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+}
+_SETPRIORITY = (141, 140)
+# What these do depends on memory or on other processes, so someone outside decides.
+_ASKED = {
+    "chmod": (90, None),
+    "connect": (42, 203),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "fork": (57, None),
+    "utimensat": (280, 88),
+    "vfork": (58, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A filter that asks a listener about some calls, and the names of those calls by number."""
+
+    program: bytes
+    asked: dict[int, str]
+
 
 def program(machine: str) -> bytes | None:
     """The filter for `machine` as bubblewrap reads it, or None where we have no table of numbers."""
@@ -109,7 +179,63 @@ def program(machine: str) -> bytes | None:
     return b"".join(_instructions(known))
 
 
+def guarded(machine: str, *, network: bool) -> Guarded | None:
+    """The filter for a trial that has no namespaces of its own, or None where we have no table of numbers."""
+    if (known := _MACHINES.get(machine)) is None:
+        return None
+    asked = {number: name for name, numbers in _ASKED.items() if (number := numbers[known.column]) is not None}
+    asked[_CLONE[known.column]] = "clone"
+    return Guarded(b"".join(_guarded_instructions(known, network)), asked)
+
+
 def _instructions(machine: _Machine) -> Iterator[bytes]:
+    yield from _denials(machine, (_FORBIDDEN, errno.EPERM), (_ABSENT, errno.ENOSYS))
+    yield from _clone_rule(machine, _ALLOWED)
+    typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
+    yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), _ALLOWED)
+    families = (_UNIX, _INET, _INET6, _NETLINK)
+    for call in (_SOCKET, _SOCKETPAIR):
+        verdict = (*_any_of(families), _refusal(errno.EAFNOSUPPORT), _ALLOWED)
+        yield from _rule(call[machine.column], 0, *verdict)
+    yield _ALLOWED
+
+
+def _guarded_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
+    yield from _denials(
+        machine,
+        (_FORBIDDEN, errno.EPERM),
+        (_FOREIGN, errno.EPERM),
+        (_ABSENT, errno.ENOSYS),
+        (_FOREIGN_ABSENT, errno.ENOSYS),
+        (_ATTRIBUTES, errno.EOPNOTSUPP),
+    )
+    for numbers in _ASKED.values():
+        if (number := numbers[machine.column]) is not None:
+            yield _operation(_EQUAL, number, otherwise=1)
+            yield _operation(_RETURN, _ASK)
+    yield from _clone_rule(machine, _operation(_RETURN, _ASK))
+
+    itself = (_operation(_EQUAL, 0, then=1), _refusal(errno.EPERM))
+    for numbers in _FOR_ITSELF.values():
+        yield from _rule(numbers[machine.column], 0, *itself, _ALLOWED)
+    second = _operation(_LOAD, _ARGUMENTS + 8)
+    yield from _rule(_SETPRIORITY[machine.column], 0, *itself, second, *itself, _ALLOWED)
+
+    typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
+    groups = (_operation(_AND, _IOCTL_GROUP), *_any_of(_FILE_SYSTEM_IOCTLS), _ALLOWED, _refusal(errno.ENOTTY))
+    yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), *groups)
+
+    # A datagram socket can send to an address without connecting to it, and would never be asked about.
+    kinds = (second, _operation(_AND, _SOCKET_TYPE), *_any_of((_STREAM, _SEQPACKET)))
+    local = (*kinds, _refusal(errno.EPROTONOSUPPORT), _ALLOWED)
+    others = (*_any_of((_INET, _INET6, _NETLINK) if network else ()), _refusal(errno.EAFNOSUPPORT), _ALLOWED)
+    for call in (_SOCKET, _SOCKETPAIR):
+        is_local = _operation(_EQUAL, _UNIX, otherwise=len(local))
+        yield from _rule(call[machine.column], 0, is_local, *local, *others)
+    yield _ALLOWED
+
+
+def _denials(machine: _Machine, *tables: tuple[Mapping[str, tuple[int, int | None]], int]) -> Iterator[bytes]:
     # A 32-bit program on a 64-bit kernel counts its calls differently, so no rule below would mean the same.
     yield _operation(_LOAD, _ARCHITECTURE)
     yield _operation(_EQUAL, machine.audit, then=1)
@@ -118,21 +244,22 @@ def _instructions(machine: _Machine) -> Iterator[bytes]:
     yield _operation(_AT_LEAST, _X32_BIT, otherwise=1)
     yield _operation(_RETURN, _KILL_PROCESS)
 
-    for denied, error in ((_FORBIDDEN, errno.EPERM), (_ABSENT, errno.ENOSYS)):
+    for denied, error in tables:
         for numbers in denied.values():
-            yield _operation(_EQUAL, numbers[machine.column], otherwise=1)
-            yield _operation(_RETURN, _ERRNO | error)
+            if (number := numbers[machine.column]) is not None:
+                yield _operation(_EQUAL, number, otherwise=1)
+                yield _refusal(error)
 
-    # The number is lost when an argument is loaded, so each of these rules ends with a verdict of its own.
+
+def _clone_rule(machine: _Machine, verdict: bytes) -> Iterator[bytes]:
+    # The number is lost when an argument is loaded, so each rule over arguments ends with a verdict of its own.
     new_user = (_operation(_AND, _CLONE_NEWUSER), _operation(_EQUAL, _CLONE_NEWUSER, otherwise=1))
-    yield from _rule(_CLONE[machine.column], 0, *new_user, _refusal(errno.EPERM), _ALLOWED)
-    typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
-    yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), _ALLOWED)
-    families = (_UNIX, _INET, _INET6, _NETLINK)
-    known = [_operation(_EQUAL, family, then=len(families) - place) for place, family in enumerate(families)]
-    for call in (_SOCKET, _SOCKETPAIR):
-        yield from _rule(call[machine.column], 0, *known, _refusal(errno.EAFNOSUPPORT), _ALLOWED)
-    yield _ALLOWED
+    yield from _rule(_CLONE[machine.column], 0, *new_user, _refusal(errno.EPERM), verdict)
+
+
+def _any_of(values: Sequence[int]) -> list[bytes]:
+    """Skip the instruction behind these when the register holds one of the values."""
+    return [_operation(_EQUAL, value, then=len(values) - place) for place, value in enumerate(values)]
 
 
 def _rule(number: int, argument: int, *verdict: bytes) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 from typing import Protocol
 
@@ -18,8 +19,8 @@ class Tree(Protocol):
     """A started process tree."""
 
     @property
-    def pipes(self) -> tuple[int, int]:
-        """The reading ends of its standard output and standard error."""
+    def pipes(self) -> tuple[int | None, int]:
+        """The reading ends of its standard output, unless a channel took that, and of its standard error."""
         ...
 
     def excess(self) -> Stop | None:
@@ -52,7 +53,11 @@ async def supervise(tree: Tree, launch: Launch, cancel: asyncio.Event) -> Stop |
     outputs = None
     try:
         outputs = Outputs(
-            dict(zip(tree.pipes, (launch.stdout, launch.stderr), strict=True)),
+            {
+                pipe: path
+                for pipe, path in zip(tree.pipes, (launch.stdout, launch.stderr), strict=True)
+                if pipe is not None
+            },
             launch.bounds.output_mb << 20,
             lambda: stop(Stop.OUTPUT),
         )
@@ -91,6 +96,12 @@ async def _on_excess(tree: Tree, stop: _Stopper) -> None:
             stop(reason)
             return
         pause = max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCHING_SHARE)
+
+
+def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:
+    """The pipes of a process that was started with its standard error piped."""
+    assert process.stderr is not None
+    return process.stdout.fileno() if process.stdout else None, process.stderr.fileno()
 
 
 async def readable(descriptor: int) -> None:

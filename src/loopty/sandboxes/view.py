@@ -31,6 +31,14 @@ _SETTINGS = (
 )
 
 
+def system_paths() -> Iterator[Path]:
+    """What every trial is shown of the system: programs, libraries, and a few settings."""
+    for name in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt"):
+        yield Path(name)
+    for pattern in _SETTINGS:
+        yield from sorted(Path("/etc").glob(pattern))
+
+
 def system_options() -> tuple[str, ...]:
     """The part of the view that is the same for every trial on this machine."""
     return tuple(_system_options())
@@ -40,12 +48,8 @@ def _system_options() -> Iterator[str]:
     yield from ("--unshare-all", "--unshare-user", "--disable-userns")
     yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv")
     yield from ("--hostname", "trial", "--uid", "1000", "--gid", "1000")
-    yield from ("--ro-bind", "/usr", "/usr")
-    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt"):
-        yield from _shown(Path(name))
-    for pattern in _SETTINGS:
-        for path in sorted(Path("/etc").glob(pattern)):
-            yield from _shown(path)
+    for path in system_paths():
+        yield from _shown(path)
     yield from ("--proc", "/proc", "--dev", "/dev")
 
 

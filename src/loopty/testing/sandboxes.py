@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
-from loopty.core.launch import Bounds, Exit, Launch, Mount, Sandbox, Stop
+from loopty.core.launch import Bounds, Exit, Launch, Mount, Sandbox, SandboxError, Stop
 
 _BOUNDS = Bounds(seconds=30.0, memory_mb=512, processes=64, output_mb=2, disk_mb=64)
 
@@ -46,6 +47,39 @@ class SandboxConformance:
         alive = [path for path in Path("/proc").glob("[0-9]*/cmdline") if token.encode() in _read(path)]
         assert alive == []
 
+    async def test_a_channel_is_its_standard_input_and_output(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        ours, theirs = socket.socketpair()
+        ours.sendall(b"question\n")
+        with ours:
+            ended = await self._shell(
+                sandbox, tmp_path, "read -r line; echo answer to $line; echo err >&2", channel=theirs.detach()
+            )
+            assert ended.code == 0
+            # All of it to the end: nobody else holds the other side any more, this process included.
+            assert ours.makefile("rb").read() == b"answer to question\n"
+        assert (tmp_path / "stderr").read_text() == "err\n"
+        assert not (tmp_path / "stdout").exists()
+
+    async def test_the_end_of_a_channel_reaches_the_command(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        ours, theirs = socket.socketpair()
+        asyncio.get_running_loop().call_later(0.2, ours.close)
+        ended = await self._shell(sandbox, tmp_path, "cat >/dev/null; exit 5", channel=theirs.detach())
+        assert (ended.code, ended.stop) == (5, None)
+
+    async def test_a_channel_is_closed_when_the_command_cannot_start(
+        self, sandbox: Sandbox, tmp_path: Path
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        with ours:
+            missing = (Mount(tmp_path / "missing", "/seen"),)
+            failure = None
+            try:
+                await self._shell(sandbox, tmp_path, "true", mounts=missing, channel=theirs.detach())
+            except SandboxError as error:
+                failure = error
+            assert failure is not None
+            assert ours.recv(1) == b""
+
     async def _shell(
         self,
         sandbox: Sandbox,
@@ -54,6 +88,8 @@ class SandboxConformance:
         bounds: Bounds = _BOUNDS,
         env: dict[str, str] | None = None,
         cancel: asyncio.Event | None = None,
+        mounts: tuple[Mount, ...] = (),
+        channel: int | None = None,
     ) -> Exit:
         (tmp_path / "seen").mkdir(exist_ok=True)
         launch = Launch(
@@ -63,7 +99,8 @@ class SandboxConformance:
             stdout=tmp_path / "stdout",
             stderr=tmp_path / "stderr",
             env={"PATH": "/usr/bin:/bin", **(env or {})},
-            mounts=(Mount(tmp_path / "seen", "/seen"),),
+            mounts=mounts or (Mount(tmp_path / "seen", "/seen"),),
+            channel=channel,
         )
         return await sandbox.run(launch, cancel or asyncio.Event())
 

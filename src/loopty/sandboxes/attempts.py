@@ -1,0 +1,181 @@
+"""Tries inside a sandbox what a sandbox must not let happen. Run by the probe, on any Python from 3.8.
+
+Each attempt is harmless where it succeeds. It prints `tried NAME` and, where it can see by itself that it went
+through, `did NAME`; the rest is seen from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_SECRET = "loopty-secret"
+_EXTRA_PROCESSES = 4
+_FILE_BYTES = 1 << 20
+_EXTRA_FILES = 2
+_WATCHED_SECONDS = 3.0
+_CLONE_NEWUSER = 0x10000000
+_FEW_FILES = 17
+
+
+def main() -> None:
+    """Try everything; the last attempt may end it."""
+    facts = json.loads(Path("facts.json").read_text(encoding="utf-8"))
+    for name, attempt in (
+        ("read", lambda: _read(facts)),
+        ("write", lambda: _write(facts)),
+        ("mode", lambda: Path(facts["outside"]).chmod(0o640)),
+        ("tcp", lambda: _connect(socket.AF_INET, ("127.0.0.1", facts["port"]))),
+        ("datagram", lambda: _send(facts["port"])),
+        ("path", lambda: _connect(socket.AF_UNIX, facts["socket"])),
+        ("abstract", lambda: _connect(socket.AF_UNIX, "\0" + facts["abstract"])),
+        ("see", lambda: _see(facts["decoy"])),
+        ("limit", lambda: _limit(facts["decoy"])),
+        ("signal", lambda: os.kill(facts["decoy"], signal.SIGTERM)),
+        ("daemon", _daemon),
+        ("forks", lambda: _forks(facts["processes"])),
+    ):
+        _try(name, attempt)
+    _calls()
+    _fill(facts["disk_mb"])
+
+
+def _try(name: str, attempt: Callable[[], Any]) -> None:
+    print("tried", name, flush=True)
+    try:
+        attempt()
+    except (OSError, ValueError):
+        return
+    print("did", name, flush=True)
+
+
+def _routes(path: str, decoy: int) -> list[Path]:
+    return [Path(root + path) for root in ("", "/proc/self/root", "/proc/1/root", f"/proc/{decoy}/root")]
+
+
+def _read(facts: dict[str, Any]) -> None:
+    for route in _routes(facts["secret"], facts["decoy"]):
+        try:
+            if route.read_text(encoding="utf-8") == _SECRET:
+                return
+        except OSError:
+            continue
+    raise OSError("hidden")
+
+
+def _write(facts: dict[str, Any]) -> None:
+    for route in _routes(facts["outside"], facts["decoy"]):
+        try:
+            with route.open("a", encoding="utf-8") as file:
+                file.write("changed")
+        except OSError:
+            continue
+
+
+def _connect(family: int, address: Any) -> None:
+    with socket.socket(family, socket.SOCK_STREAM) as made:
+        made.settimeout(2)
+        made.connect(address)
+
+
+def _send(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.sendto(b"x", ("127.0.0.1", port))
+
+
+def _see(decoy: int) -> None:
+    if not Path(f"/proc/{decoy}/cmdline").read_bytes().startswith(b"loopty-decoy\0"):
+        raise OSError("another process")
+
+
+def _limit(decoy: int) -> None:
+    resource.prlimit(decoy, resource.RLIMIT_NOFILE, (_FEW_FILES, _FEW_FILES))
+
+
+def _daemon() -> None:
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for descriptor in range(3):
+                os.close(descriptor)
+            time.sleep(60)
+        os._exit(0)
+    os.wait()
+
+
+def _forks(processes: int) -> None:
+    """Succeeds when more processes live at once than may."""
+    made: list[int] = []
+    try:
+        while len(made) + 1 < processes + _EXTRA_PROCESSES:
+            if (pid := os.fork()) == 0:
+                time.sleep(60)
+                os._exit(0)
+            made.append(pid)
+    finally:
+        for pid in made:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _calls() -> None:
+    try:
+        import ctypes
+    except ImportError:
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(256)
+
+    def succeeds(attempt: Callable[[], int]) -> None:
+        # In a child, because some of these change the caller.
+        if (pid := os.fork()) == 0:
+            os._exit(0 if attempt() != -1 else 1)
+        if os.waitpid(pid, 0)[1]:
+            raise OSError("refused")
+
+    key = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
+    uffd = {"x86_64": 323, "aarch64": 282}.get(os.uname().machine)
+    _try("ptrace", lambda: succeeds(lambda: library.ptrace(0, 0, 0, 0)))
+    _try("namespace", lambda: succeeds(lambda: library.unshare(_CLONE_NEWUSER)))
+    # A file system that there is not: who may mount is asked first.
+    _try("mount", lambda: succeeds(lambda: _may_mount(library, ctypes.get_errno)))
+    _try("io_uring", lambda: succeeds(lambda: library.syscall(425, 1, buffer)))
+    if key is not None:
+        _try("keys", lambda: succeeds(lambda: library.syscall(key, 0, -4, 1)))
+    if uffd is not None:
+        _try("userfaultfd", lambda: succeeds(lambda: library.syscall(uffd, 0)))
+
+
+def _may_mount(library: Any, last_error: Callable[[], int]) -> int:
+    library.mount(b"none", b"/", b"loopty-no-such-file-system", 0, None)
+    return 0 if last_error() == 19 else -1
+
+
+def _fill(disk_mb: int) -> None:
+    """Write more than may be written. A sandbox ends this at once, or the whole trial a little later."""
+    directory = Path(os.environ.get("TMPDIR", "/tmp"))
+    paths = [directory / f"loopty-fill-{os.getpid()}-{number}" for number in range(disk_mb + _EXTRA_FILES)]
+    print("tried disk", flush=True)
+    try:
+        for path in paths:
+            path.write_bytes(os.urandom(_FILE_BYTES))
+        time.sleep(_WATCHED_SECONDS)
+        print("did disk", flush=True)
+    except OSError:
+        return
+    finally:
+        for path in paths:
+            if path.exists():
+                path.unlink()
+
+
+if __name__ == "__main__":
+    main()

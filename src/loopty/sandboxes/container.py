@@ -1,0 +1,253 @@
+"""Run a launch in a container of podman or docker: the image brings the toolchain, the launch all the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+import weakref
+from pathlib import Path
+
+from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.sandboxes.container_engine import Engine, Kind, State, engine_of, environment, inherited_limits
+from loopty.sandboxes.container_leftovers import fresh_name, sweep, watch
+from loopty.sandboxes.container_options import Terms, options, temporary_directories
+from loopty.sandboxes.container_remedies import told
+from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.staging import open_source
+from loopty.sandboxes.supervise import pipes_of, supervise
+from loopty.sandboxes.usage import Footprint
+from loopty.sandboxes.view import refuse_mount_points_that_a_trial_could_move
+
+_KILLED = 128 + signal.SIGKILL
+_NOT_FOUND = 127
+_MESSAGE_BYTES = 4000
+# What podman's init says before it ends with 1, as a command may do by itself.
+_FOUND_NO_COMMAND = b"failed to exec pid1"
+# An engine's program that is told to go first finishes what it is writing.
+_LEAVING_SECONDS = 10.0
+_NO_CONTROLLER = "no controller for it: a rootless engine needs cgroup v2 with delegation"
+
+
+class Container:
+    """A sandbox by the command line of a container engine: podman, docker, or "auto" for the first there is.
+
+    The image must be on this machine; it is taken by its content, once, so that all trials of this instance get
+    the same. Its own variables stay; its entry point, user, volumes and health check do not.
+    """
+
+    def __init__(self, engine: str, image: str, gpus: bool) -> None:
+        self._wanted = engine
+        self._image = image
+        self._gpus = gpus
+        self._engine: Engine | None = None
+        self._terms: Terms | None = None
+        self._preparing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """With the image by its content, which is the toolchain of its trials."""
+        try:
+            return f"container {self._image} ({self._described().image(self._image).id[:19]})"
+        except SandboxError:
+            return f"container {self._image}"
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Protections that the engine does not give here; none where it does not answer, for then nothing runs."""
+        try:
+            return tuple(_gaps(self._described()))
+        except SandboxError:
+            return ()
+
+    async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
+        """Run to the end, to a bound, or until `cancel` is set; the container is dead and removed on return.
+
+        As root the trial runs as `trial_owner()`, which must be able to read what it is shown. A signal that
+        ends the command gives 128 plus its number, a command that is not found 127. The time that the engine
+        needs to start, a fifth of a second or more, counts.
+        """
+        with contextlib.ExitStack() as ours:
+            if launch.channel is not None:
+                ours.callback(os.close, launch.channel)
+            refuse_mount_points_that_a_trial_could_move(launch)
+            for mount in launch.mounts:
+                os.close(open_source(mount.source))
+            async with self._preparing:
+                if self._terms is None:
+                    self._terms = await asyncio.to_thread(self._prepared)
+            box = _started(self._terms, launch)
+        with contextlib.closing(box):
+            stop = await supervise(box, launch, cancel)
+        if stop is not None:
+            return Exit(_KILLED, box.seconds, stop)
+        return self._own_end(box, self._terms.engine, launch)
+
+    def _own_end(self, box: _Box, engine: Engine, launch: Launch) -> Exit:
+        if box.succeeded:
+            return Exit(0, box.seconds)
+        if box.state is None or not box.state.started:
+            raise SandboxError(
+                told(engine.program, _beginning(launch.stderr).decode(errors="replace"), self._image)
+            )
+        if box.state.first:
+            raise SandboxError(f"{engine.program} left before its container ended")
+        code = box.state.code
+        if code == 1 and _FOUND_NO_COMMAND in _beginning(launch.stderr):
+            code = _NOT_FOUND
+        return Exit(code, box.seconds, Stop.MEMORY if box.state.out_of_memory else None)
+
+    def _described(self) -> Engine:
+        if self._engine is None:
+            self._engine = engine_of(self._wanted)
+        return self._engine
+
+    def _prepared(self) -> Terms:
+        engine = self._described()
+        image = engine.image(self._image)
+        sweep(engine)
+        weakref.finalize(self, watch(engine))
+        return Terms(engine, image, self._gpus, _trial_user(engine), inherited_limits())
+
+
+class _Box:
+    """A container and the engine's program that is attached to it. The program goes first, then the container."""
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str, terms: Terms, launch: Launch) -> None:
+        self.pipes = pipes_of(process)
+        self.seconds = 0.0
+        self.succeeded = False
+        self.state: State | None = None
+        self._started = time.monotonic()
+        self._process = process
+        self._leader = os.pidfd_open(process.pid)
+        self._name = name
+        self._engine = terms.engine
+        self._launch = launch
+        self._temporary = temporary_directories(terms, launch)
+        self._first: int | None = None
+        self._over = asyncio.Event()
+        self._asking = threading.Lock()
+        self._buried = False
+
+    def excess(self) -> Stop | None:
+        with self._asking:
+            if self._first is None and not self._buried:
+                self._first = self._visible_first()
+        first = self._first or 0
+        root = Path(f"/proc/{first}/root")
+        return Footprint(
+            first,
+            tuple(root / directory.lstrip("/") for directory in self._temporary) if first else (),
+            tuple(mount.source for mount in self._launch.mounts if mount.writable),
+        ).excess(self._launch.bounds)
+
+    def kill(self) -> None:
+        # Not by SIGKILL: podman leaves broken layers and stuck processes behind when it goes amid its work.
+        self._process.terminate()
+        self._over.set()
+
+    async def ended(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._leader, self._over.set)
+        try:
+            await self._over.wait()
+        finally:
+            loop.remove_reader(self._leader)
+        self.seconds = time.monotonic() - self._started
+        await asyncio.to_thread(self.bury)
+
+    def bury(self) -> None:
+        # Those who cannot await may come while a thread is at it, or while another still asks for the container.
+        with self._asking:
+            if self._buried:
+                return
+            self._leave()
+            # One that has succeeded needs no questions: it can be removed without force only when it has ended.
+            self.succeeded = self._process.returncode == 0 and self._engine.forget(self._name)
+            if not self.succeeded:
+                self.state = self._engine.state(self._name)
+                self._engine.remove(self._name)
+            self._buried = True
+
+    def close(self) -> None:
+        os.close(self._leader)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _leave(self) -> None:
+        for push in (self._process.terminate, lambda: self._engine.remove(self._name), self._process.kill):
+            push()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LEAVING_SECONDS)
+                return
+        self._process.wait()
+
+    def _visible_first(self) -> int | None:
+        """The container's first process by our numbers, 0 when it is out of sight, None when not known yet."""
+        state = self._engine.state(self._name)
+        if state is None or not state.first:
+            return None
+        try:
+            status = Path(f"/proc/{state.first}/status").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return 0
+        # In a virtual machine the numbers are other ones, and this process is somebody else.
+        numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+        return state.first if len(numbers) > 1 and numbers[-1] == "1" else 0
+
+
+def _started(terms: Terms, launch: Launch) -> _Box:
+    name = fresh_name()
+    command = [terms.engine.program, *options(terms, launch, name, _mount_points())]
+    channel = launch.channel
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if channel is None else channel,
+            stdout=subprocess.PIPE if channel is None else channel,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environment(launch.env),
+            cwd="/",
+            # A Ctrl-C in the terminal is loopty's to act on.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SandboxError(f"cannot start {command[0]}: {error.strerror}") from error
+    return _Box(process, name, terms, launch)
+
+
+def _gaps(engine: Engine) -> list[Gap]:
+    calls = "system calls are filtered by the engine's own profile, which lets more through than ours"
+    missing = [Gap(Protection.CALLS, calls if engine.seccomp else "no system call is filtered by this engine")]
+    if "pids" not in engine.controllers and not engine.counts_processes:
+        missing.append(Gap(Protection.FORKS, f"processes are not bounded ({_NO_CONTROLLER})"))
+    if "memory" not in engine.controllers:
+        # The watcher sees processes and file systems; the engine's profile lets through calls that need neither.
+        words = f"memory behind memfd_create or shmget is not counted ({_NO_CONTROLLER})"
+        missing.append(Gap(Protection.MEMORY, words))
+    return missing
+
+
+def _trial_user(engine: Engine) -> tuple[int, int]:
+    # Inside of a daemon without privileges, root is the user outside.
+    if engine.kind is Kind.DOCKER and engine.rootless:
+        return (0, 0)
+    return trial_owner() or (os.geteuid(), os.getegid())
+
+
+def _mount_points() -> tuple[Path, ...]:
+    lines = Path("/proc/thread-self/mountinfo").read_bytes().splitlines()
+    # The kernel writes blanks and backslashes as octal numbers.
+    return tuple(Path(os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))) for line in lines)
+
+
+def _beginning(stderr: Path) -> bytes:
+    with stderr.open("rb") as file:
+        return file.read(_MESSAGE_BYTES)

@@ -1,0 +1,236 @@
+"""Run a launch in a Landlock domain: for machines where bubblewrap may not make namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import loopty
+from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.sandboxes import seccomp, view
+from loopty.sandboxes.layout import Layout, linked
+from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.staging import open_source
+from loopty.sandboxes.supervise import pipes_of, readable, supervise
+from loopty.sandboxes.usage import Footprint
+from loopty.sandboxes.warden import domain
+from loopty.sandboxes.warden.main import ENDED
+from loopty.sandboxes.warden.order import Order
+
+_START = """
+import sys
+sys.path.append(sys.argv[1])
+from loopty.sandboxes.warden.main import main
+main(int(sys.argv[2]), int(sys.argv[3]))
+"""
+_PACKAGES = str(Path(loopty.__file__).resolve().parent.parent)
+_TEMPORARY = "/tmp"
+_RESOLVER = "/etc/resolv.conf"
+_THROUGH = 0o711
+_KILLED = 128 + signal.SIGKILL
+_REPORT_BYTES = 1 << 16
+# A warden kills its trial within milliseconds; one that has been stopped never does.
+_DYING_SECONDS = 20.0
+_TRUNCATING_VERSION = 3
+
+
+class Landlock:
+    """A sandbox without namespaces: Landlock rules files, a system call filter and a warden rule the rest.
+
+    The view is laid out in a directory, and the paths in the command, its variables and its place are moved
+    there (not those in the middle of a word or a shell line); `TMPDIR` and `HOME` lead to directories of the
+    trial. What differs from namespaces for an honest program: the real /tmp and /dev/shm cannot be written, so
+    named semaphores (as of Python's multiprocessing) fail; without the network there is no loopback either; of
+    /proc the command sees itself and the machine, and what it starts not even itself; watching files, extended
+    attributes and changes of owner fail.
+    """
+
+    name = "landlock"
+
+    def __init__(self, abi: int | None = None) -> None:
+        """`abi`: speak an older version of Landlock than the kernel does."""
+        self._abi = _version() if abi is None else abi
+        self._owner = trial_owner()
+        self._system = tuple(str(path) for path in view.system_paths() if path.exists())
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Protections that this kernel does not let us give."""
+        return tuple(self._gaps())
+
+    def _gaps(self) -> Iterator[Gap]:
+        yield Gap(
+            Protection.CALLS,
+            "whether a hidden file exists, and its size, times and owner, can be asked (never its content)",
+        )
+        if self._abi < domain.SCOPES_VERSION:
+            needs = "(needs Linux 6.12)"
+            yield Gap(Protection.OTHERS, f"processes of the same user can be signalled {needs}")
+            yield Gap(Protection.SURVIVORS, f"a trial can kill the process that would end it {needs}")
+        if self._abi < _TRUNCATING_VERSION and self._owner is None:
+            yield Gap(Protection.WRITE, "files of the user can be emptied (needs Linux 6.2)")
+
+    async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
+        """Run to the end, to a bound, or until `cancel` is set; the whole process tree is dead on return.
+
+        As root the trial runs as `trial_owner()`, which must be able to read what it is shown. A signal that
+        ends the command gives 128 plus its number, a command that is not found 127.
+        """
+        with contextlib.ExitStack() as ours:
+            if launch.channel is not None:
+                ours.callback(os.close, launch.channel)
+            guarded = self._guarded(launch)
+            for mount in launch.mounts:
+                os.close(open_source(mount.source))
+            layout = Layout(Path(tempfile.mkdtemp(prefix="loopty-")).resolve(), launch, linked, (_TEMPORARY,))
+            try:
+                await _to_the_end(lambda: self._lay_out(layout))
+                tree = _started(self._order(layout, launch, guarded), layout, launch)
+                ours.close()
+                with contextlib.closing(tree):
+                    return tree.exit(await supervise(tree, launch, cancel))
+            finally:
+                await _to_the_end(layout.remove)
+
+    def _guarded(self, launch: Launch) -> seccomp.Guarded:
+        if self._abi < 1:
+            raise SandboxError(
+                "this kernel has no Landlock: it needs Linux 5.13 or later with `landlock` among the security "
+                "modules (kernel parameter lsm=landlock,…)"
+            )
+        if (guarded := seccomp.guarded(platform.machine(), network=launch.network)) is None:
+            raise SandboxError(f"there is no table of system calls for {platform.machine()}")
+        if not Path("/proc/thread-self/children").exists():
+            raise SandboxError("the kernel does not list the children of a process (CONFIG_PROC_CHILDREN)")
+        return guarded
+
+    def _lay_out(self, layout: Layout) -> None:
+        layout.build()
+        layout.root.chmod(_THROUGH)
+        if self._owner is not None:
+            for directory in layout.private:
+                os.chown(directory, *self._owner)
+
+    def _order(self, layout: Layout, launch: Launch, guarded: seccomp.Guarded) -> Order:
+        resolver = (_RESOLVER,) if launch.network and Path(_RESOLVER).exists() else ()
+        shown = [mount.source for mount in launch.mounts if not mount.writable]
+        return Order(
+            argv=tuple(map(layout.path, launch.argv)),
+            env={"TMPDIR": str(layout.place(_TEMPORARY)), **layout.environment},
+            cwd=layout.path(launch.cwd),
+            channel=launch.channel is not None,
+            owner=self._owner,
+            abi=self._abi,
+            network=launch.network,
+            program=guarded.program,
+            asked=guarded.asked,
+            processes=launch.bounds.processes,
+            disk_bytes=launch.bounds.disk_mb << 20,
+            readable=(*self._system, *resolver),
+            shown=tuple(map(str, (layout.root, *shown))),
+            writable=tuple(map(str, layout.writable)),
+        )
+
+
+class _Ward:
+    """The process tree below a warden, which dies when the pipe to it closes."""
+
+    def __init__(self, process: subprocess.Popen[bytes], report: int, layout: Layout, launch: Launch) -> None:
+        self.pipes = pipes_of(process)
+        self._process = process
+        self._leader = os.pidfd_open(process.pid)
+        self._report = report
+        self._started = time.monotonic()
+        self._footprint = Footprint(process.pid, (), layout.writable)
+        self._bounds = launch.bounds
+
+    def excess(self) -> Stop | None:
+        return self._footprint.excess(self._bounds)
+
+    def kill(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    async def ended(self) -> None:
+        await readable(self._leader)
+        self.bury()
+
+    def bury(self) -> None:
+        if self._process.returncode is not None:
+            return
+        self.kill()
+        try:
+            self._process.wait(_DYING_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            self._process.kill()
+            self._process.wait()
+            raise SandboxError("the warden of a trial did not end it in time") from error
+
+    def exit(self, stop: Stop | None) -> Exit:
+        """How the command ended, by the report of the warden."""
+        report = os.pread(self._report, _REPORT_BYTES, 0)
+        if report.startswith(ENDED):
+            code, seconds = report.removeprefix(ENDED).split()
+            return Exit(int(code) if int(code) >= 0 else 128 - int(code), float(seconds), stop)
+        if stop is not None:
+            return Exit(_KILLED, time.monotonic() - self._started, stop)
+        message = report.decode(errors="replace") or "its warden was killed from outside"
+        raise SandboxError(f"landlock failed: {message}")
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        os.close(self._leader)
+        os.close(self._report)
+
+
+def _started(order: Order, layout: Layout, launch: Launch) -> _Ward:
+    report = os.memfd_create("loopty-report")
+    told = os.memfd_create("loopty-order")
+    try:
+        os.write(told, order.dump())
+        command = (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(told), str(report))
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if launch.channel is None else launch.channel,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            pass_fds=(told, report),
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(report)
+        raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
+    finally:
+        os.close(told)
+    return _Ward(process, report, layout, launch)
+
+
+def _version() -> int:
+    try:
+        return domain.version()
+    except OSError:
+        return 0
+
+
+async def _to_the_end(act: Callable[[], None]) -> None:
+    """Do something in a thread, and do not leave before it is done."""
+    doing = asyncio.ensure_future(asyncio.to_thread(act))
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await doing
+        raise
