@@ -1,0 +1,107 @@
+"""One decision on one candidate, as the judge makes it and as the naive rule does."""
+
+import enum
+import random
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from loopty.core.evidence import Evidence, evidence, noise_floor
+
+Measure = Callable[[], float]
+"""Measures once, now; more is better."""
+
+
+class Order(enum.Enum):
+    """Who is measured first in a pair; in the first pair the candidate is, because it has been measured."""
+
+    COIN = enum.auto()
+    ALTERNATING = enum.auto()
+    CANDIDATE_FIRST = enum.auto()
+
+    def candidate_goes_first(self, pairs: int, rng: random.Random) -> bool:
+        if self is Order.COIN:
+            return rng.random() < 0.5
+        return self is Order.CANDIDATE_FIRST or pairs % 2 == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    error_rate: float = 0.05
+    most_pairs: int = 16
+    baseline: int = 6
+    """How often the incumbent is measured beforehand."""
+    order: Order = Order.COIN
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is known of the incumbent."""
+
+    score: float
+    sigma: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Record":
+        return cls(statistics.median(values), noise_floor([{"value": value} for value in values])["value"])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    verdict: str
+    effect: float
+    ours: Sequence[float]
+    """What the candidate measured."""
+    theirs: Sequence[float] = ()
+
+    @property
+    def measurements(self) -> int:
+        return len(self.ours) + len(self.theirs)
+
+
+def judged(candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random) -> Decision:
+    """Measure a candidate; when it looks better than the record, pairs decide."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    for found in looks(_noted(candidate, ours), _noted(incumbent, theirs), record, rule, rng):
+        if found.better:
+            return Decision("kept", found.effect, ours, theirs)
+        if found.futile:
+            return Decision("discarded", found.effect, ours, theirs)
+        if found.exhausted:
+            return Decision("inconclusive", found.effect, ours, theirs)
+    return Decision("discarded", ours[0] - record.score, ours)
+
+
+def looks(
+    candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random
+) -> Iterator[Evidence]:
+    """The evidence after each pair up to the most; nothing when the first measurement does not look better."""
+    first = candidate()
+    if first <= record.score:
+        return
+    gains = [first - incumbent()]
+    while True:
+        yield evidence(gains, record.sigma, rule.error_rate, rule.most_pairs)
+        if len(gains) == rule.most_pairs:
+            return
+        if rule.order.candidate_goes_first(len(gains), rng):
+            ours = candidate()
+            gains.append(ours - incumbent())
+        else:
+            theirs = incumbent()
+            gains.append(candidate() - theirs)
+
+
+def naive(candidate: Measure, record: float) -> Decision:
+    """Keep what measures better than its parent did."""
+    score = candidate()
+    return Decision("kept" if score > record else "discarded", score - record, [score])
+
+
+def _noted(measure: Measure, values: list[float]) -> Measure:
+    def measured() -> float:
+        values.append(measure())
+        return values[-1]
+
+    return measured

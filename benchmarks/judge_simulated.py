@@ -1,0 +1,193 @@
+"""The judge on simulated noise, where the truth is known: false keeps, power, when to give up, whole nights."""
+
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from judge_decision import Decision, Measure, Order, Record, Rule, judged, looks, naive
+from judge_noise import NOISES, Noise, gaussian
+
+from loopty.core.evidence import Evidence
+
+Cells = Sequence[str]
+
+EFFECTS = (-1.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
+NIGHT = 200
+_STEPS_DOWN = 0.5
+_REAL_GAIN = 2.0
+
+_STOPS: dict[str, Callable[[Evidence], bool]] = {
+    "out of reach": lambda _: False,
+    "wealth below 1/4": lambda found: found.wealth < 0.25,
+    "no gain after 3 pairs": lambda found: found.pairs >= 3 and found.effect <= 0,
+    "both (the judge)": lambda found: found.futile,
+    "wealth below 1": lambda found: found.wealth < 1,
+    "no gain": lambda found: found.effect <= 0,
+}
+
+
+@dataclass
+class World:
+    """A machine: whatever is measured on it, the noise goes on in time."""
+
+    noise: Iterator[float]
+
+    def measure(self, level: float) -> Measure:
+        return lambda: level + next(self.noise)
+
+
+def false_keeps(decisions: int, seed: int) -> Iterator[Cells]:
+    yield ("noise", "naive", "judge", "of those that looked better", "alternating order", "candidate always first")
+    for name, noise in NOISES.items():
+        by_order = {order: _decisions(noise, 0.0, Rule(order=order), decisions, seed) for order in Order}
+        looked = [one for one in by_order[Order.COIN] if one.measurements > 1]
+        others = (by_order[Order.ALTERNATING], by_order[Order.CANDIDATE_FIRST])
+        naively = _naive_decisions(noise, 0.0, decisions, seed)
+        yield (name, *(_share(some, "kept") for some in (naively, by_order[Order.COIN], looked, *others)))
+
+
+def power(decisions: int, seed: int, noise: Noise) -> Iterator[Cells]:
+    yield ("true gain", "naive keeps", "kept", "inconclusive", "discarded", "measurements", "effect when kept")
+    for effect in EFFECTS:
+        made = _decisions(noise, effect, Rule(), decisions, seed)
+        naively = _naive_decisions(noise, effect, decisions, seed)
+        kept = [one.effect for one in made if one.verdict == "kept"]
+        yield (
+            f"{effect:g}",
+            _share(naively, "kept"),
+            *(_share(made, verdict) for verdict in ("kept", "inconclusive", "discarded")),
+            _mean(one.measurements for one in made),
+            f"{statistics.median(kept):.2f}" if len(kept) >= 10 else "–",
+        )
+
+
+def settings(decisions: int, seed: int) -> Iterator[Cells]:
+    effects = (0.0, 1.0, 2.0, 4.0)
+    yield (
+        "error rate",
+        "most pairs",
+        "baseline",
+        *(f"kept at {effect:g}" for effect in effects),
+        "measurements at 0",
+        "at 2",
+    )
+    rules = [Rule(most_pairs=most) for most in (8, 12, 16, 24)]
+    rules += [Rule(baseline=measurements) for measurements in (3, 12)]
+    rules += [Rule(error_rate=0.1), Rule(error_rate=0.01), Rule(error_rate=0.01, most_pairs=24)]
+    for rule in rules:
+        made = {effect: _decisions(gaussian, effect, rule, decisions, seed) for effect in effects}
+        spent = (_mean(one.measurements for one in made[effect]) for effect in (0.0, 2.0))
+        kept = (_share(made[effect], "kept") for effect in effects)
+        yield (f"{rule.error_rate:g}", str(rule.most_pairs), str(rule.baseline), *kept, *spent)
+
+
+def stopping(decisions: int, seed: int) -> Iterator[Cells]:
+    effects = (0.0, 1.0, 1.5, 2.0)
+    yield ("stop when", *(f"kept at {effect:g}" for effect in effects), "measurements at 0", "at 1.5")
+    traces = {effect: list(_traces(effect, decisions, seed)) for effect in effects}
+    for name, stop in _STOPS.items():
+        ends = {effect: [_end(trace, stop) for trace in traces[effect]] for effect in effects}
+        kept = (f"{100 * statistics.fmean(end.better for end in ends[effect]):.1f} %" for effect in effects)
+        yield (name, *kept, *(_mean(2 * end.pairs for end in ends[effect]) for effect in (0.0, 1.5)))
+
+
+def nights(count: int, seed: int) -> Iterator[Cells]:
+    yield (
+        "rule",
+        "candidates",
+        "keeps a night",
+        "true change",
+        "record above truth",
+        f"a real {_REAL_GAIN:g} kept after it",
+        "measurements",
+    )
+    for words, step in (("no better", 0.0), (f"worse by {_STEPS_DOWN:g}", -_STEPS_DOWN)):
+        for name, night in (("naive", _naive_night), ("judge", _judged_night)):
+            rng = random.Random(seed)
+            passed = [night(step, rng) for _ in range(count)]
+            yield (
+                name,
+                words,
+                _mean(one.keeps for one in passed),
+                f"{statistics.fmean(one.level for one in passed):+.2f}",
+                f"{statistics.fmean(one.record - one.level for one in passed):+.2f}",
+                f"{100 * statistics.fmean(one.found for one in passed):.0f} %",
+                f"{statistics.fmean(one.measurements for one in passed):.0f}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    keeps: int
+    level: float
+    record: float
+    found: bool
+    measurements: int
+
+
+def _naive_night(step: float, rng: random.Random) -> Night:
+    world, level = World(gaussian(rng)), 0.0
+    record, keeps = world.measure(level)(), 0
+    for _ in range(NIGHT):
+        decision = naive(world.measure(level + step), record)
+        if decision.verdict == "kept":
+            record, level, keeps = decision.ours[0], level + step, keeps + 1
+    found = naive(world.measure(level + _REAL_GAIN), record).verdict == "kept"
+    return Night(keeps, level, record, found, NIGHT + 1)
+
+
+def _judged_night(step: float, rng: random.Random) -> Night:
+    world, level, rule = World(gaussian(rng)), 0.0, Rule()
+    known = [world.measure(level)() for _ in range(rule.baseline)]
+    sigma, keeps, spent = Record.of(known).sigma, 0, len(known)
+    for _ in range(NIGHT):
+        record = Record(statistics.median(known), sigma)
+        decision = judged(world.measure(level + step), world.measure(level), record, rule, rng)
+        spent += decision.measurements
+        if decision.verdict == "kept":
+            known, level, keeps = list(decision.ours), level + step, keeps + 1
+        else:
+            known += decision.theirs
+    record = Record(statistics.median(known), sigma)
+    last = judged(world.measure(level + _REAL_GAIN), world.measure(level), record, rule, rng)
+    return Night(keeps, level, record.score, last.verdict == "kept", spent)
+
+
+def _decisions(noise: Noise, effect: float, rule: Rule, count: int, seed: int) -> list[Decision]:
+    rng = random.Random(seed)
+    made = []
+    for _ in range(count):
+        world = World(noise(rng))
+        record = Record.of([next(world.noise) for _ in range(rule.baseline)])
+        made.append(judged(world.measure(effect), world.measure(0.0), record, rule, rng))
+    return made
+
+
+def _naive_decisions(noise: Noise, effect: float, count: int, seed: int) -> list[Decision]:
+    rng = random.Random(seed)
+    worlds = (World(noise(rng)) for _ in range(count))
+    return [naive(world.measure(effect), world.measure(0.0)()) for world in worlds]
+
+
+def _traces(effect: float, count: int, seed: int) -> Iterator[list[Evidence]]:
+    """The evidence pair by pair to the very end, of candidates that looked better."""
+    rng, rule = random.Random(seed), Rule()
+    for _ in range(count):
+        world = World(gaussian(rng))
+        record = Record.of([next(world.noise) for _ in range(rule.baseline)])
+        if trace := list(looks(world.measure(effect), world.measure(0.0), record, rule, rng)):
+            yield trace
+
+
+def _end(trace: Sequence[Evidence], stop: Callable[[Evidence], bool]) -> Evidence:
+    return next(found for found in trace if found.better or found.exhausted or stop(found))
+
+
+def _share(decisions: Sequence[Decision], verdict: str) -> str:
+    return f"{100 * Counter(one.verdict for one in decisions)[verdict] / len(decisions):.1f} %"
+
+
+def _mean(values: Iterator[int]) -> str:
+    return f"{statistics.fmean(values):.1f}"

@@ -1,0 +1,104 @@
+"""The judge on real timings: a loop by the clock, the best of five such loops, and the CPU of a new process."""
+
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from judge_decision import Decision, Measure, Record, Rule, judged, naive
+
+Cells = Sequence[str]
+Timed = Callable[[int], Measure]
+
+_ROUNDS = 20_000
+_ROUNDS_OF_A_PROCESS = 100_000
+_BEST_OF = 5
+# The machine of a minute ago is another one: a baseline serves no longer than this.
+_DECISIONS_PER_BASELINE = 50
+_PROGRAM = "import sys\nfor i in range(int(sys.argv[1])): i * i % 7"
+
+
+def one_loop(rounds: int) -> Measure:
+    def measure() -> float:
+        started = time.perf_counter()
+        for i in range(rounds):
+            i * i % 7
+        return started - time.perf_counter()
+
+    return measure
+
+
+def best_of_loops(rounds: int) -> Measure:
+    measure = one_loop(rounds)
+    return lambda: max(measure() for _ in range(_BEST_OF))
+
+
+def new_process(rounds: int) -> Measure:
+    command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(rounds)]
+
+    def measure() -> float:
+        child = os.posix_spawn(command[0], command, os.environ)
+        _, status, used = os.wait4(child, 0)
+        if status != 0:
+            raise RuntimeError(f"the timed program ended with status {status}")
+        return -(used.ru_utime + used.ru_stime)
+
+    return measure
+
+
+_TIMED: dict[str, tuple[Timed, int]] = {
+    "one loop, by the clock": (one_loop, _ROUNDS),
+    f"best of {_BEST_OF} loops, by the clock": (best_of_loops, _ROUNDS),
+    "new process, CPU": (new_process, _ROUNDS_OF_A_PROCESS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Many decisions about the same change."""
+
+    naively: Sequence[Decision]
+    judged: Sequence[Decision]
+    noise: float
+    """As a share of the time measured."""
+
+    def cells(self) -> Cells:
+        verdicts = [one.verdict for one in self.judged]
+        return (
+            str(len(verdicts)),
+            f"{100 * self.noise:.1f} %",
+            f"{100 * statistics.fmean(one.verdict == 'kept' for one in self.naively):.1f} %",
+            *(f"{100 * verdicts.count(verdict) / len(verdicts):.1f} %" for verdict in _VERDICTS),
+            f"{statistics.fmean(one.measurements for one in self.judged):.1f}",
+        )
+
+
+_VERDICTS = ("kept", "inconclusive", "discarded")
+
+
+def real(decisions: int, seed: int) -> Iterator[Cells]:
+    yield ("what is timed", "change", "decisions", "noise", "naive keeps", *_VERDICTS, "measurements")
+    rng = random.Random(seed)
+    for name, (timed, rounds) in _TIMED.items():
+        yield (name, "none (A/A)", *_series(timed(rounds), timed(rounds), decisions, rng).cells())
+        for percent in (10, 30):
+            slow = timed(rounds * (100 + percent) // 100)
+            row = _series(timed(rounds), slow, decisions // 10, rng)
+            yield (name, f"{percent} % slowdown removed", *row.cells())
+
+
+def _series(candidate: Measure, incumbent: Measure, count: int, rng: random.Random) -> Series:
+    rule = Rule()
+    naively: list[Decision] = []
+    made: list[Decision] = []
+    noise: list[float] = []
+    while len(made) < count:
+        record = Record.of([incumbent() for _ in range(rule.baseline)])
+        noise.append(record.sigma / -record.score)
+        for _ in range(min(_DECISIONS_PER_BASELINE, count - len(made))):
+            naively.append(naive(candidate, incumbent()))
+            made.append(judged(candidate, incumbent, record, rule, rng))
+    return Series(naively, made, statistics.median(noise))
