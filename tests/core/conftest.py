@@ -6,13 +6,15 @@ import pytest
 
 from loopty.core import decisions
 from loopty.core.access import Access
+from loopty.core.ids import NodeId
 from loopty.core.loop import Loop
+from loopty.core.measure import Measure
 from loopty.core.objective import Objective
 from loopty.core.outcome import Pool
 from loopty.core.parts import Committed
 from loopty.core.scribe import Scribe
 from loopty.core.space import Kind, Parameter, Space
-from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
+from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.random import RandomProposer
 from loopty.testing.fakes import FunctionExecutor, MemoryWorkspaces
@@ -20,7 +22,7 @@ from loopty.testing.fakes import FunctionExecutor, MemoryWorkspaces
 SPACE = Space({"x": Parameter(Kind.FLOAT, 0.0, 1.0)})
 
 
-def make_task(objective=None, pools=None, seed=0):
+def make_task(objective=None, pools=None, seed=0, noise=None, gates=()):
     return Task(
         "",
         Benchmark("true", 1.0),
@@ -29,6 +31,10 @@ def make_task(objective=None, pools=None, seed=0):
         SPACE,
         Limits(),
         pools or Pools(attempts=20),
+        noise or Noise(),
+        Audit(),
+        Sandboxing(),
+        gates,
         Choice("random"),
         Choice("random"),
         Choice("none"),
@@ -41,9 +47,19 @@ class Bench:
     """One run in memory, driven as often as a test likes."""
 
     def __init__(
-        self, score, objective=None, pools=None, seed=0, width=1, proposer=None, pause=None, control=None
+        self,
+        score,
+        objective=None,
+        pools=None,
+        seed=0,
+        width=1,
+        proposer=None,
+        pause=None,
+        control=None,
+        noise=None,
+        gates=(),
     ):
-        self.task = make_task(objective, pools, seed)
+        self.task = make_task(objective, pools, seed, noise, gates)
         self.ticks = itertools.count()
         self.ledger = MemoryLedger()
         self.workspaces = MemoryWorkspaces()
@@ -52,11 +68,25 @@ class Bench:
         self.control = control or RandomProposer(SPACE)
         self.scribe = self.new_scribe()
         self.scribe.decide(
-            lambda history: decisions.run_started(history, self.task, "criteria", Committed("c0", "t0"), "first")
+            lambda history: decisions.run_started(history, self.task, "", "", Committed("c0", "t0"), "first")
         )
 
     def new_scribe(self):
         return Scribe(self.ledger, lambda: next(self.ticks) / 100)
+
+    def measure(self, owner="me"):
+        task = self.task
+        return Measure(self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
+
+    def start(self, node, owner="me", pools=None):
+        """Record the start of the next trial of a node."""
+        pools, noise = pools or self.task.pools, self.task.noise
+        return self.scribe.decide(lambda h: decisions.trial_started(h, NodeId(node), owner, pools, noise))
+
+    def end(self, node, number, outcome):
+        """Record the end of a trial, and what follows from it."""
+        pools, noise = self.task.pools, self.task.noise
+        return self.scribe.decide(lambda h: decisions.trial_ended(h, NodeId(node), number, outcome, pools, noise))
 
     def loop(self, owner="me", pruner=None):
         lanes = {Pool.ATTEMPT: self.proposer}
@@ -67,7 +97,7 @@ class Bench:
             1,
             self.task.pools,
             lanes,
-            self.executor,
+            self.measure(owner),
             self.workspaces,
             pruner,
             lambda _: ((), {}),

@@ -1,32 +1,37 @@
 """Keep or discard."""
 
+import pytest
+
 from loopty.core import decisions
-from loopty.core.events import Recorded
 from loopty.core.ids import NodeId
-from loopty.core.judge import judged
 from loopty.core.objective import Direction, Metric, Objective
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
 from loopty.core.proposal import Proposal
-from loopty.core.task import Pools
+from loopty.core.task import Noise
 
 ROOT = NodeId("1")
 
 
 def settled(bench, objective, baseline):
     """A run whose baseline has this outcome, and one more node to judge."""
-    run = bench(lambda _: 1.0, objective=objective)
-    pools = Pools()
-    run.scribe.decide(lambda h: decisions.trial_started(h, ROOT, "me", pools))
-    run.scribe.decide(lambda h: decisions.trial_ended(h, ROOT, 1, baseline))
+    run = bench(lambda _: 1.0, objective=objective, noise=Noise(repeat="never"))
+    run.start("1")
+    run.end("1", 1, baseline)
     proposal = Proposal("hand", ROOT, "a change", {"x": 0.9})
     run.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c1", "t1"), Pool.ATTEMPT))
-    return run.history
+    run.start("1.1")
+    return run
+
+
+def judged(run, outcome):
+    """The verdict on the node."""
+    return run.end("1.1", 1, outcome)[-1].event
 
 
 def verdict(bench, objective, baseline, candidate):
-    history = settled(bench, objective, Outcome(Ending.FINISHED, baseline))
-    return judged(history, NodeId("1.1"), Outcome(Ending.FINISHED, candidate))
+    run = settled(bench, objective, Outcome(Ending.FINISHED, baseline))
+    return judged(run, Outcome(Ending.FINISHED, candidate))
 
 
 def test_equal_is_not_better(bench):
@@ -55,19 +60,25 @@ def test_weights_compare_the_sum(bench):
 
 def test_a_missing_metric_is_missing_and_never_invented(bench):
     objective = Objective(metrics=(Metric("accuracy"),))
-    history = settled(bench, objective, Outcome(Ending.FINISHED, {"accuracy": -5.0}))
-    started = decisions.trial_started(history, NodeId("1.1"), "me", Pools())[0]
-    history.apply(Recorded(history.number + 1, 0.0, started))
-    outcome = Outcome(Ending.FINISHED, {"other": 9.0})
-    ended, found = decisions.trial_ended(history, NodeId("1.1"), 1, outcome)
+    run = settled(bench, objective, Outcome(Ending.FINISHED, {"accuracy": -5.0}))
+    ended, found = (item.event for item in run.end("1.1", 1, Outcome(Ending.FINISHED, {"other": 9.0})))
     assert ended.outcome.ending is Ending.FAILED
     assert found.verdict is Verdict.DISCARDED
     assert "did not report accuracy" in found.reason
 
 
-def test_what_did_not_finish_is_discarded_with_its_reason(bench):
-    history = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": -3.0}))
-    for ending in (Ending.FAILED, Ending.TIMED_OUT, Ending.PRUNED):
-        found = judged(history, NodeId("1.1"), Outcome(ending, {"score": 99.0}, reason="so it was"))
-        assert found.verdict is Verdict.DISCARDED
-        assert "so it was" in found.reason
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.TIMED_OUT, Ending.PRUNED])
+def test_what_did_not_finish_is_discarded_with_its_reason(bench, ending):
+    run = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": -3.0}))
+    found = judged(run, Outcome(ending, {"score": 99.0}, reason="so it was"))
+    assert found.verdict is Verdict.DISCARDED
+    assert "so it was" in found.reason
+
+
+@pytest.mark.parametrize("ending", [Ending.REFUSED, Ending.TAMPERED])
+def test_what_a_gate_refused_or_tampered_with_the_benchmark_is_rejected_whatever_its_score(bench, ending):
+    run = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": 1.0}))
+    found = judged(run, Outcome(ending, {"score": 99.0}, reason="gate tests: exit code 1"))
+    assert found.verdict is Verdict.REJECTED
+    assert found.reason == "gate tests: exit code 1"
+    assert run.run.account(Pool.ATTEMPT).best == ROOT

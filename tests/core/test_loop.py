@@ -105,7 +105,7 @@ async def test_no_width_overshoots_the_attempts(bench, width):
     run = bench(x_of, pools=Pools(attempts=13), width=width, pause=pause)
     await run.drive()
     started = [item.event for item in run.ledger.read() if isinstance(item.event, TrialStarted)]
-    assert len(started) == 14
+    assert len([event for event in started if event.pool is Pool.ATTEMPT]) == 14
     assert run.executor.most_at_once == min(width, 13)
 
 
@@ -149,20 +149,20 @@ async def test_stopping_cancels_what_flies_and_resuming_gives_the_tree_of_an_uni
     await broken.drive()
     assert broken.tree() == whole.tree()
     ended = [item.event for item in broken.ledger.read() if isinstance(item.event, TrialEnded)]
-    assert sum(event.outcome.finished for event in ended) == 21
+    assert sum(event.outcome.finished for event in ended) == 21 + broken.run.account(Pool.REPEAT).started
 
 
 async def test_a_trial_whose_process_died_is_cancelled_and_run_again(bench):
     run = bench(x_of, pools=Pools(attempts=5))
     run.scribe.decide(lambda history: decisions.session_started(history, 1, "dead"))
-    run.scribe.decide(lambda history: decisions.trial_started(history, NodeId("1"), "dead", run.task.pools))
+    run.start("1", "dead")
     with pytest.raises(Misuse, match="driven by"):
         await run.drive(owner="me")
     run.scribe.decide(lambda history: decisions.recovered(history, lambda owner: owner != "dead"))
     finish = await run.drive()
     assert finish.sound
     assert run.history[NodeId("1")].losses == 1
-    assert run.history[NodeId("1")].trials == 2
+    assert run.history[NodeId("1")].trials == 4
 
 
 async def test_a_node_that_takes_its_process_down_again_and_again_is_quarantined(bench):
@@ -175,12 +175,12 @@ async def test_a_node_that_takes_its_process_down_again_and_again_is_quarantined
     killer = NodeId("1.4")
     wider = Pools(attempts=4)
     for _ in range(5):
-        run.scribe.decide(lambda h: decisions.trial_started(h, killer, "dead", wider))
+        run.start(killer, "dead", wider)
         run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
     assert run.history[killer].verdict is Verdict.QUARANTINED
     assert run.run.account(Pool.ATTEMPT).started == 3
     with pytest.raises(Misuse, match="has its verdict"):
-        run.scribe.decide(lambda h: decisions.trial_started(h, killer, "me", wider))
+        run.start(killer, "me", wider)
 
 
 async def test_the_same_experiment_is_not_run_twice_and_costs_no_attempt(bench):
@@ -400,6 +400,6 @@ async def test_a_new_session_asks_again_after_fifty_refusals(bench):
 
 async def test_a_baseline_that_another_process_measures_is_waited_for_by_the_user(bench):
     run = bench(x_of)
-    run.scribe.decide(lambda h: decisions.trial_started(h, NodeId("1"), "another", run.task.pools))
+    run.start("1", "another")
     with pytest.raises(Misuse, match="measured by another process"):
         await run.drive()

@@ -14,6 +14,7 @@ from loopty.core.ids import NodeId
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Seen, Trial
 from loopty.core.records import Node
+from loopty.executors.fingerprint import Machine
 from loopty.executors.local import LocalExecutor, lock_path
 from loopty.executors.owner import Owners
 
@@ -24,6 +25,7 @@ import asyncio, sys, time
 sys.path[:0] = sys.argv[3:]
 from test_local import TRIAL
 from loopty.core.outcome import Ending, Outcome
+from loopty.executors.fingerprint import Machine
 from loopty.executors.local import LocalExecutor
 
 async def evaluate(trial, seen, cancel):
@@ -34,7 +36,7 @@ async def evaluate(trial, seen, cancel):
     return Outcome(Ending.FINISHED)
 
 async def main():
-    executor = LocalExecutor(evaluate, 4, [sys.argv[1], "another-" + sys.argv[1]])
+    executor = LocalExecutor(evaluate, 4, [sys.argv[1], "another-" + sys.argv[1]], Machine({}))
     await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(6)))
 
 asyncio.run(main())
@@ -65,7 +67,7 @@ async def test_no_more_trials_than_slots_are_in_flight() -> None:
         flying -= 1
         return Outcome(Ending.FINISHED)
 
-    executor = LocalExecutor(evaluate, 3, [])
+    executor = LocalExecutor(evaluate, 3, [], Machine({}))
     await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(10)))
     assert most == 3
 
@@ -79,7 +81,7 @@ async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: s
         await release.wait()
         return Outcome(Ending.FINISHED)
 
-    executor = LocalExecutor(evaluate, 2, [resource])
+    executor = LocalExecutor(evaluate, 2, [resource], Machine({}))
     cancel = asyncio.Event()
     first = asyncio.create_task(executor.execute(TRIAL, lambda *_: None, asyncio.Event()))
     await asyncio.sleep(0.01)
@@ -97,7 +99,7 @@ async def test_a_resource_is_free_again_after_a_trial_that_raised(resource: str)
     async def broken(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
         raise RuntimeError("the sandbox failed")
 
-    executor = LocalExecutor(broken, 1, [resource])
+    executor = LocalExecutor(broken, 1, [resource], Machine({}))
     for _ in range(2):
         with pytest.raises(RuntimeError):
             await executor.execute(TRIAL, lambda *_: None, asyncio.Event())

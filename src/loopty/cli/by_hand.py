@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from loopty.assemble import Workshop
 from loopty.cli.output import say
 from loopty.core import decisions
 from loopty.core.curve import Row
 from loopty.core.errors import Misuse
-from loopty.core.events import Event, TrialEnded, TrialStarted
+from loopty.core.events import Rebaselined
 from loopty.core.history import History
 from loopty.core.ids import NodeId
+from loopty.core.measure import Measure
 from loopty.core.objective import Directions, missing
-from loopty.core.outcome import Ending, Outcome, Pool
-from loopty.core.parts import Trial
+from loopty.core.outcome import Outcome, Pool, Verdict
+from loopty.core.parts import Seen, Trial
 from loopty.core.proposal import Proposal
-from loopty.core.records import Node
+from loopty.core.rebase import measured_here
+from loopty.core.records import Node, Run
+from loopty.evaluators.gating import Passage
 from loopty.workspaces import drafts
+
+T = TypeVar("T")
 
 
 def as_it_is(workshop: Workshop, node: Node) -> Node:
@@ -33,45 +39,73 @@ def as_it_is(workshop: Workshop, node: Node) -> Node:
     return replace(node, commit=committed.commit, tree=committed.tree)
 
 
-def decided(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
-    """Run the trial that decides of the node; what stands in its way is told before a draft is closed."""
+def decided(workshop: Workshop, node: Node, unsafe: bool) -> Node:
+    """Run the trials that decide of the node; what stands in its way is told before a draft is closed."""
 
-    def started(history: History) -> list[Event]:
-        return decisions.trial_started(history, node.id, workshop.owner, workshop.task.pools)
+    def refuse_what_cannot_start(history: History) -> None:
+        list(decisions.trial_started(history, node.id, workshop.owner, workshop.task.pools, workshop.task.noise))
 
     workshop.same_criteria(node)
+    measure = workshop.measure(node.id.run, workshop.executor(unsafe, node.id.run))
     root = workshop.history[workshop.history.runs[node.id.run].root]
     if node.id != root.id and root.pending:
         say(f"the baseline {root.id} comes first")
-        root = _measured(workshop, root, unsafe)
-    if node.id != root.id and not (root.outcome and root.outcome.finished):
+        root = _decided(measure, root)
+    if node.id != root.id and root.verdict is not Verdict.KEPT:
         remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else "wait for it"
         raise Misuse(f"the baseline has no result, so nothing can be compared: {remedy}")
-    started(workshop.history)
+    refuse_what_cannot_start(workshop.history)
     if node.draft:
         try:
             _seal(workshop, node)
         except Misuse:
-            started(workshop.scribe.refresh())  # says so where another process was faster and closed the draft
+            # Says so where another process was faster and closed the draft.
+            refuse_what_cannot_start(workshop.scribe.refresh())
             raise
-    events = workshop.scribe.decide(started)
-    drafts.closed(workshop.state.draft(node.id))
-    return _flown(workshop, node, events[0].event, unsafe)
+    return _decided(measure, node, lambda: drafts.closed(workshop.state.draft(node.id)))
 
 
-def _measured(workshop: Workshop, root: Node, unsafe: bool) -> Node:
-    events = workshop.scribe.decide(
-        lambda history: decisions.trial_started(history, root.id, workshop.owner, workshop.task.pools)
-    )
-    _flown(workshop, root, events[0].event, unsafe)
-    return workshop.history[root.id]
+def _decided(measure: Measure, node: Node, once_started: Callable[[], None] = lambda: None) -> Node:
+    trial = measure.started(node)
+    once_started()
+    asyncio.run(_unless_stopped(lambda cancel: measure.decided(trial, _unwatched, cancel)))
+    return measure.history[node.id]
 
 
 def replayed(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
     """Measure the node again; its verdict stays."""
     workshop.same_criteria(node)
-    events = workshop.scribe.decide(lambda history: decisions.replay_started(history, node.id, workshop.owner))
-    return _flown(workshop, node, events[0].event, unsafe)
+    executor = workshop.executor(unsafe, node.id.run)
+    return looked(workshop.measure(node.id.run, executor, anywhere=True), node, Pool.REPLAY)
+
+
+def looked(measure: Measure, node: Node, pool: Pool) -> Outcome:
+    """The outcome of a trial that decides of nothing."""
+    trial = measure.looking(node, pool)
+    return asyncio.run(_unless_stopped(lambda cancel: measure.looked(trial, _unwatched, cancel)))
+
+
+def audited(measure: Measure, node: Node, split: str) -> Outcome:
+    """The outcome of a trial on the held-out split."""
+    trial = measure.auditing(node, split)
+    return asyncio.run(_unless_stopped(lambda cancel: measure.looked(trial, _unwatched, cancel)))
+
+
+def rebaselined(workshop: Workshop, run: Run, unsafe: bool) -> Rebaselined | None:
+    """Measure the baseline and the incumbent here, and compare with that from now on; None when stopped."""
+    root = workshop.history[run.root]
+    if root.verdict is not Verdict.KEPT:
+        raise Misuse(f"run {run.number} has no baseline to measure here yet: `loopty optimize` begins with it")
+    workshop.same_criteria(root)
+    executor = workshop.executor(unsafe, run.number)
+    measure = workshop.measure(run.number, executor, anywhere=True)
+    fingerprint, noise = executor.machine.digest, workshop.task.noise
+    moved = asyncio.run(
+        _unless_stopped(lambda cancel: measured_here(measure, run, fingerprint, noise, _unwatched, cancel))
+    )
+    if moved:
+        workshop.scribe.decide(lambda _: [moved])
+    return moved
 
 
 def wrong_with(workshop: Workshop, outcome: Outcome) -> str | None:
@@ -83,7 +117,18 @@ def wrong_with(workshop: Workshop, outcome: Outcome) -> str | None:
 
 def checked(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
     """Run the real benchmark and change no state."""
-    return asyncio.run(_executed(workshop, _trial(workshop, node, 0, Pool.CHECK), unsafe))
+    return _executed(workshop, _check(workshop, node), unsafe)
+
+
+def gated(workshop: Workshop, node: Node, unsafe: bool) -> list[Passage]:
+    """Run the gates of a node alone and change no state."""
+    gatekeeper, trial = workshop.gatekeeper(unsafe), _check(workshop, node)
+    return asyncio.run(_unless_stopped(lambda cancel: gatekeeper(trial, cancel)))
+
+
+def _check(workshop: Workshop, node: Node) -> Trial:
+    run = workshop.history.runs[node.id.run]
+    return Trial(node, workshop.history[run.root], 0, Pool.CHECK, run.seed, workshop.gates(node.id))
 
 
 def checked_baseline(workshop: Workshop, unsafe: bool) -> Outcome:
@@ -91,8 +136,7 @@ def checked_baseline(workshop: Workshop, unsafe: bool) -> Outcome:
     base = workshop.repository.snapshot("a wiring check")
     params = workshop.task.space.baseline()
     root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
-    trial = Trial(root, root, 0, Pool.CHECK, workshop.task.seed)
-    return asyncio.run(_executed(workshop, trial, unsafe))
+    return _executed(workshop, Trial(root, root, 0, Pool.CHECK, workshop.task.seed, workshop.task.gates), unsafe)
 
 
 def _seal(workshop: Workshop, node: Node) -> None:
@@ -102,35 +146,18 @@ def _seal(workshop: Workshop, node: Node) -> None:
     workshop.scribe.decide(lambda history: decisions.node_sealed(history, node.id, committed))
 
 
-def _flown(workshop: Workshop, node: Node, started: object, unsafe: bool) -> Outcome:
-    assert isinstance(started, TrialStarted)
-    trial = _trial(workshop, workshop.history[node.id], started.number, started.pool)
-    parent = workshop.history[node.id.parent] if node.id.parent else None
-    outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
-    try:
-        workshop.files.publish(trial.node, parent)
-        outcome = asyncio.run(_executed(workshop, trial, unsafe))
-    finally:
-        events = workshop.scribe.decide(
-            lambda history: decisions.trial_ended(history, node.id, started.number, outcome)
-        )
-    if started.pool is not Pool.REPLAY and outcome.ending is not Ending.CANCELLED:
-        workshop.files.conclude(workshop.history[node.id], workshop.history)
-    # As recorded: a result without the metrics that count is a failure.
-    return next((item.event.outcome for item in events if isinstance(item.event, TrialEnded)), outcome)
+def _executed(workshop: Workshop, trial: Trial, unsafe: bool) -> Outcome:
+    executor = workshop.executor(unsafe)
+    return asyncio.run(_unless_stopped(lambda cancel: executor.execute(trial, _never, cancel)))
 
 
-async def _executed(workshop: Workshop, trial: Trial, unsafe: bool) -> Outcome:
+async def _unless_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+    """The work's result; Ctrl-C asks it to end."""
     cancel = asyncio.Event()
     with contextlib.suppress(NotImplementedError):
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, cancel.set)
-    return await workshop.executor(unsafe).execute(trial, _never, cancel)
-
-
-def _trial(workshop: Workshop, node: Node, number: int, pool: Pool) -> Trial:
-    run = workshop.history.runs[node.id.run]
-    return Trial(node, workshop.history[run.root], number, pool, run.seed)
+    return await work(cancel)
 
 
 def _allowed(workshop: Workshop, node: Node) -> dict[str, str | bytes | None]:
@@ -145,6 +172,10 @@ def _allowed(workshop: Workshop, node: Node) -> dict[str, str | bytes | None]:
 def _parent(workshop: Workshop, node: Node) -> Node:
     parent = node.id.parent or NodeId(str(node.id.run))
     return workshop.history[parent]
+
+
+def _unwatched(trial: Trial) -> Seen:  # noqa: ARG001
+    return _never
 
 
 def _never(rows: Sequence[Row], directions: Directions) -> str | None:  # noqa: ARG001

@@ -48,10 +48,9 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
         sys.exit(1 if missing else 0)
     if first:
         node = workshop.history.runs[workshop.enter_run(False, say)].root
-    outcome = by_hand.decided(workshop, workshop.history[node], unsafe)
-    judged = workshop.history[node]
+    judged = by_hand.decided(workshop, workshop.history[node], unsafe)
     if as_json:
         print_json(codec.plain(judged))
     else:
-        click.echo(f"{node} {judged.verdict or outcome.ending}: {judged.reason or outcome.reason}")
-    sys.exit(0 if outcome.finished else 1)
+        click.echo(f"{node} {judged.verdict or 'stopped'}: {judged.reason or 'it goes on with `loopty run`'}")
+    sys.exit(0 if judged.outcome and judged.outcome.finished else 1)

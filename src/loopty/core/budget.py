@@ -12,7 +12,8 @@ MOST_REFUSED = 50
 
 def spent(run: Run, pools: Pools, pool: Pool) -> str | None:
     """Why no further trial of this pool may start, or None. Trials in flight are counted."""
-    limit = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control}.get(pool)
+    limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control, Pool.REPEAT: pools.repeats}
+    limit = limits.get(pool)
     if limit is not None and run.account(pool).started >= limit:
         return f"all {limit} {pool} trials are spent"
     return None

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from loopty.core import budget, events
 from loopty.core.errors import Misuse
 from loopty.core.events import Event
-from loopty.core.history import LOSSES_UNTIL_QUARANTINE, History
+from loopty.core.gate import Gate
+from loopty.core.history import LOOKING, LOSSES_UNTIL_QUARANTINE, History
 from loopty.core.ids import NodeId
-from loopty.core.judge import judged
+from loopty.core.judge import Again, ruling
 from loopty.core.objective import missing
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
 from loopty.core.proposal import Proposal, identity
 from loopty.core.records import Node, trial_name, trial_parts
-from loopty.core.task import Pools, Task
+from loopty.core.task import Noise, Pools, Task, digest
 
 BASELINE = "baseline"
 BY_HAND = "hand"
 
 
 def run_started(
-    history: History, task: Task, benchmark: str, base: Committed, why: str, after: int = 0
+    history: History, task: Task, benchmark: str, data: str, base: Committed, why: str, after: int = 0
 ) -> list[Event]:
-    """A new run with its baseline; `benchmark` is the digest of the benchmark's files there.
+    """A new run with its baseline; `benchmark` is the digest of the benchmark's files there, `data` of its data.
 
     Its number is above those of this ledger and above `after`.
     """
     number = max(after, *history.runs, 0) + 1
     root = NodeId(str(number))
+    stated = task.criteria(benchmark, data)
     return [
-        events.RunStarted(number, task.criteria(benchmark), task.objective, task.seed, why, benchmark),
+        events.RunStarted(number, digest(stated), task.objective, task.seed, why, benchmark, data, stated),
         events.NodeAdded(
             root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, task.space.baseline()
         ),
@@ -45,22 +47,17 @@ def session_started(history: History, run: int, owner: str) -> list[Event]:
     return [events.SessionStarted(run, owner)]
 
 
-def recovered(history: History, alive: Callable[[str], bool]) -> list[Event]:
+def recovered(history: History, alive: Callable[[str], bool]) -> Iterator[Event]:
     """The end of everything whose process is gone: infrastructure, not failure."""
-    ends: list[Event] = []
-    for run in history.runs.values():
+    for run in list(history.runs.values()):
         if run.driver and not alive(run.driver):
-            ends.append(events.SessionEnded(run.number, "its process died", lost=True))
+            yield events.SessionEnded(run.number, "its process died", lost=True)
         for name, flight in run.flights.items():
-            if alive(flight.owner):
-                continue
-            ends += trial_lost(history, *trial_parts(name), "the process that ran it died")
-        ends += [
-            events.Settled(run.number, call, hold.tokens, hold.money_usd)
-            for call, hold in run.holds.items()
-            if not alive(hold.owner)
-        ]
-    return ends
+            if not alive(flight.owner):
+                yield from trial_lost(history, *trial_parts(name), "the process that ran it died")
+        for call, hold in run.holds.items():
+            if not alive(hold.owner):
+                yield events.Settled(run.number, call, hold.tokens, hold.money_usd)
 
 
 def node_added(
@@ -98,8 +95,8 @@ def node_sealed(history: History, node: NodeId, committed: Committed) -> list[Ev
     return [events.NodeSealed(node, committed.commit, committed.tree)] if history[node].draft else []
 
 
-def trial_started(history: History, node: NodeId, owner: str, pools: Pools) -> list[Event]:
-    """The start of the trial that decides of a node: once, and within the budget."""
+def trial_started(history: History, node: NodeId, owner: str, pools: Pools, noise: Noise) -> Iterator[Event]:
+    """The start of the next trial that helps to decide of a node, within the budget; or the verdict."""
     found = history[node]
     if found.running:
         raise Misuse(f"node {node} is running already: follow it with `loopty show {node}`")
@@ -108,41 +105,86 @@ def trial_started(history: History, node: NodeId, owner: str, pools: Pools) -> l
             f"node {node} has its verdict ({found.verdict}): "
             f"measure it again with `loopty replay {node}`, or change it with `loopty new --parent {node}`"
         )
+    if found.outcome:
+        yield from _settled(history, node, owner, pools, noise)
+        return
     if node.parent and (reason := budget.spent(history.runs[node.run], pools, found.pool)):
         raise Misuse(f"{reason}: raise it under [pools] in loopty.toml")
-    return [events.TrialStarted(node, found.trials + 1, found.pool, owner)]
+    yield events.TrialStarted(node, found.trials + 1, found.pool, owner)
 
 
-def replay_started(history: History, node: NodeId, owner: str) -> list[Event]:
-    return [events.TrialStarted(node, history[node].trials + 1, Pool.REPLAY, owner)]
+def look_started(history: History, node: NodeId, owner: str, pool: Pool) -> list[Event]:
+    """The start of a trial that decides of nothing: a replay, an audit, a measurement on another machine."""
+    return [events.TrialStarted(node, history[node].trials + 1, pool, owner)]
 
 
-def trial_ended(history: History, node: NodeId, number: int, outcome: Outcome) -> list[Event]:
-    """The end of a trial, and the verdict if it is the trial that decides."""
+def audit_started(history: History, node: NodeId, owner: str, split: str) -> list[Event]:
+    """The start of a trial on the held-out split; `split` is its digest."""
+    number = history[node].trials + 1
+    return [
+        events.TrialStarted(node, number, Pool.AUDIT, owner),
+        events.SplitShown(node, number, split),
+    ]
+
+
+def trial_ended(
+    history: History, node: NodeId, number: int, outcome: Outcome, pools: Pools, noise: Noise
+) -> Iterator[Event]:
+    """The end of a trial, then the verdict that follows from it, or the start of the next measurement."""
     flight = history.runs[node.run].flights.get(trial_name(node, number))
     if flight is None:
-        return []  # another process took this one for dead and closed it
+        return  # another process took this one for dead and closed it
     reason = missing(outcome.metrics, history.yardstick(node.run))
-    if outcome.finished and reason:
+    if outcome.finished and reason and flight.pool is not Pool.AUDIT:
         outcome = replace(outcome, ending=Ending.FAILED, reason=reason)
-    ended = events.TrialEnded(node, number, outcome)
-    if flight.pool is Pool.REPLAY or outcome.ending is Ending.CANCELLED:
-        return [ended]
-    return [ended, judged(history, node, outcome)]
+    yield events.TrialEnded(node, number, outcome)
+    if flight.pool not in LOOKING and outcome.ending is not Ending.CANCELLED:
+        yield from _settled(history, flight.subject or node, flight.owner, pools, noise)
 
 
-def trial_lost(history: History, node: NodeId, number: int, reason: str) -> list[Event]:
+def _settled(history: History, node: NodeId, owner: str, pools: Pools, noise: Noise) -> Iterator[Event]:
+    """The verdict on a node that has a result, or the measurement that is still needed for it."""
+    affordable = budget.spent(history.runs[node.run], pools, Pool.REPEAT) is None
+    ruled = ruling(history, node, noise, affordable)
+    if isinstance(ruled, Again):
+        number = history[ruled.node].trials + 1
+        yield events.TrialStarted(ruled.node, number, Pool.REPEAT, owner, node, ruled.rival)
+    else:
+        yield ruled
+
+
+def trial_lost(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:
     """The end of a trial that the machinery failed; a node that this happens to again and again is set aside."""
     flight = history.runs[node.run].flights[trial_name(node, number)]
-    ended = events.TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
-    if flight.pool is Pool.REPLAY or history[node].losses + 1 < LOSSES_UNTIL_QUARANTINE:
-        return [ended]
-    why = f"lost {LOSSES_UNTIL_QUARANTINE} times, last because {reason}"
-    return [ended, events.NodeJudged(node, Verdict.QUARANTINED, why)]
+    yield events.TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
+    subject = flight.subject or node
+    if flight.pool not in LOOKING and history[subject].losses >= LOSSES_UNTIL_QUARANTINE:
+        why = f"lost {LOSSES_UNTIL_QUARANTINE} times, last because {reason}"
+        yield events.NodeJudged(subject, Verdict.QUARANTINED, why)
+
+
+def machine_seen(history: History, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
+    known = fingerprint in history.runs[run].machines
+    return [] if known else [events.MachineSeen(run, fingerprint, facts)]
+
+
+def gate_added(history: History, node: NodeId, gate: Gate) -> list[Event]:
+    """A gate for a node and its descendants; its name is new among those that apply there."""
+    run = history.runs[history[node].id.run]
+    related = (other for other in run.gates if node.startswith(f"{other}.") or f"{other}.".startswith(f"{node}."))
+    if any(gate.name == known.name for other in related for known in run.gates[other]):
+        raise Misuse(f"there is a gate {gate.name} at or around {node} already: give this one another name")
+    return [events.GateAdded(node, gate)]
+
+
+def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
+    """The oldest node whose measuring was broken off before its verdict; what it costs is paid for."""
+    nodes = (history[node] for node in history.runs[run].undecided if node.parent)
+    return next((node for node in nodes if node.pool is pool and node.pending), None)
 
 
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node that still waits for its trial."""
+    """The oldest node that still waits for its first trial."""
     account = history.runs[run].account(pool)
     if account.started >= account.nodes:
         return None

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from loopty.core.errors import Misuse
+from loopty.core.gate import Gate
 from loopty.core.ids import NodeId
 from loopty.core.objective import Objective
-from loopty.core.outcome import Outcome, Pool, Verdict
+from loopty.core.outcome import Effect, Outcome, Pool, Verdict
 from loopty.core.space import Value
 from loopty.kit import codec
 
@@ -31,6 +32,10 @@ class RunStarted:
     why: str
     benchmark: str = ""
     """Digest of the benchmark's files; part of the criteria."""
+    data: str = ""
+    """Digest of the benchmark's data outside the repository; part of the criteria."""
+    stated: Mapping[str, str] = field(default_factory=dict)
+    """The criteria part by part, to tell which of them changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,42 @@ class ProposalRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class GateAdded:
+    """A gate for a node and all that descends from it."""
+
+    node: NodeId
+    gate: Gate
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSeen:
+    """What stands behind a fingerprint."""
+
+    run: int
+    fingerprint: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
+    """`subject` is the node that is decided of, where a repeated measurement of this one helps to."""
+
     node: NodeId
     number: int
     pool: Pool
     owner: str
+    subject: NodeId | None = None
+    rival: NodeId | None = None
+    """The incumbent that the subject is measured against."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitShown:
+    """A trial gets to see the held-out split, of which this is the digest."""
+
+    node: NodeId
+    number: int
+    split: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +130,16 @@ class NodeJudged:
     verdict: Verdict
     reason: str
     against: NodeId | None = None
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebaselined:
+    """From here on results are compared under this fingerprint, with this node as the first incumbent."""
+
+    run: int
+    fingerprint: str
+    incumbent: NodeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +184,13 @@ Event = (
     | NodeAdded
     | NodeSealed
     | ProposalRefused
+    | GateAdded
+    | MachineSeen
     | TrialStarted
+    | SplitShown
     | TrialEnded
     | NodeJudged
+    | Rebaselined
     | SessionStarted
     | SessionEnded
     | Reserved

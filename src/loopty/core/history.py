@@ -15,15 +15,19 @@ from typing import Any
 from loopty.core import events
 from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
+from loopty.core.evidence import noise_floor
 from loopty.core.ids import NodeId
 from loopty.core.objective import Metric
-from loopty.core.outcome import Ending, Pool, Verdict
-from loopty.core.records import Flight, Hold, Node, Run, trial_name
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
+from loopty.core.records import Duel, Flight, Hold, Node, Result, Run, trial_name
 from loopty.kit import codec
 
 LOSSES_UNTIL_QUARANTINE = 5
 
-FOLD = 1
+LOOKING = (Pool.REPLAY, Pool.REBASE, Pool.AUDIT)
+"""Trials in these pools decide of nothing. What audits find is in their events alone, where no search looks."""
+
+FOLD = 2
 """Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
 
 
@@ -133,8 +137,10 @@ class History:
         self.number = recorded.number
         at = recorded.at
         match recorded.event:
-            case events.RunStarted(run, criteria, objective, seed, why, benchmark):
-                self._put_run(Run(run, criteria, objective, seed, why, started_at=at, benchmark=benchmark))
+            case events.RunStarted(run, criteria, objective, seed, why, benchmark, data, stated):
+                self._put_run(
+                    Run(run, criteria, objective, seed, why, at, benchmark=benchmark, data=data, stated=stated)
+                )
             case events.NodeAdded() as event:
                 self._add(event, at)
             case events.NodeSealed(node, commit, tree):
@@ -144,6 +150,17 @@ class History:
                 account = self.runs[run].account(pool)
                 account = replace(account, refused=account.refused + 1, refused_in_row=account.refused_in_row + 1)
                 self._put_run(_ticked(self.runs[run], at).with_account(pool, account))
+            case events.GateAdded(node, gate):
+                gates = self.runs[node.run].gates
+                gates = {**gates, node: (*gates.get(node, ()), gate)}
+                self._put_run(replace(self.runs[node.run], gates=gates))
+            case events.MachineSeen(run, fingerprint, facts):
+                machines = {**self.runs[run].machines, fingerprint: facts}
+                self._put_run(replace(self.runs[run], machines=machines))
+            case events.Rebaselined() as event:
+                self._rebase(event)
+            case events.SplitShown():
+                pass  # for audits to count; nothing of the search may depend on it
             case events.TrialStarted() as event:
                 self._start(event, at)
             case events.TrialEnded() as event:
@@ -202,13 +219,16 @@ class History:
 
     def _start(self, event: events.TrialStarted, at: float) -> None:
         run, node = _ticked(self.runs[event.node.run], at), self[event.node]
-        flights = {**run.flights, trial_name(event.node, event.number): Flight(event.pool, event.owner, at)}
+        flight = Flight(event.pool, event.owner, at, event.subject)
         account = run.account(event.pool)
-        if event.node.parent:
+        if event.node.parent or event.subject:
             account = replace(account, started=account.started + 1)
+        flights = {**run.flights, trial_name(event.node, event.number): flight}
         self._put_run(replace(run.with_account(event.pool, account), flights=flights))
-        decides = event.pool is not Pool.REPLAY
-        self._put(replace(node, trials=event.number, running=node.running or decides))
+        self._put(replace(node, trials=event.number))
+        if event.pool not in LOOKING:
+            subject = self[event.subject or event.node]
+            self._put(replace(subject, running=True, duel=_duel(subject, event.rival)))
 
     def _end(self, event: events.TrialEnded, at: float) -> None:
         run = self.runs[event.node.run] if event.lost else _ticked(self.runs[event.node.run], at)
@@ -217,16 +237,45 @@ class History:
         flight = flights.pop(trial_name(event.node, event.number))
         account = run.account(flight.pool)
         endings = {**account.endings, outcome.ending: account.endings.get(outcome.ending, 0) + 1}
-        account = replace(account, endings=endings, busy_seconds=round(account.busy_seconds + outcome.seconds, 6))
-        if outcome.ending is Ending.CANCELLED and event.node.parent:
+        seconds = round(account.seconds.get(outcome.ending, 0.0) + outcome.seconds, 6)
+        account = replace(
+            account,
+            endings=endings,
+            busy_seconds=round(account.busy_seconds + outcome.seconds, 6),
+            seconds={**account.seconds, outcome.ending: seconds},
+        )
+        cancelled = outcome.ending is Ending.CANCELLED
+        if cancelled and (event.node.parent or flight.subject):
             account = replace(account, started=account.started - 1)
-        self._put_run(replace(run.with_account(flight.pool, account), flights=flights))
-        if flight.pool is Pool.REPLAY:
-            return
-        node = replace(node, running=False, losses=node.losses + event.lost)
-        if outcome.ending is not Ending.CANCELLED:
-            node = replace(node, outcome=outcome)
-        self._put(node)
+        run = replace(run.with_account(flight.pool, account), flights=flights)
+        if flight.pool is Pool.REBASE and outcome.finished:
+            self._put(_measured_again(node, outcome))
+        elif flight.pool not in LOOKING:
+            subject = self[flight.subject or node.id]
+            self._put(replace(subject, running=False, losses=subject.losses + event.lost))
+            if flight.subject and not cancelled:
+                self._repeat(flight.subject, node.id, outcome)
+            elif not cancelled:
+                samples = (outcome.metrics,) if outcome.finished else ()
+                self._put(replace(self[node.id], outcome=outcome, samples=samples))
+                run = replace(run, undecided=(*run.undecided, node.id))
+        self._put_run(run)
+
+    def _repeat(self, subject: NodeId, measured: NodeId, outcome: Outcome) -> None:
+        """A measurement that helps to decide of the subject: of itself, or of its rival."""
+        if outcome.finished:
+            self._put(_measured_again(self[measured], outcome))
+        node = self[subject]
+        duel, own = node.duel, measured == subject
+        same = node.outcome is not None and node.outcome.fingerprint == outcome.fingerprint
+        if own and not outcome.finished:
+            node = replace(node, fault=f"{outcome.ending}: {outcome.reason}")
+        elif duel and outcome.finished and same:
+            added = (outcome.metrics,)
+            duel = replace(duel, mine=duel.mine + added) if own else replace(duel, theirs=duel.theirs + added)
+        elif duel:
+            duel = replace(duel, faults=duel.faults + 1)
+        self._put(replace(node, duel=duel))
 
     def _judge(self, event: events.NodeJudged) -> None:
         node = replace(
@@ -235,17 +284,36 @@ class History:
             reason=event.reason,
             against=event.against,
             judged=self.number,
+            effect=event.effect,
         )
         self._put(node)
         run = self.runs[event.node.run]
-        pools = (Pool.ATTEMPT, Pool.CONTROL) if node.id == run.root else (node.pool,)
-        for pool in pools:
+        run = replace(run, undecided=tuple(other for other in run.undecided if other != node.id))
+        first = node.id == run.root
+        fingerprint = node.outcome.fingerprint if node.outcome else ""
+        if first and event.verdict is Verdict.KEPT:
+            floors = {**run.floors, fingerprint: noise_floor(node.samples)}
+            run = replace(run, fingerprint=fingerprint, floors=floors)
+        for pool in (Pool.ATTEMPT, Pool.CONTROL) if first else (node.pool,):
             account = run.account(pool)
             if event.verdict is Verdict.KEPT:
-                account = replace(account, best=node.id, since_best=0)
-            elif event.verdict is Verdict.DISCARDED and node.id.parent:
+                account = replace(account, champions={**account.champions, fingerprint: node.id})
+                if fingerprint == run.fingerprint:
+                    account = replace(account, best=node.id, since_best=0)
+            elif event.verdict is not Verdict.QUARANTINED and not first:
                 account = replace(account, since_best=account.since_best + 1)
             run = run.with_account(pool, account)
+        self._put_run(run)
+
+    def _rebase(self, event: events.Rebaselined) -> None:
+        run = replace(self.runs[event.run], fingerprint=event.fingerprint)
+        measured = self[event.incumbent].result(event.fingerprint)
+        floor = noise_floor(measured.samples if measured else ())
+        run = replace(run, floors={**run.floors, event.fingerprint: floor})
+        for pool, champion in ((Pool.ATTEMPT, event.incumbent), (Pool.CONTROL, run.root)):
+            account = run.account(pool)
+            champions = {**account.champions, event.fingerprint: champion}
+            run = run.with_account(pool, replace(account, best=champion, champions=champions))
         self._put_run(run)
 
     def _settle(self, number: int, call: str, tokens: int, money: float, at: float) -> None:
@@ -276,6 +344,24 @@ class History:
             return
         for pool in (node.pool,) if node.id.parent else tuple(Pool):
             self._identities.setdefault((node.id.run, pool, node.identity), node.id)
+
+
+def _duel(node: Node, rival: NodeId | None) -> Duel | None:
+    """The node's duel with this rival: the one under way, or a new one.
+
+    The measurement that made it look better is its half of the first pair; against a later rival it is stale.
+    """
+    if rival is None or (node.duel and node.duel.rival == rival):
+        return node.duel
+    return Duel(rival, () if node.duel else node.samples[:1])
+
+
+def _measured_again(node: Node, outcome: Outcome) -> Node:
+    known = node.result(outcome.fingerprint)
+    result = known.with_sample(outcome.metrics) if known else Result(outcome, (outcome.metrics,))
+    if node.outcome and node.outcome.fingerprint == outcome.fingerprint:
+        return replace(node, outcome=result.outcome, samples=result.samples)
+    return replace(node, elsewhere={**node.elsewhere, outcome.fingerprint: result})
 
 
 def _ticked(run: Run, at: float) -> Run:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from loopty.core import budget, decisions
 from loopty.core.curve import Curve, Row, primary
 from loopty.core.errors import Exhausted, Misuse
-from loopty.core.events import Event, NodeAdded, ProposalRefused, SessionEnded, TrialStarted
+from loopty.core.events import Event, NodeAdded, ProposalRefused, SessionEnded
 from loopty.core.history import History
 from loopty.core.ids import NodeId
-from loopty.core.launch import SandboxError
+from loopty.core.measure import Measure
 from loopty.core.objective import Directions, Metric
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.parts import Ask, Curves, Executor, Proposer, Pruner, Seen, Trial, Workspaces
+from loopty.core.outcome import Ending, Pool, Verdict
+from loopty.core.parts import Ask, Curves, Proposer, Pruner, Seen, Trial, Workspaces
 from loopty.core.proposal import Proposal
 from loopty.core.purse import Purse
 from loopty.core.records import Node, Run, trial_parts
@@ -46,7 +46,7 @@ class Loop:
         run: int,
         pools: Pools,
         lanes: Mapping[Pool, Proposer],
-        executor: Executor,
+        measure: Measure,
         workspaces: Workspaces,
         pruner: Pruner | None,
         curves: Curves,
@@ -57,7 +57,7 @@ class Loop:
         self._run = run
         self._pools = pools
         self._lanes = lanes
-        self._executor = executor
+        self._measure = measure
         self._workspaces = workspaces
         self._pruner = pruner
         self._read_curve = curves
@@ -66,7 +66,7 @@ class Loop:
         self._purse = Purse(scribe, run, pools, owner)
         self._cancel = asyncio.Event()
         self._why_stopped = ""
-        self._flying: dict[asyncio.Task[None], Trial] = {}
+        self._flying: set[asyncio.Task[None]] = set()
         self._exhausted: dict[Pool, str] = {}
         self._curves: dict[NodeId, tuple[Sequence[Row], Directions]] = {}
         self._peers: dict[NodeId, Curve] = {}
@@ -112,7 +112,7 @@ class Loop:
         if root.running:
             raise Misuse(f"the baseline {root.id} is being measured by another process: wait for it")
         if root.pending:
-            await self._fly(self._start(root))
+            await self._fly(self._measure.started(root))
             root = self.history[root.id]
         if self._cancel.is_set():
             return self._stopped()
@@ -123,12 +123,11 @@ class Loop:
     async def _search(self) -> Finish:
         while True:
             over = self._over()
-            while not over and not self._cancel.is_set() and len(self._flying) < self._executor.width:
+            while not over and not self._cancel.is_set() and len(self._flying) < self._measure.executor.width:
                 trial = await self._next_trial()
                 if trial is None:
                     break
-                task = asyncio.create_task(self._fly(trial))
-                self._flying[task] = trial
+                self._flying.add(asyncio.create_task(self._fly(trial)))
                 over = self._over()
             if self._cancel.is_set():
                 return self._stopped()
@@ -140,19 +139,20 @@ class Loop:
                 return self._finish(self._spent())
             done, _ = await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                del self._flying[task]
+                self._flying.remove(task)
                 task.result()
 
     async def _next_trial(self) -> Trial | None:
         """Start the next trial of the pool that is furthest behind; None when none can start now."""
         pools = sorted(self._lanes, key=lambda pool: self.run.account(pool).started)
         for pool in pools:
-            if pool in self._exhausted or budget.spent(self.run, self._pools, pool):
-                continue
-            node = decisions.next_pending(self.history, self._run, pool) or await self._conceive(pool)
+            node = decisions.next_undecided(self.history, self._run, pool)
+            if node is None and not (pool in self._exhausted or budget.spent(self.run, self._pools, pool)):
+                node = decisions.next_pending(self.history, self._run, pool) or await self._conceive(pool)
             if node is not None:
                 with contextlib.suppress(Misuse):  # another process was faster, with the node or the budget
-                    return self._start(node)
+                    if trial := self._measure.started(node):
+                        return trial
         return None
 
     async def _conceive(self, pool: Pool) -> Node | None:
@@ -191,34 +191,16 @@ class Loop:
         )
         return self.history[event.node] if isinstance(event, NodeAdded) else None
 
-    def _start(self, node: Node) -> Trial:
-        (event,) = self._record(
-            lambda history: decisions.trial_started(history, node.id, self._owner, self._pools)
-        )
-        assert isinstance(event, TrialStarted)
-        root = self.history[self.run.root]
-        return Trial(self.history[node.id], root, event.number, event.pool, self.run.seed)
-
-    async def _fly(self, trial: Trial) -> None:
-        """One trial from start to verdict."""
-        node = trial.node.id
-        outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
-        try:
-            await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(node))
-            outcome = await self._executor.execute(trial, self._watch(trial), self._cancel)
-        except SandboxError as error:
-            reason = str(error)
-            self._record(lambda history: decisions.trial_lost(history, node, trial.number, reason))
-            raise
-        finally:
-            self._record(lambda history: decisions.trial_ended(history, node, trial.number, outcome))
-        if outcome.ending is not Ending.CANCELLED:
-            self._workspaces.conclude(self.history[node], self.history)
+    async def _fly(self, trial: Trial | None) -> None:
+        """From the first trial of a node to its verdict."""
+        await self._measure.decided(trial, self._watch, self._cancel)
 
     def _watch(self, trial: Trial) -> Seen:
         """What the executor calls with the metrics stream while the trial runs."""
 
         def seen(rows: Sequence[Row], directions: Directions) -> str | None:
+            if trial.pool is Pool.REPEAT:  # what is measured again is worth its full time
+                return None
             self._curves[trial.node.id] = rows, directions
             if self._pruner is None or not rows:
                 return None
@@ -236,9 +218,6 @@ class Loop:
 
         return seen
 
-    def _parent(self, node: NodeId) -> Node | None:
-        return self.history[node.parent] if node.parent else None
-
     def _peer(self, node: Node, metric: Metric) -> Curve:
         """The curve of a finished node; made once, because every report of every trial is held against it."""
         if node.id not in self._peers:
@@ -248,7 +227,7 @@ class Loop:
 
     async def _land(self) -> None:
         """Wait for everything in flight."""
-        flying, self._flying = self._flying, {}
+        flying, self._flying = self._flying, set()
         results = await asyncio.gather(*flying, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -264,7 +243,7 @@ class Loop:
             stop.cancel()
             task.cancel()
 
-    def _record(self, decide: Callable[[History], Sequence[Event]]) -> list[Event]:
+    def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
         return [recorded.event for recorded in self._scribe.decide(decide)]
 
     def _seeded(self, pool: Pool) -> Callable[[int], random.Random]:

@@ -16,6 +16,12 @@ class Pool(enum.StrEnum):
     CONTROL = "control"
     REPLAY = "replay"
     CHECK = "check"
+    REPEAT = "repeat"
+    """Measurements that tell a difference from noise."""
+    REBASE = "rebase"
+    """Measurements of a known node on another machine."""
+    AUDIT = "audit"
+    """Measurements on the held-out split."""
 
 
 class Ending(enum.StrEnum):
@@ -24,12 +30,40 @@ class Ending(enum.StrEnum):
     TIMED_OUT = "timed out"
     PRUNED = "pruned"
     CANCELLED = "cancelled"
+    REFUSED = "refused"
+    """A gate said no."""
+    TAMPERED = "tampered"
+    """The benchmark changed while it ran."""
+
+
+class Integrity(enum.StrEnum):
+    """Whether the candidate could reach what scored it."""
+
+    STRONG = "strong"
+    WEAK = "weak"
 
 
 class Verdict(enum.StrEnum):
     KEPT = "kept"
     DISCARDED = "discarded"
+    INCONCLUSIVE = "inconclusive"
+    REJECTED = "rejected"
+    """By a gate, or because it tampered with the benchmark: never kept."""
     QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """By how much a node is better than the one it was judged against, from paired measurements."""
+
+    metric: str
+    """What decided; empty where different metrics did in different pairs, and `amount` is in units of noise."""
+    amount: float
+    low: float | None
+    high: float | None
+    """The interval, open where it is None."""
+    pairs: int
+    error_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +76,9 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     unenforced: tuple[str, ...] = ()
+    integrity: Integrity = Integrity.WEAK
+    fingerprint: str = ""
+    """Of the machine and the toolchain: results under different ones are not comparable."""
 
     @property
     def finished(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from loopty.core.curve import Curve, Row
 from loopty.core.events import Recorded
+from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.launch import Mount
 from loopty.core.objective import Directions
@@ -129,6 +130,7 @@ class Trial:
     number: int
     pool: Pool
     seed: int
+    gates: tuple[Gate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +138,15 @@ class Stage:
     """Everything on disk that one trial needs, made before it and gone after it."""
 
     mounts: tuple[Mount, ...]
+    """What the benchmark sees."""
     inbox: Path
     """What the trial is told: shown read-only, grows while it runs."""
     outbox: Path
     """What the trial says: writable for it, so nothing in it can be trusted."""
     folder: Path
     """Where the node keeps what is worth keeping."""
+    candidate: tuple[Mount, ...] = ()
+    """What the candidate sees when it is apart from the benchmark."""
 
 
 Staging = Callable[[Trial], AbstractContextManager[Stage]]

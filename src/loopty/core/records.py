@@ -5,11 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from loopty.core.evidence import median
+from loopty.core.gate import Gate
 from loopty.core.ids import NodeId
-from loopty.core.objective import Objective
-from loopty.core.outcome import Outcome, Pool, Verdict
+from loopty.core.objective import Metrics, Objective
+from loopty.core.outcome import Effect, Outcome, Pool, Verdict
 from loopty.core.proposal import identity
 from loopty.core.space import Value
+
+_MOST_SAMPLES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """A node measured against the incumbent, again and again; the pairs are in the order of measurement."""
+
+    rival: NodeId
+    mine: tuple[Metrics, ...] = ()
+    theirs: tuple[Metrics, ...] = ()
+    faults: int = 0
+    """Measurements of the rival that gave no result."""
+
+    @property
+    def pairs(self) -> list[tuple[Metrics, Metrics]]:
+        return list(zip(self.mine, self.theirs, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a node gave under one fingerprint: the outcome, its metrics as medians of the samples."""
+
+    outcome: Outcome
+    samples: tuple[Metrics, ...] = ()
+
+    def with_sample(self, metrics: Metrics) -> Result:
+        samples = (*self.samples, metrics)[-_MOST_SAMPLES:]
+        middle = {
+            name: median([sample[name] for sample in samples if name in sample]) for name in self.outcome.metrics
+        }
+        return Result(replace(self.outcome, metrics=middle), samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +72,15 @@ class Node:
     losses: int = 0
     running: bool = False
     outcome: Outcome | None = None
+    """Of the trial that decides; its metrics are the medians of the samples."""
+    samples: tuple[Metrics, ...] = ()
+    """Every measurement under the outcome's fingerprint, newest last, the oldest forgotten."""
+    fault: str = ""
+    """Why a repeated measurement of it gave no result."""
+    duel: Duel | None = None
+    elsewhere: Mapping[str, Result] = field(default_factory=dict)
+    """Results under other fingerprints than the outcome's."""
+    effect: Effect | None = None
     verdict: Verdict | None = None
     reason: str = ""
     against: NodeId | None = None
@@ -48,6 +91,12 @@ class Node:
     def pending(self) -> bool:
         """Whether it waits for a trial."""
         return not (self.draft or self.running or self.verdict)
+
+    def result(self, fingerprint: str) -> Result | None:
+        """What it gave under this fingerprint."""
+        if self.outcome and self.outcome.fingerprint == fingerprint:
+            return Result(self.outcome, self.samples)
+        return self.elsewhere.get(fingerprint)
 
     @property
     def identity(self) -> str:
@@ -64,8 +113,13 @@ class Account:
     started: int = 0
     endings: Mapping[str, int] = field(default_factory=dict)
     best: NodeId | None = None
+    """The incumbent under the run's present fingerprint."""
+    champions: Mapping[str, NodeId] = field(default_factory=dict)
+    """The incumbents by fingerprint."""
     since_best: int = 0
     busy_seconds: float = 0.0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """The busy seconds by ending."""
 
     @property
     def asked(self) -> int:
@@ -80,6 +134,8 @@ class Flight:
     pool: Pool
     owner: str
     since: float
+    subject: NodeId | None = None
+    """The node that is decided of, where that is not the one measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +159,18 @@ class Run:
     why: str
     started_at: float
     benchmark: str = ""
+    data: str = ""
+    stated: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    """Under which results are compared at present."""
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The facts behind each fingerprint."""
+    floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The noise of each metric by fingerprint: a standard deviation, 0 where nothing varied."""
+    gates: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
+    """Gates by the node to which they were added."""
+    undecided: tuple[NodeId, ...] = ()
+    """Nodes that have a result and no verdict yet."""
     nodes: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
     flights: Mapping[str, Flight] = field(default_factory=dict)
@@ -122,6 +190,15 @@ class Run:
     @property
     def root(self) -> NodeId:
         return NodeId(str(self.number))
+
+    def gates_of(self, node: NodeId) -> tuple[Gate, ...]:
+        """The gates added to the node and to those above it."""
+        return tuple(
+            gate
+            for above, gates in self.gates.items()
+            if node == above or node.startswith(f"{above}.")
+            for gate in gates
+        )
 
     def account(self, pool: Pool) -> Account:
         return self.accounts.get(pool, Account())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from loopty.core.events import Event, Recorded
 from loopty.core.history import History
 from loopty.core.parts import Ledger
 
-Decide = Callable[[History], Sequence[Event]]
+Decide = Callable[[History], Iterable[Event]]
+"""Makes events of the history; a generator finds what it has yielded folded in already."""
 
 
 class Scribe:
@@ -23,20 +24,20 @@ class Scribe:
 
     def decide(self, decide: Decide) -> Sequence[Recorded]:
         """Record what `decide` makes of the history as it is now, with nobody writing in between."""
-        ahead = False
+        events: list[Recorded] = []
         try:
             with self._ledger.turn() as turn:
                 for recorded in turn.news(self.history.number):
                     self.history.apply(recorded)
                 self.history.touched()  # the process that wrote them has saved their pages
-                events = self._stamped(decide(self.history))
-                ahead = True
-                for recorded in events:
-                    self.history.apply(recorded)
+                at = self._clock()
+                for event in decide(self.history):
+                    events.append(Recorded(self.history.number + 1, at, event))
+                    self.history.apply(events[-1])
                 if events:
                     turn.write(events, self.history.touched())
         except BaseException:
-            if ahead:
+            if events:
                 self.history = History()  # it holds what was never written: catch up from nothing
             raise
         for recorded in events:
@@ -50,7 +51,3 @@ class Scribe:
             self.history.apply(recorded)
         self.history.touched()
         return self.history
-
-    def _stamped(self, events: Sequence[Event]) -> list[Recorded]:
-        at, first = self._clock(), self.history.number + 1
-        return [Recorded(number, at, event) for number, event in enumerate(events, start=first)]

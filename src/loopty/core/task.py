@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopty.core.access import Access
-from loopty.core.launch import Bounds
+from loopty.core.gate import Gate
+from loopty.core.launch import Bounds, Protection
 from loopty.core.objective import Objective
 from loopty.core.space import Space
 from loopty.kit import codec
 from loopty.kit.option import option
+
+Criteria = Mapping[str, str]
+"""Digests by the name of what they are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,15 @@ class Benchmark:
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build products.", (), glob=True
+    )
+    isolated: bool = option(
+        "Whether it runs from its own files alone, and the candidate in a sandbox of its own, called by the SDK.",
+        False,
+    )
+    data: tuple[str, ...] = option(
+        "Host paths with data of the benchmark, shown to it at the same place, never to an isolated candidate; "
+        "a change of them starts a new run.",
+        (),
     )
     env: Mapping[str, str] = option("Environment variables; nothing else is inherited.", {})
     mounts: tuple[str, ...] = option("Host paths shown read-only: toolchains, data, environments.", ())
@@ -66,11 +79,61 @@ class Pools:
 
     attempts: int = option("Trials of proposals, the baseline not counted.", 100, minimum=0)
     control: int = option("Trials of the random control beside them, on their own account.", 0, minimum=0)
+    repeats: int | None = option("Measurements that tell a difference from noise.", None, minimum=0)
     wall_seconds: float | None = option("Time for `loopty optimize`, summed over resumes.", None, above=0)
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
     money_usd: float | None = option("Money that models may cost.", None, minimum=0)
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after so many attempts without improvement.", None, above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How a difference is told from noise."""
+
+    repeat: str = option(
+        "`auto`: where results vary, what looks better is measured again beside the best; "
+        "`never`: one measurement decides.",
+        "auto",
+        choices=("auto", "never"),
+    )
+    error_rate: float = option(
+        "The most that the chance may be of keeping a candidate that is no better.", 0.05, above=0, below=0.5
+    )
+    pairs: int = option("Pairs of measurements after which a candidate stays inconclusive.", 16, minimum=1)
+    baseline: int = option("Measurements of a baseline whose results vary.", 6, minimum=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The held-out split, which nothing of the search ever sees."""
+
+    command: str | tuple[str, ...] = option("Scores a node on the split. Left out: the benchmark's command.", "")
+    files: tuple[str, ...] = option(
+        "Repository paths of the split: hidden from proposals, trials and the search's own benchmark.",
+        (),
+        glob=True,
+    )
+    data: tuple[str, ...] = option("Host paths of the split, shown to audits alone.", ())
+    timeout_seconds: float | None = option("Wall clock of an audit. Left out: the benchmark's.", None, above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxing:
+    """Where trials are run, and what they must be kept from."""
+
+    kind: str = option(
+        "`bubblewrap`, `landlock` or `container`; `auto`: the first of them that gives what is required.",
+        "auto",
+        choices=("auto", "bubblewrap", "landlock", "container"),
+    )
+    require: tuple[Protection, ...] = option(
+        "Protections without which no trial starts.",
+        (Protection.WRITE, Protection.READ, Protection.NETWORK, Protection.OTHERS, Protection.SURVIVORS),
+    )
+    engine: str = option("The container engine.", "auto", choices=("auto", "podman", "docker"))
+    image: str = option("The container's image; it brings the toolchain.", "")
+    gpus: bool = option("Whether the container sees the machine's GPUs.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +155,52 @@ class Task:
     space: Space
     limits: Limits
     pools: Pools
+    noise: Noise
+    audit: Audit
+    sandbox: Sandboxing
+    gates: tuple[Gate, ...]
     proposer: Choice
     control: Choice
     pruner: Choice
     width: int
     seed: int
 
-    def criteria(self, benchmark_digest: str) -> str:
-        """A digest of what makes two results of this task comparable; a new one starts a new run."""
-        stated = codec.text([self.objective, self.benchmark, self.access, self.limits, benchmark_digest])
-        return hashlib.sha256(stated.encode()).hexdigest()[:16]
+    def searching(self) -> Task:
+        """The task as the search sees it: without the held-out split."""
+        inside = (path.removeprefix("./") for path in self.audit.data if not path.startswith(("/", "~", "..")))
+        hidden = (*self.access.hidden, *self.audit.files, *inside)
+        return replace(self, access=replace(self.access, hidden=hidden))
+
+    def auditing(self) -> Task:
+        """The task of an audit: its benchmark has the held-out split."""
+        benchmark, audit = self.benchmark, self.audit
+        return replace(
+            self.searching(),
+            benchmark=replace(
+                benchmark,
+                command=audit.command or benchmark.command,
+                files=(*benchmark.files, *audit.files),
+                data=(*benchmark.data, *audit.data),
+                timeout_seconds=audit.timeout_seconds or benchmark.timeout_seconds,
+            ),
+            audit=Audit(),
+            gates=(),
+        )
+
+    def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:
+        """What makes two results of this task comparable, as digests; a change of it starts a new run."""
+        stated = {
+            "objective": self.objective,
+            "benchmark": self.benchmark,
+            "access rules": self.access,
+            "limits": self.limits,
+            "gates": self.gates,
+            "held-out files": self.audit.files,
+            "benchmark files": benchmark_digest,
+            "benchmark data": data_digest,
+        }
+        return {name: digest(part) for name, part in stated.items()}
+
+
+def digest(stated: Any) -> str:
+    return hashlib.sha256(codec.text(stated).encode()).hexdigest()[:16]

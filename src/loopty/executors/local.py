@@ -9,11 +9,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from loopty.core.errors import Misuse
 from loopty.core.outcome import Ending, Outcome
 from loopty.core.parts import Seen, Trial
+from loopty.executors.fingerprint import Machine
 
 _ASK_AGAIN_SECONDS = 0.05
 
@@ -23,8 +25,9 @@ Evaluate = Callable[[Trial, Seen, asyncio.Event], Awaitable[Outcome]]
 class LocalExecutor:
     """Runs up to `width` trials at once; the clock of a trial starts when it has its resources."""
 
-    def __init__(self, evaluate: Evaluate, width: int, resources: Sequence[str]) -> None:
+    def __init__(self, evaluate: Evaluate, width: int, resources: Sequence[str], machine: Machine) -> None:
         self.width = width
+        self.machine = machine
         self._evaluate = evaluate
         self._resources = sorted(set(resources))  # one order for all, so that nobody waits in a circle
         self._slots = asyncio.Semaphore(width)
@@ -34,7 +37,8 @@ class LocalExecutor:
             for resource in self._resources:
                 if not await held.enter_async_context(_held(resource, cancel)):
                     return Outcome(Ending.CANCELLED, reason=f"stopped while it waited for {resource}")
-            return await self._evaluate(trial, seen, cancel)
+            outcome = await self._evaluate(trial, seen, cancel)
+            return replace(outcome, fingerprint=self.machine.digest)
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def option(doc: str, default: Any = MISSING, **checks: Any) -> Any:
-    """A dataclass field. Checks: `minimum`, `above`, `choices`, `glob`. Without a default it is required."""
+    """A dataclass field, required without a default. Checks: `minimum`, `above`, `below`, `choices`, `glob`."""
     metadata = {"doc": doc, **checks}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)

@@ -9,9 +9,10 @@ from typing import Any
 
 from loopty.core.access import TASK_FILE, Access
 from loopty.core.errors import Misuse
+from loopty.core.gate import Gate
 from loopty.core.objective import Objective
 from loopty.core.space import Parameter, Space
-from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
+from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
 from loopty.taskfile.lines import Lines
 from loopty.taskfile.plugins import CONTROLS, EXTERNAL, PROPOSERS, PRUNERS, Plugins, external, options_of
 from loopty.taskfile.shape import WRONG, Checker
@@ -22,6 +23,9 @@ TABLES: dict[str, type] = {
     "access": Access,
     "limits": Limits,
     "pools": Pools,
+    "noise": Noise,
+    "audit": Audit,
+    "sandbox": Sandboxing,
 }
 TOP = {
     "statement": "What is to be improved, in words.",
@@ -61,7 +65,7 @@ def parse(text: str) -> Task:
 
 
 def _task(data: Mapping[str, Any], checker: Checker) -> Task:
-    checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None}, ())
+    checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None, "gates": None}, ())
     if "benchmark" not in data:
         checker.fault(("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60')
     tables: dict[str, Any] = {
@@ -79,8 +83,11 @@ def _task(data: Mapping[str, Any], checker: Checker) -> Task:
     access = tables["access"]
     if access is not WRONG and not access.write and not has_space:
         checker.fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
+    if tables["audit"] is not WRONG and tables["audit"].files and not data.get("benchmark", {}).get("files"):
+        checker.fault(("audit", "files"), "needs benchmark.files: say what of the benchmark the search may see")
     _consistent(tables["objective"], chosen, has_space, checker)
-    return Task(statement, space=space, width=width, seed=seed, **tables, **chosen)
+    gates = _gates(data.get("gates", []), checker)
+    return Task(statement, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
 
 
 def _space(data: Any, checker: Checker) -> Space:
@@ -112,6 +119,23 @@ def _space(data: Any, checker: Checker) -> Space:
             if other in parameters and not parameters[other].holds(value):
                 checker.fault(("parameters", name, "when"), f"asks for {other} = {value!r}, which it never is")
     return space
+
+
+def _gates(data: Any, checker: Checker) -> tuple[Gate, ...]:
+    if not isinstance(data, list):
+        checker.fault(("gates",), 'must be a list of tables, as in [[gates]] name = "…"')
+        return ()
+    gates: list[Gate] = []
+    for index, table in enumerate(data):
+        gate = checker.table(Gate, table, ("gates", index))
+        if gate is WRONG:
+            continue
+        if fault := gate.fault():
+            checker.fault(("gates", index), fault)
+        elif gate.name in (other.name for other in gates):
+            checker.fault(("gates", index, "name"), f"is {gate.name!r} a second time")
+        gates.append(gate)
+    return tuple(gates)
 
 
 def _choice(role: str, data: Any, has_space: bool, checker: Checker) -> Choice:

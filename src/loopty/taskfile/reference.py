@@ -10,6 +10,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from loopty.core.gate import Gate
 from loopty.core.objective import Metric
 from loopty.core.space import Parameter
 from loopty.taskfile.plugins import Plugins, options_of
@@ -33,6 +34,7 @@ def page() -> str:
         lines += ["", f"## `[{name}]`", "", _first_line(table), "", *_rows(table)]
         if name == "objective":
             lines += ["", "### `[[objective.metrics]]`", "", _first_line(Metric), "", *_rows(Metric)]
+    lines += ["", "## `[[gates]]`", "", _first_line(Gate), "", *_rows(Gate)]
     lines += ["", "## `[parameters.NAME]`", "", _first_line(Parameter), "", *_rows(Parameter)]
     for role, plugins in CHOSEN.items():
         lines += ["", f"## `[{role}]`", "", *_plugin_rows(plugins)]
@@ -87,7 +89,7 @@ def _default(field: Any) -> str:
     if field.default is None or field.default == ():
         return "–"
     if isinstance(field.default, tuple):
-        return f"`{list(field.default)}`".replace("'", '"')
+        return f"`{[str(item) for item in field.default]}`".replace("'", '"')
     if isinstance(field.default, bool):
         return f"`{str(field.default).lower()}`"
     return f"`{field.default}`"

@@ -76,6 +76,8 @@ class Checker:
             return self.fault(path, f"must be at least {checks['minimum']}, not {value!r}")
         if "above" in checks and built is not None and built <= checks["above"]:
             return self.fault(path, f"must be above {checks['above']}, not {value!r}")
+        if "below" in checks and built is not None and built >= checks["below"]:
+            return self.fault(path, f"must be below {checks['below']}, not {value!r}")
         if checks.get("glob"):
             return self._globs(built, path)
         return built

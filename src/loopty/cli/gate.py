@@ -1,0 +1,122 @@
+"""`loopty gate`: conditions that a node and its descendants must meet."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from loopty.cli.optimize import UNSAFE
+from loopty.cli.output import NodeArgument, here, history, json_option, newest_run, print_json, say
+from loopty.core.gate import Gate, When
+from loopty.core.ids import NodeId
+
+
+@click.group("gate")
+def command() -> None:
+    """Add, list and check gates: what fails one is rejected, whatever its score.
+
+    Gates of the whole task stand in loopty.toml under [[gates]]; those added here hold for a node and all that
+    descends from it.
+    """
+
+
+@command.command("add")
+@click.argument("node", type=NodeArgument())
+@click.option("--name", required=True, help="What it is called in verdicts.")
+@click.option("--command", "line", default="", metavar="LINE", help="Passes with exit code 0.")
+@click.option("--after", is_flag=True, help="Run the command after the benchmark, not before it.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)
+@click.option("--metric", default="", help="A reported metric that must lie within bounds.")
+@click.option("--minimum", type=float, help="The least that the metric may be.")
+@click.option("--maximum", type=float, help="The most that the metric may be.")
+@json_option
+def add(
+    node: NodeId,
+    name: str,
+    line: str,
+    after: bool,
+    timeout: float,
+    metric: str,
+    minimum: float | None,
+    maximum: float | None,
+    as_json: bool,
+) -> None:
+    """Add a gate to a node and all that descends from it. Verdicts that are there stay."""
+    from loopty.assemble import Workshop
+    from loopty.core import decisions
+    from loopty.core.errors import Misuse
+    from loopty.kit import codec
+
+    gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
+    if fault := gate.fault():
+        raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
+    workshop = Workshop.open(here())
+    if any(gate.name == other.name for other in workshop.task.gates):
+        raise Misuse(f"loopty.toml has a gate {name} already: give this one another name")
+    workshop.scribe.decide(lambda found: decisions.gate_added(found, node, gate))
+    if as_json:
+        print_json({"node": node, "gate": codec.plain(gate)})
+    else:
+        say(f"from now on {node} and what descends from it must pass {name}; try it: loopty gate check {node}")
+
+
+@command.command("list")
+@click.argument("node", type=NodeArgument(), required=False)
+@json_option
+def listed(node: NodeId | None, as_json: bool) -> None:
+    """List the gates of the task and of nodes; with NODE those that this node must pass."""
+    from loopty.kit import codec
+    from loopty.taskfile.read import load
+    from loopty.workspaces.repository import Repository
+
+    found = history()
+    run = found.runs[newest_run(found, node.run if node else None)]
+    if node:
+        node = found[node].id
+    rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.around(here()).top).gates]
+    for where, gates in run.gates.items():
+        if node is None or node == where or node.startswith(f"{where}."):
+            rows += [(where, gate) for gate in gates]
+    if as_json:
+        print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
+        return
+    if not rows:
+        say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
+    for where, gate in rows:
+        click.echo(f"{where}  {gate.name}: {_said(gate)}")
+
+
+@command.command("check")
+@click.argument("node", type=NodeArgument())
+@json_option
+@UNSAFE
+def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
+    """Run the gates of a node alone, and change no state. Exits with 1 when one fails."""
+    from loopty.assemble import Workshop
+    from loopty.cli import by_hand
+
+    workshop = Workshop.open(here())
+    passages = by_hand.gated(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
+    if as_json:
+        print_json(
+            [
+                {"gate": passage.gate.name, "ok": not passage.refusal, "reason": passage.refusal or ""}
+                for passage in passages
+            ]
+        )
+    else:
+        for passage in passages:
+            click.echo(f"{'ok' if not passage.refusal else 'FAILED':8}{passage.refusal or passage.gate.name}")
+        if not passages:
+            say(f"{node} has no gates")
+    sys.exit(1 if any(passage.refusal for passage in passages) else 0)
+
+
+def _said(gate: Gate) -> str:
+    if gate.metric:
+        low = "" if gate.minimum is None else f"at least {gate.minimum:g}"
+        high = "" if gate.maximum is None else f"at most {gate.maximum:g}"
+        return f"{gate.metric} {' and '.join(filter(None, (low, high)))}"
+    line = gate.command if isinstance(gate.command, str) else " ".join(gate.command)
+    return f"{gate.when} the benchmark: {line}"

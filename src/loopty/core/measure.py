@@ -1,0 +1,121 @@
+"""The trials of a node, from start to record: those that decide of it, and those that only look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from loopty.core import decisions
+from loopty.core.events import Event, NodeJudged, TrialEnded, TrialStarted
+from loopty.core.gate import Gate
+from loopty.core.history import History
+from loopty.core.launch import SandboxError
+from loopty.core.outcome import Ending, Outcome, Pool
+from loopty.core.parts import Executor, Seen, Trial, Workspaces
+from loopty.core.records import Node
+from loopty.core.scribe import Scribe
+from loopty.core.task import Noise, Pools
+
+_GATED = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPLAY)
+"""A gate is passed once; the measurements that follow need not pass it again."""
+
+Watch = Callable[[Trial], Seen]
+
+
+class Measure:
+    """Runs trials and records what comes of them."""
+
+    def __init__(
+        self,
+        scribe: Scribe,
+        pools: Pools,
+        noise: Noise,
+        gates: tuple[Gate, ...],
+        executor: Executor,
+        workspaces: Workspaces,
+        owner: str,
+    ) -> None:
+        self.executor = executor
+        self._scribe = scribe
+        self._pools = pools
+        self._noise = noise
+        self._gates = gates
+        self._workspaces = workspaces
+        self._owner = owner
+
+    @property
+    def history(self) -> History:
+        return self._scribe.history
+
+    def started(self, node: Node) -> Trial | None:
+        """The next trial that helps to decide of the node; None when it has its verdict without one.
+
+        Raises Misuse where no trial may start.
+        """
+        recorded = self._record(
+            lambda history: decisions.trial_started(history, node.id, self._owner, self._pools, self._noise)
+        )
+        self._conclude(recorded)
+        return self._trial(recorded)
+
+    def looking(self, node: Node, pool: Pool) -> Trial:
+        """A trial that decides of nothing."""
+        return self._looking(lambda history: decisions.look_started(history, node.id, self._owner, pool))
+
+    def auditing(self, node: Node, split: str) -> Trial:
+        """A trial on the held-out split; what it finds stays out of the history."""
+        return self._looking(lambda history: decisions.audit_started(history, node.id, self._owner, split))
+
+    def _looking(self, decide: Callable[[History], list[Event]]) -> Trial:
+        trial = self._trial(self._record(decide))
+        assert trial is not None
+        return trial
+
+    async def decided(self, trial: Trial | None, watch: Watch, cancel: asyncio.Event) -> None:
+        """Fly the trial and those that the judge asks for after it, until the verdict or a stop."""
+        while trial is not None:
+            recorded = await self._flown(trial, watch(trial), cancel)
+            self._conclude(recorded)
+            trial = self._trial(recorded)
+
+    async def looked(self, trial: Trial, watch: Watch, cancel: asyncio.Event) -> Outcome:
+        """The outcome of a trial that decides of nothing, as recorded."""
+        recorded = await self._flown(trial, watch(trial), cancel)
+        return next(event.outcome for event in recorded if isinstance(event, TrialEnded))
+
+    async def _flown(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> list[Event]:
+        node, number = trial.node.id, trial.number
+        outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
+        recorded: list[Event] = []
+        try:
+            await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(trial.node))
+            outcome = await self.executor.execute(trial, seen, cancel)
+        except SandboxError as error:
+            reason = str(error)
+            self._record(lambda history: decisions.trial_lost(history, node, number, reason))
+            raise
+        finally:
+            recorded = self._record(
+                lambda history: decisions.trial_ended(history, node, number, outcome, self._pools, self._noise)
+            )
+        return recorded
+
+    def _trial(self, recorded: Sequence[Event]) -> Trial | None:
+        """The trial that these events start."""
+        event = next((event for event in recorded if isinstance(event, TrialStarted)), None)
+        if event is None:
+            return None
+        node, run = self.history[event.node], self.history.runs[event.node.run]
+        gates = (*self._gates, *run.gates_of(node.id)) if event.pool in _GATED else ()
+        return Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates)
+
+    def _conclude(self, recorded: Sequence[Event]) -> None:
+        for event in recorded:
+            if isinstance(event, NodeJudged):
+                self._workspaces.conclude(self.history[event.node], self.history)
+
+    def _parent(self, node: Node) -> Node | None:
+        return self.history[node.id.parent] if node.id.parent else None
+
+    def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
+        return [recorded.event for recorded in self._scribe.decide(decide)]

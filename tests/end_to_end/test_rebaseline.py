@@ -1,0 +1,44 @@
+"""Another machine is another cohort. Without a sandbox the fingerprint differs, as on another machine."""
+
+from loopty.core.outcome import Pool
+
+UNSAFE = "--unsafe-no-sandbox"
+
+
+def test_a_run_is_not_continued_where_results_would_not_be_comparable(parameter_place):
+    place = parameter_place
+    place.loopty("optimize", "--quiet")
+    place.write("loopty.toml", (place.top / "loopty.toml").read_text().replace("attempts = 8", "attempts = 12"))
+    refused = place.loopty("optimize", "--quiet", UNSAFE, code=2)
+    assert "another machine" in refused.stderr
+    assert "sandbox" in refused.stderr
+    assert "loopty rebaseline" in refused.stderr
+    assert place.history().runs[1].account(Pool.ATTEMPT).started == 8
+
+
+def test_the_incumbent_is_measured_here_and_the_run_goes_on(parameter_place):
+    place = parameter_place
+    place.loopty("optimize", "--quiet")
+    best = place.json("best")["id"]
+    here = place.history().runs[1].fingerprint
+    moved = place.json("rebaseline", UNSAFE)
+    assert moved["incumbent"] == best
+    assert moved["fingerprint"] != here
+    assert moved["machine"]["sandbox"] == "unsafe"
+    place.write("loopty.toml", (place.top / "loopty.toml").read_text().replace("attempts = 8", "attempts = 12"))
+    place.loopty("optimize", "--quiet", UNSAFE)
+    run = place.history().runs[1]
+    assert run.account(Pool.ATTEMPT).started == 12
+    assert set(run.account(Pool.ATTEMPT).champions) == {here, moved["fingerprint"]}
+    assert place.loopty("optimize", "--quiet", code=2).stderr.count("another machine") == 1
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was(parameter_place):
+    place = parameter_place
+    place.loopty("optimize", "--quiet")
+    process = place.start("rebaseline", UNSAFE)
+    process.kill()
+    process.communicate()
+    assert place.json("rebaseline", UNSAFE)["incumbent"] == place.json("best")["id"]
+    node = place.history()[place.history().runs[1].root]
+    assert len(node.result(place.history().runs[1].fingerprint).samples) == 3
