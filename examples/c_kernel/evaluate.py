@@ -2,16 +2,13 @@
 
 import os
 import random
-import socket
 import statistics
-import subprocess
 import sys
-import time
 from array import array
 from operator import mul
 from pathlib import Path
 
-from loopty_sdk import Run
+from loopty_sdk import CandidateError, Run, candidate
 
 N = 384
 REPEATS = 5
@@ -26,19 +23,17 @@ DEFAULTS = {
 SIXTEEN = bytes(value % 16 for value in range(256))
 
 
-def built(params):
-    """The compiled program; the process ends when the compiler refuses it."""
+def build(params):
+    """Have the candidate's sandbox compile it; the process ends when the compiler refuses."""
     names = ("block_rows", "block_columns", "block_depth", "unroll")
     defines = [f"-DN={N}", *(f"-D{name.upper()}={params[name]}" for name in names)]
     flags = [params["optimise"], *["-march=native"] * params["native"]]
-    program = Path("build", "kernel")
-    program.parent.mkdir(exist_ok=True)
-    command = ["cc", *flags, *defines, "serve.c", "kernel.c", "-o", str(program)]
-    compiled = subprocess.run(command, capture_output=True, text=True)
-    if compiled.returncode != 0:
-        errors = [line for line in compiled.stderr.splitlines() if "error" in line]
+    Path("build").mkdir(exist_ok=True)
+    command = ["cc", *flags, *defines, "serve.c", "kernel.c", "-o", "build/kernel"]
+    compiled = candidate.run(["sh", "-c", '"$@" 2>&1', "sh", *command])
+    if compiled.code != 0:
+        errors = [line for line in compiled.stdout.decode(errors="replace").splitlines() if "error" in line]
         sys.exit(f"does not compile: {errors[0] if errors else 'cc failed'}")
-    return program
 
 
 def timed_product(kernel, a, b):
@@ -46,16 +41,11 @@ def timed_product(kernel, a, b):
 
     The clock is ours and starts before the candidate knows its input, so there is nothing to gain by lying.
     """
-    start = time.perf_counter()
     try:
-        kernel.sendall(a + b)
-        answer = kernel.recv(4 * N * N, socket.MSG_WAITALL)
-    except ConnectionError:
-        answer = b""
-    milliseconds = (time.perf_counter() - start) * 1000
-    if len(answer) != 4 * N * N:
-        sys.exit("the kernel crashed")
-    return array("f", answer), milliseconds
+        answer = kernel.exchange(a + b, 4 * N * N)
+    except CandidateError as error:
+        sys.exit(f"the kernel {error.kind}: {error}")
+    return array("f", answer), kernel.seconds * 1000
 
 
 def times(matrix, vector):
@@ -73,11 +63,9 @@ def is_product(a, b, c):
 
 def main():
     run = Run()
-    program = built({**DEFAULTS, **run.params})
+    build({**DEFAULTS, **run.params})
     milliseconds = []
-    kernel, theirs = socket.socketpair()
-    with subprocess.Popen([program], stdin=theirs, stdout=theirs, env={}), kernel:
-        theirs.close()
+    with candidate.open(["build/kernel"]) as kernel:
         for repeat in range(REPEATS):
             # New matrices each time, so that remembering the last product is of no use.
             a, b = (os.urandom(N * N).translate(SIXTEEN) for _ in range(2))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,18 @@ from loopty.core import decisions
 from loopty.core.access import TASK_FILE
 from loopty.core.errors import Misuse
 from loopty.core.events import Event
+from loopty.core.gate import Gate
 from loopty.core.history import History
+from loopty.core.ids import NodeId
 from loopty.core.launch import Mount, Sandbox
 from loopty.core.outcome import Pool
 from loopty.core.parts import Proposer, Pruner, Selector
-from loopty.core.records import Node
+from loopty.core.records import Node, Run
 from loopty.core.scribe import Scribe
 from loopty.core.task import Choice, Task
 from loopty.executors.owner import Owners
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.sandboxes.toolchain import toolchain
+from loopty.sandboxes.toolchain import Toolchain, toolchain
 from loopty.taskfile import plugins, read
 from loopty.workspaces import staging
 from loopty.workspaces.files import Files
@@ -33,9 +36,14 @@ from loopty.workspaces.state import State
 
 if TYPE_CHECKING:
     from loopty.core.loop import Loop
+    from loopty.core.measure import Measure
+    from loopty.evaluators.command import CommandEvaluator, Gatekeeper
+    from loopty.executors.fingerprint import Machine
     from loopty.executors.local import LocalExecutor
+    from loopty.workspaces.heldout import Split
 
 _SDK = "/loopty/sdk"
+_CANDIDATE = "/loopty/candidate"
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Workshop:
         scribe = Scribe(SqliteLedger(state.ledger), time.time)
         owners = Owners(state.owners)
         scribe.decide(lambda history: decisions.recovered(history, owners.alive))
-        files = Files(repository, state, task)
+        files = Files(repository, state, task.searching())
         return cls(task, repository, state, scribe, files, owners.this_process())
 
     @property
@@ -70,9 +78,9 @@ class Workshop:
         """The run to work on: the newest, or a new one when asked for or when the criteria changed."""
         latest = self.history.run
         base = self.repository.snapshot("The working tree when a run began")
-        benchmark = self.files.benchmark_digest(base.commit)
-        criteria = self.task.criteria(benchmark)
-        if latest is not None and not new and latest.criteria == criteria:
+        benchmark, data = self.files.benchmark_digest(base.commit), self.data_digest()
+        stated = self.task.criteria(benchmark, data)
+        if latest is not None and not new and latest.stated == stated:
             changed = self.repository.changes(self.history[latest.root].commit, base.commit)
             if any(change.path != TASK_FILE for change in changed):
                 say(
@@ -86,16 +94,16 @@ class Workshop:
 
         def started(history: History) -> list[Event]:
             newer = history.run and (latest is None or history.run.number > latest.number)
-            if newer and history.run and history.run.criteria == criteria:
+            if newer and history.run and history.run.stated == stated:
                 return []  # another process was faster, and means the same run
-            return decisions.run_started(history, self.task, benchmark, base, why, after=taken)
+            return decisions.run_started(history, self.task, benchmark, data, base, why, after=taken)
 
         self.scribe.decide(started)
         run = max(self.history.runs)
         if latest is not None and not new:
             say(
-                "objective, benchmark, access rules or limits have changed: results are not comparable, "
-                f"so this is run {run}"
+                f"{_changed(latest.stated, stated)}: results are not comparable with run {latest.number}, "
+                f"so this is run {run} with a new baseline"
             )
         if self.task.access.write and not self.files.benchmark_known(base.commit):
             say(
@@ -103,6 +111,27 @@ class Workshop:
             )
         self.files.publish(self.history[self.history.runs[run].root], None)
         return run
+
+    def _comparable(self, run: Run, machine: Machine) -> None:
+        """Refuse to go on with a run whose incumbent was measured on another machine."""
+        from loopty.executors.fingerprint import differences
+
+        if self.history[run.root].verdict is None or run.fingerprint == machine.digest:
+            return
+        lines = differences(run.machines.get(run.fingerprint, {}), machine.facts)
+        raise Misuse(
+            f"run {run.number} was measured on another machine ({'; '.join(lines)}): results would not be "
+            "comparable; `loopty rebaseline` measures the incumbent here and goes on, "
+            "`loopty optimize --new-run` starts anew"
+        )
+
+    def data_digest(self) -> str:
+        """A digest of the benchmark's data outside the repository."""
+        if not self.task.benchmark.data:
+            return ""
+        from loopty.workspaces import frozen
+
+        return frozen.data_digest(self.state.top, self.task.benchmark.data)
 
     def _highest_run_with_branches(self) -> int:
         """Runs of another working tree, or of a ledger that is gone: their branches are not ours to move."""
@@ -112,36 +141,111 @@ class Workshop:
     def same_criteria(self, node: Node) -> None:
         """Refuse to measure a node under other criteria than its run's."""
         run = self.history.runs[node.id.run]
-        if run.criteria != self.task.criteria(run.benchmark):
+        stated = self.task.criteria(run.benchmark, self.data_digest())
+        if run.stated != stated:
             raise Misuse(
-                f"the criteria have changed since run {run.number} began: results would not be comparable; "
+                f"{_changed(run.stated, stated)} since run {run.number} began: results would not be comparable; "
                 "start a new run with `loopty optimize --new-run`"
             )
 
-    def executor(self, unsafe: bool) -> LocalExecutor:
-        from loopty.evaluators.command import CommandEvaluator
+    def executor(self, unsafe: bool, run: int | None = None) -> LocalExecutor:
+        """What executes trials here; the fingerprint of its results names the run's benchmark too."""
         from loopty.executors.local import LocalExecutor
 
-        tools = toolchain()
-        sandbox, trial_owner = _sandbox(unsafe)
-        stages = Stages(self.repository, self.state, self.task, self.files, trial_owner)
+        sandbox, trial_owner = self._sandbox(unsafe)
+        tools = _tools(sandbox)
+        evaluator = self._evaluator(tools, sandbox, trial_owner)
+        machine = self._machine(sandbox.name, tools.path, run)
+        return LocalExecutor(evaluator.evaluate, self.task.width, self.task.benchmark.resources, machine)
+
+    def gatekeeper(self, unsafe: bool) -> Gatekeeper:
+        """What runs the gates of a trial alone."""
+        sandbox, trial_owner = self._sandbox(unsafe)
+        return self._evaluator(_tools(sandbox), sandbox, trial_owner).gated
+
+    def _evaluator(
+        self, tools: Toolchain, sandbox: Sandbox, trial_owner: tuple[int, int] | None
+    ) -> CommandEvaluator:
+        from loopty.evaluators.command import CommandEvaluator
+        from loopty.evaluators.contract import Places
+
+        stages = Stages(self.repository, self.state, self.task.searching(), self.files, trial_owner)
         stages.sweep(self.scribe.refresh)
         sdk = Path(loopty_sdk.__file__).resolve().parent
-        evaluator = CommandEvaluator(
+        return CommandEvaluator(
             self.task.benchmark,
             self.task.limits,
             sandbox,
             stages.stage,
-            tree=staging.TREE,
-            inbox=staging.INBOX,
-            outbox=staging.OUTBOX,
-            env={"PATH": tools.path, "PYTHONPATH": _SDK, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"},
+            stages.tampering,
+            Places(staging.TREE, staging.BENCHMARK, staging.INBOX, staging.OUTBOX, _CANDIDATE),
+            env={
+                **({"PATH": tools.path} if tools.path else {}),
+                "PYTHONPATH": _SDK,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LANG": "C.UTF-8",
+            },
             mounts=[
                 *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.prefixes),
                 Mount(sdk, f"{_SDK}/loopty_sdk"),
             ],
         )
-        return LocalExecutor(evaluator.evaluate, self.task.width, self.task.benchmark.resources)
+
+    def _sandbox(self, unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
+        """The back end, and the uid and gid that own what a trial writes when that is not us."""
+        if unsafe:
+            from loopty.sandboxes.unsafe import Unsafe
+
+            return Unsafe(), None
+        from loopty.sandboxes.choice import chosen
+        from loopty.sandboxes.owner import trial_owner
+
+        return chosen(self.task.sandbox, self.state.probes), trial_owner()
+
+    def _machine(self, sandbox: str, path: str, run: int | None) -> Machine:
+        from loopty.executors.fingerprint import machine
+
+        frozen = self.history.runs.get(run or 0)
+        limits = self.task.limits
+        facts = {
+            "limits": f"{limits.memory_mb} MB, {limits.processes} processes, {limits.disk_mb} MB disk",
+            "slice": "whole",
+            "evaluator": frozen.benchmark[:12] if frozen else "",
+            "data": frozen.data[:12] if frozen else "",
+        }
+        python, compiler = (shutil.which(name, path=path) if path else None for name in ("python3", "cc"))
+        return machine(sandbox, python, facts, compiler=compiler)
+
+    def auditing(self) -> Workshop:
+        """The workshop whose trials see the held-out split; nothing is proposed in it."""
+        task = self.task.auditing()
+        return replace(self, task=task, files=Files(self.repository, self.state, task))
+
+    def split(self, run: int) -> Split:
+        """The held-out split as a run began with it."""
+        from loopty.workspaces.heldout import Split
+
+        access, baseline = self.task.searching().access, self.history[self.history.runs[run].root]
+
+        def shown(path: str) -> bool:
+            return self.files.of_benchmark(path) or access.visible(path)
+
+        return Split(self.repository, self.task.audit, self.task.benchmark, baseline.commit, shown)
+
+    def gates(self, node: NodeId) -> tuple[Gate, ...]:
+        """The gates that a node must pass: the task's, and those added to it or above it."""
+        return (*self.task.gates, *self.history.runs[node.run].gates_of(node))
+
+    def measure(self, run: int, executor: LocalExecutor, anywhere: bool = False) -> Measure:
+        """What runs and records trials; unless `anywhere`, only where the run's results are comparable."""
+        from loopty.core.measure import Measure
+
+        machine = executor.machine
+        if not anywhere:
+            self._comparable(self.history.runs[run], machine)
+        self.scribe.decide(lambda history: decisions.machine_seen(history, run, machine.digest, machine.facts))
+        task = self.task
+        return Measure(self.scribe, task.pools, task.noise, task.gates, executor, self.files, self.owner)
 
     def loop(self, run: int, unsafe: bool) -> Loop:
         """The loop over one run, with the proposer and the control that the task names."""
@@ -156,7 +260,7 @@ class Workshop:
             run,
             self.task.pools,
             lanes,
-            self.executor(unsafe),
+            self.measure(run, self.executor(unsafe, run)),
             self.files,
             _pruner(self.task.pruner),
             lambda node: curve(self.state.node(node.id)),
@@ -195,6 +299,17 @@ class Workshop:
                 return StatefulProposer(choice.kind, space)
 
 
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Which of the criteria have changed, in words."""
+    parts = [name for name in after if before.get(name) != after[name]]
+    return f"the criteria have changed ({', '.join(parts)})"
+
+
+def _tools(sandbox: Sandbox) -> Toolchain:
+    """The programs that trials call by name: the user's, except in a container, whose image brings its own."""
+    return Toolchain((), "") if sandbox.name.startswith("container") else toolchain()
+
+
 def _selector(name: str) -> Selector:
     from loopty.selectors.best import BestSelector
     from loopty.selectors.root import RootSelector
@@ -213,15 +328,3 @@ def _pruner(choice: Choice) -> Pruner | None:
         return None
     made: Any = plugins.options_of(plugins.PRUNERS, choice.kind)(**choice.options)
     return made  # type: ignore[no-any-return]
-
-
-def _sandbox(unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
-    """The back end, and the uid and gid that own what a trial writes when that is not us."""
-    if unsafe:
-        from loopty.sandboxes.unsafe import Unsafe
-
-        return Unsafe(), None
-    from loopty.sandboxes.bubblewrap import Bubblewrap
-    from loopty.sandboxes.owner import trial_owner
-
-    return Bubblewrap(), trial_owner()

@@ -21,6 +21,7 @@ from loopty.core.parts import Seen, Stage, Trial
 from loopty.core.records import Node
 from loopty.core.task import Benchmark, Limits
 from loopty.evaluators.command import CommandEvaluator
+from loopty.evaluators.contract import Places
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.toolchain import toolchain
@@ -66,9 +67,8 @@ class Place:
             LIMITS,
             Bubblewrap(),
             self.staged,
-            tree="/t/tree",
-            inbox="/t/in",
-            outbox="/t/out",
+            lambda _: None,
+            Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate"),
             env={"PATH": tools.path},
             mounts=[Mount(prefix, str(prefix)) for prefix in tools.prefixes],
         )

@@ -95,7 +95,7 @@ def training(tmp_path: Path) -> Trial:
 def pack(trial: Trial, *, program: str | None = None) -> subprocess.CompletedProcess[str]:
     if program is not None:
         (trial.tree / "program.py").write_text(program)
-    return trial.run("-I", "-S", "evaluate.py", published="stdout")
+    return trial.run("-S", "evaluate.py", published="stdout")
 
 
 def refused(ended: subprocess.CompletedProcess[str], reason: str) -> bool:

@@ -17,7 +17,7 @@ from loopty.core.outcome import Pool
 from loopty.core.parts import Committed
 from loopty.core.records import Node
 from loopty.core.space import Space
-from loopty.core.task import Benchmark, Choice, Limits, Pools, Task
+from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
 from loopty.workspaces.files import Files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state import State
@@ -87,6 +87,10 @@ def made_task(access: Access, **benchmark: object) -> Task:
         Space(),
         Limits(),
         Pools(),
+        Noise(),
+        Audit(),
+        Sandboxing(),
+        (),
         Choice("mutate"),
         Choice("mutate"),
         Choice("none"),

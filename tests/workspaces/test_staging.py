@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ import pytest
 from loopty.core.access import Access
 from loopty.core.errors import Misuse
 from loopty.core.history import History
+from loopty.core.launch import SandboxError
 from loopty.core.outcome import Pool
 from loopty.core.parts import Trial
-from loopty.workspaces.staging import OUTBOX, TREE, Stages
+from loopty.workspaces.staging import BENCHMARK, OUTBOX, TREE, Stages
 from loopty.workspaces.state import State
 
 FILES = {
@@ -47,14 +49,14 @@ def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any])
     return made
 
 
-def shown(stage: Any, place: Path) -> dict[str, str]:
+def shown(stage: Any, place: Path, top: str = TREE) -> dict[str, str]:
     """The files that a trial would see in its tree, by copying the mounts in their order."""
     for mount in stage.mounts:
-        if mount.target != TREE and not mount.target.startswith(f"{TREE}/"):
+        if mount.target != top and not mount.target.startswith(f"{top}/"):
             continue
-        target = place / mount.target.removeprefix(TREE).lstrip("/")
+        target = place / mount.target.removeprefix(top).lstrip("/")
         if mount.source.is_dir():
-            shutil.copytree(mount.source, target, symlinks=True, dirs_exist_ok=target == place)
+            shutil.copytree(mount.source, target, symlinks=True, dirs_exist_ok=True)
         else:
             shutil.copy2(mount.source, target)
     return {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
@@ -146,6 +148,101 @@ def test_a_stage_is_readable_whatever_the_mask_of_the_user(
             assert list(threads.map(closed_paths, trials)) == [[]] * 8
     finally:
         assert os.umask(before) == 0o077
+
+
+def mounted(mounts: Any, top: str, place: Path) -> dict[str, str]:
+    return shown(SimpleNamespace(mounts=mounts), place, top)
+
+
+def test_an_isolated_candidate_sees_nothing_of_the_benchmark(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    user.writes({"secret/test.csv": "1,2", "secret/gold": "g"})
+    stages, trial = staged(
+        Access(write=("src",)),
+        {"src/a.py": "changed", "src/new.py": "n"},
+        node,
+        files=("evaluate.py", "answers"),
+        data=("secret/test.csv", "notes"),
+        scratch=("build", "build/inner", "out"),
+        isolated=True,
+    )
+    with stages.stage(trial) as stage:
+        tree = mounted(stage.candidate, TREE, tmp_path / "tree")
+        assert set(tree) == {"src/a.py", "src/b.py", "src/new.py"}
+        assert tree["src/a.py"] == "changed"
+        benchmark = mounted(stage.mounts, BENCHMARK, tmp_path / "benchmark")
+        assert benchmark == {
+            "evaluate.py": "e",
+            "answers/gold.json": "gold",
+            "answers/other.json": "other",
+            "secret/test.csv": "1,2",
+            "notes/x": "n",
+        }
+        writable = {mount.target for mount in stage.candidate if mount.writable}
+        assert writable == {f"{TREE}/build", f"{TREE}/out"}
+        assert [path.name for mount in stage.candidate if mount.writable for path in mount.source.iterdir()] == [
+            "inner"
+        ]
+        assert {mount.target for mount in stage.mounts if mount.writable} == {OUTBOX}
+        assert not any(mount.target.startswith(TREE) for mount in stage.mounts)
+
+
+def test_mounts_of_the_task_are_shown_to_both_sides(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (user.top / "weights").mkdir()
+    stages, trial = staged(Access(), {}, node, mounts=("weights", "../tools"), isolated=True)
+    with stages.stage(trial) as stage:
+        of_benchmark, of_candidate = ({mount.target for mount in side} for side in (stage.mounts, stage.candidate))
+    tools = str(tmp_path.resolve() / "tools")
+    assert {f"{BENCHMARK}/weights", tools} <= of_benchmark
+    assert {f"{TREE}/weights", tools} <= of_candidate
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_benchmark_that_was_changed_on_disk_stops_the_trial_with_the_remedy(
+    staged: Callable[..., Any], node: Callable[..., Any], isolated: bool
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
+    with stages.stage(trial) as stage:
+        assert stages.tampering(trial) is None
+        top = BENCHMARK if isolated else TREE
+        (place,) = [mount.source for mount in stage.mounts if mount.target == top]
+        (place / "evaluate.py").chmod(0o644)
+        (place / "evaluate.py").write_text("forged")
+        assert "evaluate.py was changed" in (stages.tampering(trial) or "")
+    remedy = rf"evaluate\.py was changed: remove {place}, it is made anew"
+    with pytest.raises(SandboxError, match=remedy), stages.stage(replace(trial, number=2)):
+        pass
+    shutil.rmtree(place)
+    fresh, again = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
+    with fresh.stage(again):
+        assert (place / "evaluate.py").read_text() == "e"
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_data_that_changes_under_a_trial_is_seen(
+    staged: Callable[..., Any], node: Callable[..., Any], tmp_path: Path, isolated: bool
+) -> None:
+    (tmp_path / "gold").write_text("gold")
+    stages, trial = staged(Access(), {}, node, data=("../gold",), isolated=isolated)
+    with stages.stage(trial) as stage:
+        assert str(tmp_path.resolve() / "gold") in {mount.target for mount in stage.mounts}
+        (tmp_path / "gold").write_text("fool's gold")
+        assert "/gold was changed" in (stages.tampering(trial) or "")
+    with pytest.raises(SandboxError, match="put it back"), stages.stage(replace(trial, number=2)):
+        pass
+
+
+@pytest.mark.parametrize("pool", [Pool.REPLAY, Pool.REPEAT])
+def test_a_trial_that_only_looks_keeps_its_files_apart(
+    staged: Callable[..., Any], node: Callable[..., Any], pool: Pool
+) -> None:
+    stages, trial = staged(Access(), {}, node)
+    with stages.stage(replace(trial, pool=pool, number=4)) as stage:
+        assert stage.folder.name == f"{pool}-4"
 
 
 EXPORT = """

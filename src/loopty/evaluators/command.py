@@ -1,31 +1,37 @@
-"""Scores a node by running the task's benchmark command in the sandbox."""
+"""Scores a node by running the task's gates and its benchmark command in the sandbox."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from loopty.core.curve import Row
-from loopty.core.launch import Exit, Launch, Mount, Sandbox, Stop
+from loopty.core.gate import Gate, When, commands, exceeded
+from loopty.core.launch import Exit, Mount, Sandbox, SandboxError, Stop
 from loopty.core.objective import Directions
 from loopty.core.outcome import Ending, Outcome
 from loopty.core.parts import Seen, Stage, Staging, Trial
 from loopty.core.task import Benchmark, Limits
-from loopty.evaluators import harvest, result, strict
+from loopty.evaluators import contract, gating, harvest, result, strict
+from loopty.evaluators.bench import Bench, Command, Tampered, Tampering
+from loopty.evaluators.contract import METRICS, RESULT, Places
+from loopty.evaluators.following import Watch
+from loopty.evaluators.gating import Passage
 from loopty.evaluators.metrics_csv import Stream
 from loopty.evaluators.strict import Unreadable
 
-_LOOK_SECONDS = 0.2
 _READ_ONLY = "Read-only file system"
-_RESULT, _METRICS, _STOP = "result.json", "metrics.csv", "stop"
+
+Gatekeeper = Callable[[Trial, asyncio.Event], Awaitable[list[Passage]]]
+"""Tells what each gate of a trial says of its node."""
 
 
 class CommandEvaluator:
-    """Stages a trial, runs the benchmark, follows its metrics, reads its result."""
+    """Stages a trial, runs gates and benchmark, follows its metrics, reads its result."""
 
     def __init__(
         self,
@@ -33,109 +39,117 @@ class CommandEvaluator:
         limits: Limits,
         sandbox: Sandbox,
         staging: Staging,
-        tree: str,
-        inbox: str,
-        outbox: str,
+        tampering: Tampering,
+        places: Places,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
     ) -> None:
         self._benchmark = benchmark
-        self._limits = limits
-        self._sandbox = sandbox
         self._staging = staging
-        self._tree = tree
-        self._inbox = inbox
-        self._outbox = outbox
-        self._env = env
-        self._mounts = tuple(mounts)
+        self._places = places
+        self._bench = Bench(benchmark, limits, sandbox, places, env, mounts, tampering)
 
     async def evaluate(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; whatever the candidate does is an Outcome."""
         async with _in_thread(self._staging(trial)) as stage:
-            watch = _Watch(stage, seen, self._benchmark.grace_seconds, cancel)
-            following = asyncio.create_task(watch.follow())
             try:
-                ended = await self._sandbox.run(self._launch(trial, stage), watch.kill)
-            finally:
-                following.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await following
-            watch.look()
-            return self._outcome(stage, watch, ended, cancel.is_set())
+                outcome = await self._evaluated(trial, stage, seen, cancel)
+            except Tampered as finding:
+                outcome = Outcome(Ending.TAMPERED, reason=str(finding))
+        return replace(outcome, unenforced=self._bench.unenforced, integrity=self._bench.integrity)
 
-    def _launch(self, trial: Trial, stage: Stage) -> Launch:
-        return Launch(
+    async def gated(self, trial: Trial, cancel: asyncio.Event) -> list[Passage]:
+        """What each gate says of the node now; bounds on metrics only where it has some."""
+        metrics = trial.node.outcome.metrics if trial.node.outcome else {}
+        async with _in_thread(self._staging(trial)) as stage:
+            try:
+                return [
+                    await self._found(gate, trial, stage, cancel)
+                    if gate.command
+                    else Passage(gate, exceeded([gate], metrics))
+                    for gate in trial.gates
+                    if gate.command or metrics
+                ]
+            except Tampered as finding:
+                raise SandboxError(str(finding)) from None
+
+    async def _evaluated(self, trial: Trial, stage: Stage, seen: Seen, cancel: asyncio.Event) -> Outcome:
+        if refused := await self._refused(When.BEFORE, trial, stage, cancel):
+            return refused
+        outcome = await self._benchmarked(trial, stage, seen, cancel)
+        if not outcome.finished:
+            return outcome
+        if reason := exceeded(trial.gates, outcome.metrics):
+            return replace(outcome, ending=Ending.REFUSED, reason=reason)
+        refused = await self._refused(When.AFTER, trial, stage, cancel)
+        if refused and refused.ending is Ending.REFUSED:
+            return replace(outcome, ending=Ending.REFUSED, reason=refused.reason)
+        return refused or outcome
+
+    async def _refused(self, when: When, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Outcome | None:
+        """What the first gate that does not pass makes of the trial, or None."""
+        seconds = 0.0
+        for gate in commands(trial.gates, when):
+            passage = await self._found(gate, trial, stage, cancel)
+            seconds += passage.seconds
+            if passage.refusal:
+                ending = Ending.CANCELLED if passage.stopped else Ending.REFUSED
+                return Outcome(ending, reason=passage.refusal, seconds=round(seconds, 6))
+        return None
+
+    async def _found(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Passage:
+        return await gating.found(gate, trial, stage, self._bench, self._benchmark, self._places, cancel)
+
+    async def _benchmarked(self, trial: Trial, stage: Stage, seen: Seen, cancel: asyncio.Event) -> Outcome:
+        watch = Watch(stage, seen, self._benchmark.grace_seconds, cancel)
+        following = asyncio.create_task(watch.follow())
+        command = Command(
             argv=self._benchmark.argv,
-            cwd=self._tree,
-            bounds=self._limits.bounds(self._benchmark.timeout_seconds),
+            seconds=self._benchmark.timeout_seconds,
+            env=contract.of_benchmark(trial, self._benchmark, self._places),
+            mounts=stage.mounts,
             stdout=stage.folder / "stdout.log",
             stderr=stage.folder / "stderr.log",
-            env={**self._env, **self._benchmark.env, **self._contract(trial)},
-            mounts=(*self._mounts, *stage.mounts),
-            scratch=tuple(f"{self._tree}/{path.strip('/')}" for path in self._benchmark.scratch),
-            network=self._benchmark.network,
         )
+        try:
+            ended = await self._bench.run(trial, stage, command, watch.kill)
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+        watch.look()
+        outcome = self._outcome(stage, watch, ended, cancel.is_set())
+        return replace(outcome, seconds=round(ended.seconds, 6))
 
-    def _contract(self, trial: Trial) -> dict[str, str]:
-        """The environment that every benchmark may rely on."""
-        contract = {
-            "EVO_TRACES_DIR": f"{self._outbox}/traces",
-            "EVO_EXPERIMENT_ID": str(trial.node.id),
-            "EVO_WORKTREE": self._tree,
-            "EVO_ATTEMPT": str(trial.number),
-            "EVO_CHECKPOINT_DIR": f"{self._outbox}/checkpoint",
-            "LOOPTY_MODE": "attempt",
-            "LOOPTY_PARAMS": f"{self._inbox}/params.json",
-            "LOOPTY_METRICS_CSV": f"{self._outbox}/{_METRICS}",
-            "LOOPTY_SEED": str(trial.seed),
-            "LOOPTY_STOP_PATH": f"{self._inbox}/{_STOP}",
-        }
-        if self._benchmark.result == "file":
-            contract["EVO_RESULT_PATH"] = f"{self._outbox}/{_RESULT}"
-        return contract
-
-    def _outcome(self, stage: Stage, watch: _Watch, ended: Exit, cancelled: bool) -> Outcome:
-        def with_ending(ending: Ending, reason: str, metrics: Mapping[str, float] | None = None) -> Outcome:
-            return Outcome(
-                ending,
-                metrics or {},
-                watch.stream.directions if metrics else {},
-                reason,
-                round(ended.seconds, 6),
-                self._sandbox.unenforced,
-            )
-
-        partial = watch.stream.rows[-1].metrics if watch.stream.rows else {}
+    def _outcome(self, stage: Stage, watch: Watch, ended: Exit, cancelled: bool) -> Outcome:
+        partial = watch.partial
+        directions = watch.stream.directions if partial else {}
         if watch.doomed:
-            return with_ending(Ending.PRUNED, watch.doomed, partial)
+            return Outcome(Ending.PRUNED, partial, directions, watch.doomed)
         if ended.stop is Stop.CANCELLED or (cancelled and ended.stop is not None):
-            return with_ending(Ending.CANCELLED, "stopped on request")
-        if ended.stop is Stop.TIME:
-            return with_ending(
-                Ending.TIMED_OUT, f"still running after {self._benchmark.timeout_seconds:g} s", partial
-            )
+            return Outcome(Ending.CANCELLED, reason="stopped on request")
         if ended.stop is not None:
-            return with_ending(Ending.FAILED, self._exceeded(ended.stop))
+            reason = self._bench.exceeded(ended.stop, self._benchmark.timeout_seconds)
+            if ended.stop is Stop.TIME:
+                return Outcome(Ending.TIMED_OUT, partial, directions, reason)
+            return Outcome(Ending.FAILED, reason=reason)
         if ended.code != 0:
             said = harvest.last_line(stage.folder / "stderr.log")
             hint = " (name directories to write to under benchmark.scratch)" if _READ_ONLY in said else ""
-            return with_ending(Ending.FAILED, f"exit code {ended.code}" + (f": {said}{hint}" if said else ""))
+            return Outcome(Ending.FAILED, reason=f"exit code {ended.code}" + (f": {said}{hint}" if said else ""))
         try:
             found = self._result(stage, watch)
         except Unreadable as error:
-            return with_ending(Ending.FAILED, str(error))
-        directions = {**watch.stream.directions, **found.directions}
-        return Outcome(
-            Ending.FINISHED, found.metrics, directions, "", round(ended.seconds, 6), self._sandbox.unenforced
-        )
+            return Outcome(Ending.FAILED, reason=str(error))
+        return Outcome(Ending.FINISHED, found.metrics, {**watch.stream.directions, **found.directions})
 
-    def _result(self, stage: Stage, watch: _Watch) -> result.Result:
+    def _result(self, stage: Stage, watch: Watch) -> result.Result:
         """The result file, else the last row of the metrics; with both, the row's metrics come after the score."""
         if watch.broken:
             raise Unreadable(f"the metrics CSV {watch.broken}")
-        row = dict(watch.stream.rows[-1].metrics) if watch.stream.rows else {}
+        row = dict(watch.partial)
         on_stdout = self._benchmark.result == "stdout"
-        source = stage.folder / "stdout.log" if on_stdout else stage.outbox / _RESULT
+        source = stage.folder / "stdout.log" if on_stdout else stage.outbox / RESULT
         try:
             raw = strict.content(source, result.LARGEST_RESULT)
             if raw is None:
@@ -145,16 +159,8 @@ class CommandEvaluator:
             found = result.parsed(raw)
         except Unreadable as error:
             raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None
-        harvest.published(stage.folder / _RESULT, raw)
+        harvest.published(stage.folder / RESULT, raw)
         return result.Result({**found.metrics, **(row | found.metrics)}, found.directions)
-
-    def _exceeded(self, stop: Stop) -> str:
-        limits = self._limits
-        return {
-            Stop.MEMORY: f"used more than {limits.memory_mb} MB of memory",
-            Stop.OUTPUT: f"printed more than {limits.output_mb} MB",
-            Stop.DISK: f"wrote more than {limits.disk_mb} MB to disk",
-        }[stop]
 
 
 @contextlib.asynccontextmanager
@@ -167,58 +173,9 @@ async def _in_thread(staging: AbstractContextManager[Stage]) -> AsyncIterator[St
         await asyncio.to_thread(staging.__exit__, None, None, None)
 
 
-class _Watch:
-    """Follows the metrics of one running trial, and ends it when it is doomed or cancelled."""
-
-    def __init__(self, stage: Stage, seen: Seen, grace_seconds: float, cancel: asyncio.Event) -> None:
-        self._stage = stage
-        self._seen = seen
-        self._grace_seconds = grace_seconds
-        self._cancel = cancel
-        (stage.folder / _METRICS).unlink(missing_ok=True)  # an earlier trial that was cancelled may have left it
-        self.stream = Stream(stage.outbox / _METRICS, copy=stage.folder / _METRICS)
-        self._traces = harvest.Traces(stage.outbox / "traces", stage.folder / "traces")
-        self.kill = asyncio.Event()
-        self.doomed = ""
-        self.broken = ""
-
-    async def follow(self) -> None:
-        """Look until the trial is over; the caller cancels this. Whatever ends it, the trial is not left alone."""
-        try:
-            await self._follow()
-        finally:
-            self.kill.set()
-
-    async def _follow(self) -> None:
-        condemned_at = 0.0
-        while not self._cancel.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._cancel.wait(), _LOOK_SECONDS)
-            if not self.doomed and self.look() and (reason := self._ask()):
-                self.doomed = reason
-                (self._stage.inbox / _STOP).touch()
-                condemned_at = time.monotonic()
-            if self.doomed and time.monotonic() - condemned_at >= self._grace_seconds:
-                return
-
-    def look(self) -> bool:
-        """Take in what the trial has said since; whether there are new metrics."""
-        self._traces.look()
-        if self.broken:
-            return False
-        try:
-            return self.stream.look()
-        except Unreadable as error:
-            self.broken = str(error)
-            return False
-
-    def _ask(self) -> str | None:
-        return self._seen(self.stream.rows, self.stream.directions)
-
-
 def curve(folder: Path) -> tuple[Sequence[Row], Directions]:
     """The learning curve in a node's folder."""
-    stream = Stream(folder / _METRICS)
+    stream = Stream(folder / METRICS)
     with contextlib.suppress(Unreadable):
         stream.look()
     return stream.rows, stream.directions

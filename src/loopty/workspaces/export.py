@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from loopty.core.errors import Misuse
@@ -19,13 +19,16 @@ def exported(
     visible: Callable[[str], bool],
     mount_points: tuple[str, ...],
     exports: Path,
+    covered: Mapping[str, bool] | None = None,
 ) -> Path:
     """The export's directory, made when it is not there yet. Any number of processes may ask at once.
 
     `rules` states all that decides what is visible, so that an export that is there is found without a look
-    at the files.
+    at the files. `covered` are further mount points, which may cover files of the commit: whether each is a
+    directory.
     """
-    key = hashlib.sha256("\0".join([commit, rules, *mount_points]).encode()).hexdigest()[:24]
+    points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covered or {}).items())]
+    key = hashlib.sha256("\0".join([commit, rules, *points]).encode()).hexdigest()[:24]
     final = exports / key
     if final.is_dir():
         return final
@@ -39,6 +42,8 @@ def exported(
             if any(place in listing for place in (point, *map(str, PurePosixPath(point).parents))):
                 raise Misuse(f"{point} is to be a directory of the trial (scratch, mounts), and a file is there")
             (making / point).mkdir(parents=True, exist_ok=True)
+        for point, is_folder in (covered or {}).items():
+            _make_point(making / point, is_folder)
         making.rename(final)
     except OSError:
         if not final.is_dir():  # otherwise another process was faster, which is as good
@@ -46,3 +51,11 @@ def exported(
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return final
+
+
+def _make_point(place: Path, is_folder: bool) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if is_folder:
+        place.mkdir(exist_ok=True)
+    else:
+        place.touch()

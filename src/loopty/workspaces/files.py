@@ -28,15 +28,21 @@ class Files:
         self._state = state
         self._task = task
         self._named = _named(task.benchmark.command)
+        self._gates = frozenset(name for gate in task.gates for name in _named(gate.command))
 
     def of_benchmark(self, path: str) -> bool:
         """Whether the path is part of the benchmark: as the task says, else by being named in its command.
 
-        What the command names, and `write` names as closely, is the candidate itself.
+        What the command names, and `write` names as closely, is the candidate itself. What a gate names and
+        nothing may write belongs to it, too. The held-out split of audits is no part of the search's benchmark.
         """
+        if globs.matches(path, self._task.audit.files):
+            return False
+        if _named_by(self._gates, path) and not globs.matches(path, self._task.access.write):
+            return True
         if self._task.benchmark.files:
             return globs.matches(path, self._task.benchmark.files)
-        named = [str(place) for place in (path, *PurePosixPath(path).parents) if str(place) in self._named]
+        named = _named_by(self._named, path)
         return bool(named) and not any(
             globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(named[0])
             for pattern in self._task.access.write
@@ -52,8 +58,11 @@ class Files:
         return bool(self._benchmark(commit))
 
     def _benchmark(self, commit: str) -> dict[str, Entry]:
-        below = _anchors(self._task.benchmark.files) if self._task.benchmark.files else tuple(sorted(self._named))
-        listing = self._repository.listing(commit, below) if below or self._task.benchmark.files else {}
+        files = self._task.benchmark.files
+        below = _anchors(files) if files else tuple(sorted(self._named))
+        everywhere = files and not below
+        below = () if everywhere else (*below, *sorted(self._gates))
+        listing = self._repository.listing(commit, below) if below or everywhere else {}
         return {path: entry for path, entry in listing.items() if self.of_benchmark(path)}
 
     def writable(self, commit: str) -> list[str]:
@@ -151,6 +160,11 @@ class Files:
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
         _publish_text(self._state.node(node.id) / "analysis.md", "\n".join(lines) + "\n")
+
+
+def _named_by(names: frozenset[str], path: str) -> list[str]:
+    """The names that mean this path: its own and those of directories above it, the closest first."""
+    return [str(place) for place in (path, *PurePosixPath(path).parents) if str(place) in names]
 
 
 def _named(command: str | tuple[str, ...]) -> frozenset[str]:

@@ -6,13 +6,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loopty.core.errors import Misuse
 from loopty.core.history import History
-from loopty.core.launch import Mount
+from loopty.core.launch import Mount, SandboxError
 from loopty.core.outcome import Pool
 from loopty.core.parts import Stage, Trial
 from loopty.core.records import trial_parts
@@ -20,12 +19,15 @@ from loopty.core.task import Task
 from loopty.kit import codec
 from loopty.workspaces.export import exported
 from loopty.workspaces.files import Files
+from loopty.workspaces.frozen import Seal, Signature, protect, sealed, taken
 from loopty.workspaces.graft import grafted
+from loopty.workspaces.host import HostPaths
 from loopty.workspaces.removal import removed
 from loopty.workspaces.repository import Entry, Repository
 from loopty.workspaces.state import State
 
 TREE = "/loopty/tree"
+BENCHMARK = "/loopty/benchmark"
 INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
 
@@ -47,11 +49,20 @@ class Stages:
         self._files = files
         self._trial_owner = trial_owner
         self._one_at_a_time = threading.Lock()  # the mask belongs to the process; and one export is enough
+        self._mounts = HostPaths(state.top, task.benchmark.mounts, "benchmark.mounts")
+        self._data = HostPaths(state.top, task.benchmark.data, "benchmark.data")
+        self._held_out = HostPaths(state.top, task.audit.data, "audit.data")
         self._exports: dict[str, Path] = {}
+        self._seals: dict[str, tuple[Seal, ...]] = {}
+        self._seen: dict[Path, Signature] = {}
+        """How the benchmark looked when a trial began, by the trial's place."""
 
     @contextmanager
     def stage(self, trial: Trial) -> Iterator[Stage]:
-        """Everything that the trial needs; its directory is gone afterwards, what is kept is in the node's."""
+        """Everything that the trial needs; its directory is gone afterwards, what is kept is in the node's.
+
+        Raises SandboxError when the benchmark is not what it was when it was frozen.
+        """
         place = self._place(trial)
         removed(place)  # left by a process that died before it recorded anything
         folder = self._folder(trial)
@@ -59,9 +70,26 @@ class Stages:
         try:
             with self._one_at_a_time, _readable():
                 stage = self._set(trial, place, folder)
+            if changed := self.tampering(trial):
+                raise SandboxError(changed)
+            self._seen[place] = self._seals[trial.root.commit][0].signature()
             yield stage
         finally:
+            self._seen.pop(place, None)
             removed(place)
+
+    def tampering(self, trial: Trial) -> str | None:
+        """What of the benchmark of a staged trial is not what it was, with the remedy, or None."""
+        own, *data = self._seals[trial.root.commit]
+        if name := own.broken():
+            return f"the benchmark's {name} was changed: remove {own.root}, it is made anew from the commit"
+        if self._seen.get(self._place(trial), own.signature()) != own.signature():
+            return f"the benchmark in {own.root} was changed and put back while the trial ran"
+        for seal in data:
+            if (name := seal.broken()) is not None:
+                place = seal.root / name
+                return f"the benchmark's data {place} was changed: put it back, or start a new run with it"
+        return None
 
     def sweep(self, refreshed: Callable[[], History]) -> None:
         """Remove what trials and exports of dead processes left behind."""
@@ -86,9 +114,13 @@ class Stages:
         (outbox / "traces").mkdir(parents=True)
         (outbox / "checkpoint").mkdir()
         self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
-        tree = self._tree(trial, place / "tree")
-        mounts = (*tree, *self._host_mounts(), Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
-        return Stage(mounts, inbox, outbox, folder)
+        told = (Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
+        tree = (*self._tree(trial, place / "tree"), *self._mounts.mounts(TREE))
+        if not self._task.benchmark.isolated:
+            return Stage((*tree, *self._data.mounts(TREE), *told), inbox, outbox, folder)
+        frozen = Mount(self._frozen(trial.root.commit), BENCHMARK)
+        benchmark = (frozen, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *told)
+        return Stage(benchmark, inbox, outbox, folder, (*tree, *self._scratch(place / "scratch")))
 
     def _place(self, trial: Trial) -> Path:
         if trial.pool is Pool.CHECK:
@@ -96,11 +128,13 @@ class Stages:
         return self._state.trial(trial.node.id, trial.number)
 
     def _folder(self, trial: Trial) -> Path:
-        """The node's folder for the trial that decides; one inside it for those that only look."""
+        """The node's folder for the trial that decides, one inside it for those that look; audits are apart."""
+        if trial.pool is Pool.AUDIT:
+            return self._state.audit(trial.node.id, trial.number)
         folder = self._state.node(trial.node.id)
         if trial.pool is Pool.CHECK:
             return folder / "checks" / time.strftime("%Y%m%dT%H%M%S")
-        return folder / f"replay-{trial.number}" if trial.pool is Pool.REPLAY else folder
+        return folder if trial.pool in (Pool.ATTEMPT, Pool.CONTROL) else folder / f"{trial.pool}-{trial.number}"
 
     def _tree(self, trial: Trial, area: Path) -> list[Mount]:
         """The node's files: the frozen export of the run's baseline, with the node's changes over it."""
@@ -114,40 +148,65 @@ class Stages:
         return grafted(export, changes, self._content, area, TREE)
 
     def _export(self, commit: str) -> Path:
+        """What trials see of a commit; of the benchmark only where the candidate is not apart from it."""
         if commit not in self._exports:
-            points = tuple(sorted({*self._task.benchmark.scratch, *self._mounted_inside()}))
-            rules = codec.text([self._task.access, self._task.benchmark.files, self._task.benchmark.command])
-            self._exports[commit] = exported(
-                self._repository, commit, rules, self._shown, points, self._state.exports
-            )
+            apart = self._task.benchmark.isolated
+            self._exports[commit] = self._exported(commit, self._shown, {} if apart else self._data.points())
+            if not apart:
+                known = [path for path in self._repository.listing(commit) if self._files.of_benchmark(path)]
+                self._seal(commit, self._exports[commit], known)
         return self._exports[commit]
 
+    def _frozen(self, commit: str) -> Path:
+        """The benchmark's own files of a commit, and nothing else."""
+        name = f"{commit}, the benchmark"
+        if name not in self._exports:
+            self._exports[name] = self._exported(commit, self._files.of_benchmark, self._data.points(), name)
+            protect(self._exports[name])
+            self._seal(commit, self._exports[name], None)
+        return self._exports[name]
+
+    def _exported(
+        self, commit: str, shown: Callable[[str], bool], covered: Mapping[str, bool], part: str = ""
+    ) -> Path:
+        task, benchmark = self._task, self._task.benchmark
+        points = tuple(sorted({*benchmark.scratch, *self._mounts.inside}))
+        apart = (benchmark.isolated, benchmark.data, part)
+        rules = codec.text([task.access, task.audit, benchmark.files, benchmark.command, apart])
+        return exported(self._repository, commit, rules, shown, points, self._state.exports, covered)
+
+    def _seal(self, commit: str, place: Path, files: Sequence[str] | None) -> None:
+        """Remember what the benchmark is made of: its files here, and its data on the host."""
+        own = sealed(place, files, self._state.folder / "seals" / place.name)
+        self._seals[commit] = (own, *map(taken, self._data.sources()))
+
     def _shown(self, path: str) -> bool:
+        """Whether the tree of a trial has this file."""
+        if self._held_out.names(path):
+            return False
+        if self._task.benchmark.isolated and (self._files.of_benchmark(path) or self._data.names(path)):
+            return False
         return self._files.of_benchmark(path) or self._task.access.visible(path)
 
     def _content(self, entry: Entry) -> bytes:
         return self._repository.blob(entry.blob)
 
-    def _mounted_inside(self) -> list[str]:
-        """The host paths named from the repository's top: they appear at the same place in the tree."""
-        return [path for path in self._mounted() if not path.startswith(("/", "../"))]
-
-    def _mounted_outside(self) -> list[Path]:
-        """The other host paths: they appear where they are on the host."""
-        outside = (path for path in self._mounted() if path.startswith(("/", "../")))
-        return [Path(os.path.normpath(self._state.top / path)) for path in outside]
-
-    def _mounted(self) -> list[str]:
-        return [os.path.normpath(Path(mount).expanduser()) for mount in self._task.benchmark.mounts]
-
-    def _host_mounts(self) -> list[Mount]:
-        top = self._state.top
-        inside = [Mount((top / path).resolve(), f"{TREE}/{path}") for path in self._mounted_inside()]
-        outside = [Mount(path.resolve(), str(path)) for path in self._mounted_outside()]
-        for mount in (*inside, *outside):
-            if not mount.source.exists():
-                raise Misuse(f"benchmark.mounts names {mount.source}, which is not there")
-        return [*inside, *outside]
+    def _scratch(self, area: Path) -> list[Mount]:
+        """Directories that the candidate's launches share; those inside another are made in it."""
+        mounts: list[Mount] = []
+        for path in sorted(os.path.normpath(scratch) for scratch in self._task.benchmark.scratch):
+            above = next((mount for mount in mounts if f"{TREE}/{path}".startswith(f"{mount.target}/")), None)
+            if above is None:
+                mounts.append(Mount(area / str(len(mounts)), f"{TREE}/{path}", writable=True))
+                mounts[-1].source.mkdir(parents=True)
+                self._hand_over(mounts[-1].source)
+                continue
+            inside = above.source
+            for part in Path(TREE, path).relative_to(above.target).parts:
+                inside /= part
+                inside.mkdir(exist_ok=True)
+                self._hand_over(inside)
+        return mounts
 
     def _hand_over(self, *folders: Path) -> None:
         if self._trial_owner:

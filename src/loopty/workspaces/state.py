@@ -32,6 +32,11 @@ class State:
         return self.folder / "trials"
 
     @property
+    def probes(self) -> Path:
+        """What was found when sandboxes were tried."""
+        return self.folder / "probes.json"
+
+    @property
     def owners(self) -> Path:
         """Locks of the processes that work here."""
         return self.folder / "owners"
@@ -39,6 +44,10 @@ class State:
     def node(self, node: NodeId) -> Path:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.folder / "nodes" / node.name
+
+    def audit(self, node: NodeId, number: int) -> Path:
+        """What an audit left: apart from the node's folder, which the search reads."""
+        return self.folder / "audits" / f"{node.name}-{number}"
 
     def draft(self, node: NodeId) -> Path:
         """Where a node made by hand is edited until it runs."""

@@ -1,0 +1,74 @@
+"""The candidate as a plain child, for those who run a benchmark by hand: only time is bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .errors import CandidateError
+from .starting import Ended, Process
+
+
+class Child(Process):
+    """A candidate beside us, told nothing of the trial."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("LOOPTY_", "EVO_", "PYTHON"))
+        }
+        self.channel, theirs = socket.socketpair()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the process is dead
+        self._started = time.monotonic()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    list(argv),
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=self._stderr,
+                    cwd=_tree(),
+                    env={**inherited, **env},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self.channel.close()
+                self._stderr.close()
+                raise CandidateError("refused", f"cannot start {argv[0]}: {error.strerror}") from None
+
+    def killed(self, grace: float) -> Ended:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        seconds = time.monotonic() - self._started
+        with self._stderr as file:
+            file.seek(0)
+            said = file.read().decode(errors="replace")
+        sys.stderr.write(said)
+        lines = said.strip().splitlines()
+        return Ended(code if code >= 0 else 128 - code, seconds, "", lines[-1][:200] if lines else "")
+
+
+def content(path: str, limit: int) -> bytes:
+    """The bytes of one of the candidate's files."""
+    try:
+        with (_tree() / path).open("rb") as file:
+            raw = file.read(limit + 1)
+    except OSError as error:
+        raise CandidateError("refused", f"{path}: {error.strerror}") from None
+    if len(raw) > limit:
+        raise CandidateError("refused", f"{path} holds more than {limit} bytes")
+    return raw
+
+
+def _tree() -> Path:
+    return Path(os.environ.get("EVO_WORKTREE") or os.curdir)

@@ -1,0 +1,115 @@
+"""A Python function of the candidate, called as if it were ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from . import frames, values
+from .errors import CandidateError
+from .sessions import Session
+from .wire import Deadline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Any
+
+_NONCE_BYTES = 16
+_LONGEST_MESSAGE = 500
+_SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
+
+
+class Function:
+    """A function behind a pipe; its process starts with the first call and stays.
+
+    After a call that failed otherwise than by an exception of the candidate, the next one starts a fresh process.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        seconds: float,
+        memory_mb: int | None,
+        start_seconds: float,
+        limit: int,
+        env: Mapping[str, str] | None,
+    ) -> None:
+        if not all(target.rpartition(":")):
+            raise ValueError(f"{target!r} names no function: write it as 'program.py:solve'")
+        self._target = target
+        self._allowed = seconds
+        self._memory_mb = memory_mb
+        self._start_seconds = start_seconds
+        self._limit = limit
+        self._env = env
+        self._session: Session | None = None
+        self.seconds = 0.0
+        """What the last call took, by our clock, without the start of the process."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The function's value; CandidateError when there is none."""
+        question = values.encoded((args, named))
+        if self._session is None:
+            self._session = self._started()
+        return self._asked(self._session, frames.CALL, question, self._allowed)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def __enter__(self) -> Function:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _started(self) -> Session:
+        command = (sys.executable or "python3", "-I", "-B", _SERVER, self._target)
+        session = Session(command, self._start_seconds, self._memory_mb, self._env, name=self._target)
+        try:
+            self._asked(session, frames.LOAD, b"", self._start_seconds)
+        except CandidateError as error:
+            session.close()
+            raise CandidateError(error.kind, f"{error} (while it was loaded)") from None
+        return session
+
+    def _asked(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
+        try:
+            return self._answer(session, kind, question, seconds)
+        except CandidateError as error:
+            if error.kind != "raised":
+                self.close()
+            raise
+
+    def _answer(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
+        # It must come back, so that an answer from before the question is told from one to it.
+        nonce = os.urandom(_NONCE_BYTES)
+        started_at = time.perf_counter()
+        deadline = Deadline(seconds)
+        head = session.exchanged(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
+        size, returned, kind = frames.HEAD.unpack(head)
+        if returned != nonce:
+            raise session.failed("garbage", "answered what it was not asked")
+        if size > self._limit:
+            raise session.failed("garbage", f"answered with {size} bytes, {self._limit} are allowed")
+        raw = session.exchanged(b"", size, deadline)
+        self.seconds = time.perf_counter() - started_at
+        try:
+            value = values.decoded(raw)
+        except values.NotData as error:
+            raise session.failed("garbage", f"answered with no data: {error}") from None
+        if kind == frames.VALUE:
+            return value
+        if kind == frames.RAISED and isinstance(value, str):
+            raise CandidateError("raised", f"{self._target} raised {_one_line(value)}")
+        raise session.failed("garbage", "answered with neither a value nor an exception")
+
+
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)[:_LONGEST_MESSAGE]

@@ -1,0 +1,109 @@
+"""The gate of correctness: the candidate must give what a reference gives, on inputs that nobody can know before.
+
+    python3 -m loopty_sdk.certify program.py:f reference.py:f --inputs reference.py:inputs
+
+`inputs(rng)` makes the positional arguments of one call, as a tuple, from a `random.Random`. The reference is the
+benchmark's own and runs here; the candidate runs in a process of its own. Exits with 1 at the first difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib.util
+import itertools
+import math
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .candidates import candidate
+from .errors import CandidateError
+
+_LONGEST_SHOWN = 120
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m loopty_sdk.certify", description="Compare a function of the candidate with a reference."
+    )
+    parser.add_argument("candidate", help="FILE.py:FUNCTION of the candidate")
+    parser.add_argument("reference", help="FILE.py:FUNCTION of the benchmark")
+    parser.add_argument(
+        "--inputs", required=True, help="FILE.py:FUNCTION of the benchmark, called with a random.Random"
+    )
+    parser.add_argument("--rounds", type=int, default=100, help="how many inputs are tried (100)")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.0, help="how far numbers may differ, absolute or relative (0)"
+    )
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long one call may take (5)")
+    wanted = parser.parse_args()
+    reference, inputs = _loaded(wanted.reference), _loaded(wanted.inputs)
+    with candidate(wanted.candidate, seconds=wanted.seconds) as function:
+        for number in range(wanted.rounds):
+            args = tuple(inputs(random.Random(os.urandom(16))))
+            try:
+                # The reference may change its arguments; each side has its own.
+                given, expected = function(*args), reference(*copy.deepcopy(args))
+            except CandidateError as error:
+                print(f"round {number}: {error} for {_shown(args)}", file=sys.stderr)
+                return 1
+            if not same(given, expected, wanted.tolerance):
+                said = f"gives {_shown(given)} and not {_shown(expected)} for {_shown(args)}"
+                print(f"round {number}: {wanted.candidate} {said}", file=sys.stderr)
+                return 1
+    print(f"{wanted.candidate} gives what {wanted.reference} gives on {wanted.rounds} random inputs")
+    return 0
+
+
+def same(one: Any, other: Any, tolerance: float) -> bool:
+    """Whether two values are equal, numbers within the tolerance, however they are nested; NaN equals NaN."""
+    if hasattr(one, "tolist") or hasattr(other, "tolist"):
+        shapes = [getattr(value, "shape", None) for value in (one, other)]
+        if None not in shapes and shapes[0] != shapes[1]:
+            return False
+        one, other = (value.tolist() if hasattr(value, "tolist") else value for value in (one, other))
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other, itertools.repeat(tolerance)))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
+    numbers = (int, float, complex)
+    if (
+        isinstance(one, numbers)
+        and isinstance(other, numbers)
+        and isinstance(one, bool) is isinstance(other, bool)
+    ):
+        return one == other or _close(complex(one), complex(other), tolerance)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _close(one: complex, other: complex, tolerance: float) -> bool:
+    pairs = ((one.real, other.real), (one.imag, other.imag))
+    if any(math.isnan(number) for pair in pairs for number in pair):
+        return all(math.isnan(a) is math.isnan(b) and (math.isnan(a) or a == b) for a, b in pairs)
+    return tolerance > 0 and all(math.isclose(*pair, rel_tol=tolerance, abs_tol=tolerance) for pair in pairs)
+
+
+def _loaded(target: str) -> Callable[..., Any]:
+    """A function of the benchmark, which is trusted."""
+    place, _, name = target.rpartition(":")
+    path = Path(place).absolute()
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        sys.exit(f"{target} names no function in a file of the benchmark: write it as reference.py:f")
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)  # type: ignore[no-any-return]
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

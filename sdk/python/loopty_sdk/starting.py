@@ -1,0 +1,97 @@
+"""Starting the candidate: by loopty in a sandbox of its own, or by hand as a plain process."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import select
+import socket
+
+from .errors import CandidateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+_PACKET = 1 << 16
+
+
+class Ended:
+    """How a candidate's process ended: `stop` says which bound ended it, if one did; `stderr` is its last line."""
+
+    def __init__(self, code: int, seconds: float, stop: str, stderr: str) -> None:
+        self.code = code
+        self.seconds = seconds
+        self.stop = stop
+        self.stderr = stderr
+
+
+class Process:
+    """A started candidate; `channel` is connected to its standard input and output."""
+
+    channel: socket.socket
+
+    def killed(self, grace: float) -> Ended:
+        """Kill it unless it ends by itself within so many seconds; how it ended."""
+        raise NotImplementedError
+
+
+def started(
+    argv: Sequence[str], seconds: float | None, memory_mb: int | None, env: Mapping[str, str] | None
+) -> Process:
+    """Start a command of the candidate in the top directory of its files."""
+    if path := os.environ.get("LOOPTY_CANDIDATE"):
+        wanted = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
+        return _Asked(path, {name: value for name, value in wanted.items() if value is not None})
+    from .by_hand import Child
+
+    return Child(argv, env or {})
+
+
+def content(path: str, limit: int) -> bytes:
+    """The bytes of one of the candidate's files."""
+    if place := os.environ.get("LOOPTY_CANDIDATE"):
+        with _connected(place) as loopty:
+            loopty.send(_packed({"read": {"path": path, "limit": limit}}))
+            size = _reply(loopty)["size"]
+            return b"".join(loopty.recv(_PACKET) for _ in range(0, size, _PACKET))
+    from .by_hand import content
+
+    return content(path, limit)
+
+
+class _Asked(Process):
+    """A candidate that loopty runs; it is killed when the connection closes, however that happens."""
+
+    def __init__(self, path: str, wanted: Mapping[str, Any]) -> None:
+        self._loopty = _connected(path)
+        self.channel, theirs = socket.socketpair()
+        with theirs:
+            passed = array.array("i", [theirs.fileno()])
+            self._loopty.sendmsg([_packed({"start": wanted})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
+
+    def killed(self, grace: float) -> Ended:
+        with self._loopty as loopty:
+            if not select.select([loopty], [], [], grace)[0]:
+                loopty.shutdown(socket.SHUT_WR)
+            reply = _reply(loopty)
+        return Ended(reply["code"], reply["seconds"], reply["stop"], reply["stderr"])
+
+
+def _connected(path: str) -> socket.socket:
+    loopty = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    loopty.connect(path)
+    return loopty
+
+
+def _packed(request: Mapping[str, Any]) -> bytes:
+    return json.dumps(request, allow_nan=False).encode()
+
+
+def _reply(loopty: socket.socket) -> dict[str, Any]:
+    reply: dict[str, Any] = json.loads(loopty.recv(_PACKET) or b'{"error": "loopty is gone"}')
+    if "error" in reply:
+        raise CandidateError("refused", reply["error"])
+    return reply

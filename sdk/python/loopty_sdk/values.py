@@ -1,0 +1,238 @@
+"""Values as bytes: strict data that a hostile process may have written, never code.
+
+Each value is a tag and what it needs. Lists and tuples whose items are all floats, or all whole numbers of
+64 bits, are packed, so that large ones cost little. Everything is little endian.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import sys
+from array import array
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+DEEPEST = 64
+_SIZE, _FLOAT, _COMPLEX = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<dd")
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_MOST_AXES = 32
+_NUMERIC = "biufc"
+_KEYS = (str, int, float, bytes, tuple, type(None))
+
+
+class NotData(ValueError):  # noqa: N818 - it says what the value is
+    """Why a value cannot cross, or why these bytes are no value, in one line."""
+
+
+def encoded(value: Any) -> bytes:
+    """The bytes of a value; NotData for anything but plain data."""
+    parts: list[bytes] = []
+    _encode(value, parts.append, DEEPEST)
+    return b"".join(parts)
+
+
+def decoded(raw: bytes) -> Any:
+    """The value of these bytes; NotData unless they are exactly one value."""
+    reader = _Reader(raw)
+    value = reader.value(DEEPEST)
+    if reader.left:
+        raise NotData(f"{reader.left} bytes follow the value")
+    return value
+
+
+def _encode(value: Any, put: Callable[[bytes], None], levels: int) -> None:
+    kind = type(value)
+    if value is None or kind is bool:
+        put({None: b"n", True: b"t", False: b"f"}[value])
+    elif isinstance(value, float):
+        put(b"d" + _FLOAT.pack(value))
+    elif isinstance(value, int):
+        size = value.bit_length() // 8 + 1
+        _sized(b"i", int(value).to_bytes(size, "little", signed=True), put)
+    elif isinstance(value, str):
+        _sized(b"s", _utf8(value), put)
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        _sized(b"b", bytes(value), put)
+    elif isinstance(value, (list, tuple)):
+        _encode_items(value, put, levels)
+    elif isinstance(value, dict):
+        _encode_mapping(value, put, levels)
+    elif isinstance(value, complex):
+        put(b"c" + _COMPLEX.pack(value.real, value.imag))
+    else:
+        _encode_numpy(value, put, levels)
+
+
+def _encode_items(items: Any, put: Callable[[bytes], None], levels: int) -> None:
+    tag = b"l" if isinstance(items, list) else b"u"
+    kinds = set(map(type, items))
+    if kinds == {float}:
+        _sized(tag.upper() + b"d", _packed("d", items), put)
+    elif kinds == {int} and min(items) >= _LEAST and max(items) <= _MOST:
+        _sized(tag.upper() + b"q", _packed("q", items), put)
+    else:
+        put(tag + _SIZE.pack(len(items)))
+        for item in items:
+            _encode(item, put, _inside(levels))
+
+
+def _encode_mapping(items: dict[Any, Any], put: Callable[[bytes], None], levels: int) -> None:
+    put(b"m" + _SIZE.pack(len(items)))
+    for key, value in items.items():
+        if not isinstance(key, _KEYS):
+            raise NotData(f"a key is a {type(key).__name__}, which is no data")
+        _encode(key, put, _inside(levels))
+        _encode(value, put, _inside(levels))
+
+
+def _encode_numpy(value: Any, put: Callable[[bytes], None], levels: int) -> None:
+    # Who holds an array has numpy loaded; nobody else pays for it.
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in _NUMERIC:
+        _encode(value.item(), put, levels)
+    elif numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in _NUMERIC:
+        ordered = numpy.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        put(b"a")
+        _sized(b"", ordered.dtype.str.encode(), put)
+        _sized(b"", b"".join(map(_SIZE.pack, value.shape)), put)
+        _sized(b"", ordered.tobytes(), put)
+    else:
+        raise NotData(f"a {type(value).__name__} is no data: use numbers, text, bytes, lists, dicts or arrays")
+
+
+class _Reader:
+    """Takes values off a buffer; every length is checked against what is there before it is believed."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._raw) - self._at
+
+    def value(self, levels: int) -> Any:
+        tag = self._take(1)
+        if tag in _CONSTANTS:
+            return _CONSTANTS[tag]
+        if tag == b"d":
+            return _FLOAT.unpack(self._take(8))[0]
+        if tag == b"i":
+            return int.from_bytes(self._sized(), "little", signed=True)
+        if tag == b"s":
+            return _text(self._sized())
+        if tag == b"b":
+            return self._sized()
+        if tag == b"c":
+            return complex(*_COMPLEX.unpack(self._take(16)))
+        if tag in (b"L", b"U"):
+            items = self._unpacked()
+            return items if tag == b"L" else tuple(items)
+        if tag in (b"l", b"u"):
+            items = [self.value(_inside(levels)) for _ in range(self._count())]
+            return items if tag == b"l" else tuple(items)
+        if tag == b"m":
+            return self._mapping(_inside(levels))
+        if tag == b"a":
+            return self._array()
+        raise NotData(f"{tag!r} begins no value")
+
+    def _mapping(self, levels: int) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for _ in range(self._count()):
+            key = self.value(levels)
+            try:
+                repeated = key in found
+            except TypeError:
+                raise NotData(f"a {type(key).__name__} cannot be a key") from None
+            if repeated:
+                raise NotData("a key appears twice")
+            found[key] = self.value(levels)
+        return found
+
+    def _unpacked(self) -> list[Any]:
+        kind = self._take(1)
+        if kind not in (b"d", b"q"):
+            raise NotData(f"{kind!r} packs no items")
+        items = array(kind.decode())
+        raw = self._sized()
+        if len(raw) % items.itemsize:
+            raise NotData("packed items are cut short")
+        items.frombytes(raw)
+        if sys.byteorder == "big":
+            items.byteswap()
+        return items.tolist()
+
+    def _array(self) -> Any:
+        name, axes, raw = self._sized(), self._sized(), self._sized()
+        if len(axes) % 8 or len(axes) > 8 * _MOST_AXES:
+            raise NotData("an array has no proper shape")
+        shape = [size for (size,) in _SIZE.iter_unpack(axes)]
+        try:
+            numpy: Any = importlib.import_module("numpy")
+        except ImportError:
+            raise NotData("an array came, and numpy is not installed here") from None
+        try:
+            kind = numpy.dtype(_text(name))
+            if kind.kind not in _NUMERIC or kind.str != _text(name):
+                raise NotData(f"an array of {_text(name)!r:.40} holds no numbers")
+            # A boolean that is neither 0 nor 1 would be true and unequal to true.
+            flat = numpy.frombuffer(raw, "u1") != 0 if kind.kind == "b" else numpy.frombuffer(raw, kind)
+            return flat.reshape(shape).copy()
+        except (TypeError, ValueError, SyntaxError, OverflowError, MemoryError) as error:
+            raise error if isinstance(error, NotData) else NotData("an array is not of its shape") from None
+
+    def _count(self) -> int:
+        """How many items follow: each takes a byte at the least."""
+        (count,) = _SIZE.unpack(self._take(8))
+        if count > self.left:
+            raise NotData(f"{count} items are announced in {self.left} bytes")
+        return int(count)
+
+    def _sized(self) -> bytes:
+        return self._take(_SIZE.unpack(self._take(8))[0])
+
+    def _take(self, count: int) -> bytes:
+        if count > self.left:
+            raise NotData(f"{count} bytes are announced, and {self.left} are there")
+        self._at += count
+        return self._raw[self._at - count : self._at]
+
+
+_CONSTANTS = {b"n": None, b"t": True, b"f": False}
+
+
+def _sized(tag: bytes, content: bytes, put: Callable[[bytes], None]) -> None:
+    put(tag + _SIZE.pack(len(content)))
+    put(content)
+
+
+def _packed(kind: str, items: tuple[Any, ...]) -> bytes:
+    packed = array(kind, items)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def _inside(levels: int) -> int:
+    if levels == 0:
+        raise NotData(f"it is nested deeper than {DEEPEST} levels")
+    return levels - 1
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise NotData("a text holds half a character") from None
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise NotData("a text is not UTF-8") from None

@@ -1,0 +1,119 @@
+"""A benchmark in one sandbox and its candidate in others, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+import loopty_sdk
+from loopty.core.curve import Row
+from loopty.core.gate import Gate
+from loopty.core.ids import NodeId
+from loopty.core.launch import Mount, Sandbox
+from loopty.core.objective import Directions
+from loopty.core.outcome import Outcome, Pool
+from loopty.core.parts import Stage, Trial
+from loopty.core.records import Node
+from loopty.core.task import Benchmark, Limits
+from loopty.evaluators.command import CommandEvaluator
+from loopty.evaluators.contract import Places
+from loopty.evaluators.gating import Passage
+from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.toolchain import toolchain
+
+LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
+PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate")
+
+
+def never(_rows: Sequence[Row], _directions: Directions) -> str | None:
+    return None
+
+
+@dataclass
+class Bench:
+    """A benchmark's files, a candidate's files, and where a trial of them runs."""
+
+    root: Path
+    gates: tuple[Gate, ...] = ()
+    sandbox: Sandbox = field(default_factory=Bubblewrap)
+    tampering: str | None = None
+    isolated: bool = True
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "node"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "stdout.log").read_text()
+
+    def write(self, part: str, name: str, text: str) -> None:
+        path = self.root / part / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    async def run(self, evaluate: str, program: str = "", *, cancel: asyncio.Event | None = None) -> Outcome:
+        """Score a program with `python3 evaluate.py`."""
+        self.write("benchmark", "evaluate.py", evaluate)
+        self.write("tree", "program.py", program)
+        evaluator = self._evaluator("python3 evaluate.py")
+        return await evaluator.evaluate(self._trial(), never, cancel or asyncio.Event())
+
+    async def shell(self, command: str) -> Outcome:
+        """Score with a line of shell."""
+        return await self._evaluator(command).evaluate(self._trial(), never, asyncio.Event())
+
+    async def gated(self) -> list[Passage]:
+        return await self._evaluator("true").gated(self._trial(), asyncio.Event())
+
+    def _evaluator(self, command: str) -> CommandEvaluator:
+        tools = toolchain()
+        sdk = Path(loopty_sdk.__file__).resolve().parent
+        benchmark = Benchmark(command, 30.0)
+        return CommandEvaluator(
+            replace(benchmark, isolated=self.isolated, scratch=("build",)),
+            LIMITS,
+            self.sandbox,
+            self.staged,
+            lambda _: self.tampering,
+            PLACES,
+            env={"PATH": tools.path, "PYTHONPATH": "/t/sdk"},
+            mounts=[*(Mount(prefix, str(prefix)) for prefix in tools.prefixes), Mount(sdk, "/t/sdk/loopty_sdk")],
+        )
+
+    def _trial(self) -> Trial:
+        node = Node(NodeId("1.2"), Pool.ATTEMPT, "o", "", "commit", "tree", 0.0, order=1, position=0)
+        return Trial(node, node, 3, Pool.ATTEMPT, 7, self.gates)
+
+    @contextmanager
+    def staged(self, _trial: Trial) -> Iterator[Stage]:
+        inbox, outbox, scratch = (self.root / name for name in ("in", "out", "scratch"))
+        for made in (inbox, outbox, outbox / "traces", outbox / "checkpoint", scratch):
+            made.mkdir(exist_ok=True)
+        for part in ("tree", "benchmark"):
+            (self.root / part / "build").mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
+        (inbox / "params.json").write_text("{}")
+        if owner := trial_owner():
+            for handed in (outbox, outbox / "traces", outbox / "checkpoint", scratch):
+                os.chown(handed, *owner)
+        told = (Mount(inbox, PLACES.inbox), Mount(outbox, PLACES.outbox, writable=True))
+        tree = Mount(self.root / "tree", PLACES.tree)
+        shared = Mount(scratch, f"{PLACES.tree}/build", writable=True)
+        apart = Mount(self.root / "benchmark", PLACES.benchmark)
+        yield Stage((apart if self.isolated else tree, *told), inbox, outbox, self.folder, (tree, shared))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    return Bench(tmp_path.resolve())
