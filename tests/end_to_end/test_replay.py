@@ -4,7 +4,10 @@ import pytest
 
 from loopty.core.outcome import Pool
 
-RANDOM = 'echo "{\\"score\\": $(od -An -N4 -tu4 /dev/urandom)}" > "$EVO_RESULT_PATH"\n'
+OTHERWISE_LATER = (
+    'echo "{\\"score\\": $([ $EVO_ATTEMPT -gt 3 ] && echo 9 || cat src/x.txt)}" > "$EVO_RESULT_PATH"\n'
+)
+"""The baseline of a benchmark that does not vary is measured three times."""
 
 
 def record(place) -> tuple:
@@ -26,15 +29,13 @@ def test_a_deterministic_node_is_reproduced(code_place):
 
 
 def test_what_differs_is_said_and_the_verdict_stays(code_place):
-    code_place.write("bench.sh", RANDOM)
+    code_place.write("bench.sh", OTHERWISE_LATER)
     code_place.commit()
     code_place.loopty("run", "1")
     kept = (code_place.top / ".loopty/nodes/1/result.json").read_bytes()
     before = record(code_place)
     said = code_place.loopty("replay", "1", code=1).stdout
-    assert said.startswith("1 differs\n")
-    assert "then" in said
-    assert "now" in said
+    assert said == "1 differs\n  score: 5.0 (3 times) then, 9.0 now (+80 %)\n"
     assert record(code_place) == before
     assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept
 
@@ -51,3 +52,27 @@ def test_a_failed_node_is_reproduced_when_it_fails_again(code_place):
 def test_what_was_never_measured_cannot_be_replayed(code_place, node):
     code_place.loopty("new", "--parent", "1")
     assert "`loopty run" in code_place.loopty("replay", node, code=2).stderr
+
+
+def test_repeats_are_compared_by_their_median(code_place):
+    code_place.loopty("run", "1")
+    told = code_place.json("replay", "1", "--repeats", "3")
+    assert told["same"] is True
+    assert told["samples"] == [{"score": 5.0}] * 3
+    assert told["machine"] == []
+    assert "5.0 (3 times) then, 5.0 (3 times) now" in code_place.loopty("replay", "1", "--repeats", "3").stdout
+
+
+def test_the_first_failure_ends_the_repeats(code_place):
+    code_place.loopty("run", "1")
+    made = code_place.json("new", "--parent", "1")
+    (code_place.top / made["workspace"] / "src/x.txt").write_text("oops\n")
+    code_place.loopty("run", "1.1", code=1)
+    assert code_place.json("replay", "1.1", "--repeats", "5")["samples"] == [{}]
+
+
+def test_a_folder_named_like_a_node_is_a_path_only_when_it_is_written_as_one(code_place):
+    code_place.loopty("run", "1")
+    (code_place.top / "1").mkdir()
+    assert "1 reproduced" in code_place.loopty("replay", "1").stdout
+    assert "no whole artifact" in code_place.loopty("replay", "./1", code=2).stderr

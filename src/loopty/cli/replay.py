@@ -1,8 +1,12 @@
-"""`loopty replay`: measure a node again."""
+"""`loopty replay`: measure a node or an artifact again."""
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,42 +14,101 @@ from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, here, json_option, print_json
 from loopty.core.ids import NodeId
 
+if TYPE_CHECKING:
+    from loopty.cli.records import Record
+    from loopty.core.outcome import Outcome
+
+
+class Replayable(click.ParamType[NodeId | Path]):
+    """A node, or the path of an artifact; what looks like an id is one, so `./1` is a path."""
+
+    name = "node or artifact"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId | Path:
+        text = str(value)
+        is_id = text == "best" or re.fullmatch(r"[\d.…]+", text)
+        is_path = "/" in text or text.endswith(".tar.gz") or Path(text).exists()
+        return Path(text) if is_path and not is_id else NodeArgument().convert(value, param, ctx)
+
 
 @click.command("replay")
-@click.argument("node", type=NodeArgument())
+@click.argument("what", type=Replayable(), metavar="NODE|ARTIFACT")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How often."
+)
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Unpack an artifact here, to stay.")
+@click.option("--trust", is_flag=True, help="Give an artifact's benchmark what it asks for of this machine.")
 @json_option
 @UNSAFE
-def command(node: NodeId, as_json: bool, unsafe: bool) -> None:
-    """Measure a node again from its commit, and compare with what was recorded.
+def command(
+    what: NodeId | Path, repeats: int, keep: Path | None, trust: bool, as_json: bool, unsafe: bool
+) -> None:
+    """Measure a node again from its commit, or an artifact from nothing, and compare with what was recorded.
 
-    No proposer and no model is called. Exits with 1 when the result differs beyond the tolerance.
+    No proposer and no model is called. It is reproduced when every metric that counts is: when the medians now and
+    then differ by no more than the tolerance, or one of them lies within the spread of the other's samples,
+    widened by its own width on both sides. Exits with 1 when it differs, and says in what: the score, the machine,
+    the benchmark, its data.
     """
     from loopty.assemble import Workshop
-    from loopty.cli import by_hand
-    from loopty.core.errors import Misuse
-    from loopty.core.objective import gain
-    from loopty.kit import codec
+    from loopty.cli import records
 
-    workshop = Workshop.open(here())
-    found = workshop.history[node]
-    if found.outcome is None:
-        raise Misuse(f"node {node} has no result to compare with: `loopty run {node}` first")
-    outcome = by_hand.replayed(workshop, found, unsafe)
-    then, now = found.outcome.metrics, outcome.metrics
-    same = outcome.ending is found.outcome.ending
-    if same and outcome.finished:
-        metrics = workshop.history.metrics(found)
-        same = gain(now, then, metrics).amount == 0
-    if as_json:
-        print_json({"node": node, "same": same, "then": codec.plain(found.outcome), "now": codec.plain(outcome)})
+    if isinstance(what, NodeId):
+        same = _replayed(records.of_node(Workshop.open(here()), what), repeats, as_json, unsafe)
     else:
-        ended = "" if outcome.finished else f": {outcome.ending}: {outcome.reason}"
-        click.echo(f"{node} {'reproduced' if same else 'differs'}{ended}")
-        for name in {**then, **now}:
-            click.echo(f"  {name}: {_compared(then.get(name), now.get(name))}")
+        with records.of_artifact(what, keep, trust) as record:
+            same = _replayed(record, repeats, as_json, unsafe)
     sys.exit(0 if same else 1)
 
 
-def _compared(then: float | None, now: float | None) -> str:
-    share = f" ({100 * (now - then) / abs(then):+.2g} %)" if then and now is not None and now != then else ""
-    return f"{'–' if then is None else then} then, {'–' if now is None else now} now{share}"
+def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool:
+    from loopty.cli import by_hand
+    from loopty.kit import codec
+    from loopty.views.reproduction import reproduction
+
+    outcomes: list[Outcome] = []
+    while len(outcomes) < repeats and all(outcome.finished for outcome in outcomes):
+        outcomes.append(by_hand.replayed(record.workshop, record.workshop.history[record.node], unsafe))
+    now = outcomes[-1]
+    then = record.result(now)
+    found = reproduction(then, outcomes, record.counting)
+    other_task, other_machine = record.other_task(), record.other_machine(now)
+    same = found.same and not other_task
+    if as_json:
+        print_json(
+            {
+                "node": record.name,
+                "same": same,
+                "then": codec.plain(then.outcome),
+                "now": codec.plain(now),
+                "samples": [outcome.metrics for outcome in outcomes],
+                "task": other_task,
+                "machine": other_machine,
+            }
+        )
+        return same
+    _echo(f"{record.name} {'reproduced' if same else 'differs'}{found.ended and f': {found.ended}'}")
+    for line in (*other_task, *other_machine):
+        _echo(f"  {line}")
+    for metric in found.metrics:
+        _echo(f"  {metric.name}: {_compared(metric.then, metric.now)}")
+    return same
+
+
+def _compared(then: tuple[float, ...], now: tuple[float, ...]) -> str:
+    was, found = (median(values) if values else None for values in (then, now))
+    share = f" ({100 * (found - was) / abs(was):+.2g} %)" if was and found is not None and found != was else ""
+    return f"{_told(then)} then, {_told(now)} now{share}"
+
+
+def _told(values: tuple[float, ...]) -> str:
+    if not values:
+        return "–"
+    low, high, count = min(values), max(values), len(values)
+    spread = f" ({low:g} to {high:g} in {count})" if low < high else f" ({count} times)" if count > 1 else ""
+    return f"{median(values)}{spread}"
+
+
+def _echo(line: str) -> None:
+    """An artifact is a stranger's: what it says must not reach the terminal as commands."""
+    click.echo("".join(character if character.isprintable() else "�" for character in line))

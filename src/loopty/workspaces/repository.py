@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from loopty.core.errors import LooptyError, Misuse
 from loopty.core.parts import Committed
@@ -24,8 +25,13 @@ _IDENTITY = {
     "GIT_COMMITTER_EMAIL": "loopty@localhost",
 }
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
+# Each object as it is, and one thread: how the user's repository is packed must not show in the bytes.
+_PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
+# What comes from elsewhere is checked; an old git's way to write modes is no harm, and there in good repositories.
+_CHECKED = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
 REGULAR_FILES = ("100644", "100755")
 DIRECTORY = "040000"
+_BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,9 @@ class Repository:
 
     def head(self) -> Committed:
         try:
-            commit, tree = self._git("rev-parse", "HEAD^{commit}", "HEAD^{tree}").split()
+            return self._committed("HEAD")
         except GitError:
             raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
-        return Committed(commit, tree)
 
     def snapshot(self, message: str) -> Committed:
         """The working tree as it is, as a commit on top of HEAD; HEAD itself when nothing is uncommitted.
@@ -129,6 +134,58 @@ class Repository:
         edits = {change.path: self.blob(change.after.blob) if change.after else None for change in changes}
         modes = {change.path: change.after for change in changes if change.after}
         return self.commit(head, edits, modes, message).commit, head
+
+    def write_bundle(self, baseline: str, tree: str, to: Path) -> None:
+        """Write two trees as a bundle of two commits, one on the other, with nothing of the user's history.
+
+        The same trees give the same bytes.
+        """
+        start = self._undated(baseline, "baseline")
+        end = self._undated(tree, "winner", "-p", start)
+        head = "# v2 git bundle" if len(tree) == 40 else "# v3 git bundle\n@object-format=sha256"
+        with to.open("wb") as file:
+            file.write(f"{head}\n{end} HEAD\n{start} {_BASELINE}\n{end} {_WINNER}\n\n".encode())
+            file.flush()
+            self._raw("pack-objects", *_PACK, stdin=f"{end}\n".encode(), into=file)
+
+    def _undated(self, tree: str, message: str, *parents: str) -> str:
+        at = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
+        coded = ("i18n.commitEncoding=UTF-8",)
+        return self._git("commit-tree", tree, *parents, "-m", message, env=at, config=coded).strip()
+
+    @classmethod
+    def unbundled(cls, bundle: Path, top: Path) -> tuple[Repository, Committed, Committed]:
+        """A new repository with what `write_bundle` wrote, the baseline checked out; baseline and winner.
+
+        Raises GitError where the bundle is not sound, or files are in the way.
+        """
+        with bundle.open("rb") as file:
+            kind = "sha256" if b"\n@object-format=sha256\n" in file.read(64) else "sha1"
+        made = cls(top, top / ".git")
+        made._git("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top)
+        wanted = (f"{ref}:{ref}" for ref in (_BASELINE, _WINNER))
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc")
+        made._git("fetch", *quiet, str(bundle.resolve()), *wanted, config=_CHECKED)
+        branch, at_top = _BASELINE.removeprefix("refs/heads/"), {"GIT_WORK_TREE": str(top)}
+        made._git("checkout", "--quiet", branch, "--", env=at_top, cwd=top)
+        return made, made._committed(_BASELINE), made._committed(_WINNER)
+
+    def _committed(self, revision: str) -> Committed:
+        commit, tree = self._git("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}").split()
+        return Committed(commit, tree)
+
+    def patched(self, tree: str, patch: bytes) -> str | None:
+        """The tree that a patch makes of this one; None where it does not apply."""
+        if not patch:
+            return tree
+        with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
+            env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+            self._git("read-tree", tree, env=env)
+            try:
+                self._git("apply", "--cached", "--binary", "--whitespace=nowarn", "-", stdin=patch, env=env)
+            except GitError:
+                return None
+            return self._git("write-tree", env=env).strip()
 
     def branch(self, name: str, commit: str, move: bool = False) -> None:
         """Make a branch; one that is there already must be at this commit, unless it is to be moved."""
@@ -189,7 +246,9 @@ class Repository:
     def patch(self, before: str, after: str) -> bytes:
         """The difference of two commits as `git apply` takes it, whatever format the user likes to read."""
         shape = ("--no-color", "--binary", "--full-index", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
-        return self._raw("diff", *_NO_PROGRAMS, *shape, before, after, "--")
+        lines = ("--diff-algorithm=myers", "--unified=3", "--inter-hunk-context=0", "--indent-heuristic")
+        coded = ("core.compression=6", "diff.suppressBlankEmpty=false")
+        return self._raw("diff", *_NO_PROGRAMS, *shape, *lines, before, after, "--", config=coded)
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of a commit into an empty directory, outside any working tree."""
@@ -223,18 +282,21 @@ class Repository:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        into: IO[bytes] | None = None,
+        config: Iterable[str] = (),
     ) -> bytes:
         done = subprocess.run(
-            ["git", *_SAFE, *args],
+            ["git", *_SAFE, *(part for setting in config for part in ("-c", setting)), *args],
             input=stdin,
-            capture_output=True,
+            stdout=into or subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**self._env, **(env or {})},
             cwd=cwd or self._git_dir,
             umask=0o022,
         )
         if done.returncode:
             raise GitError(args[0], done.stderr.decode(errors="replace").strip())
-        return done.stdout
+        return done.stdout or b""
 
 
 class GitError(LooptyError):

@@ -1,0 +1,67 @@
+"""Whether a node that was measured again gave what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from loopty.core.objective import Metric
+from loopty.core.outcome import Outcome
+from loopty.core.records import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric as it was recorded and as it is now, each a value per measurement."""
+
+    name: str
+    then: tuple[float, ...]
+    now: tuple[float, ...]
+    same: bool
+    counts: bool
+    """Whether the objective names it: the others are told, and decide nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What came of measuring again."""
+
+    ended: str
+    """How the new trial ended where it gave no result."""
+    metrics: tuple[Compared, ...]
+    same: bool
+
+
+def reproduction(then: Result, now: Sequence[Outcome], counting: Sequence[Metric]) -> Reproduction:
+    """The record beside the new outcomes; the same when every metric that counts is."""
+    last = now[-1]
+    ended = "" if last.finished else f"{last.ending}: {last.reason}"
+    samples = then.samples or (then.outcome.metrics,)
+    tolerances = {metric.name: metric.tolerance for metric in counting}
+    metrics = []
+    for name in dict.fromkeys((*then.outcome.metrics, *last.metrics)):
+        was = tuple(sample[name] for sample in samples if name in sample)
+        found = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
+        same = _same(was, found, tolerances.get(name, 0.0))
+        metrics.append(Compared(name, was, found, same, name in tolerances))
+    counted = [metric.same for metric in metrics if metric.counts]
+    alike = last.ending is then.outcome.ending and (not last.finished or (bool(counted) and all(counted)))
+    return Reproduction(ended, tuple(metrics), alike)
+
+
+def _same(then: tuple[float, ...], now: tuple[float, ...], tolerance: float) -> bool:
+    """Whether the medians are within the tolerance, or one of them lies where the other's samples do."""
+    if not then or not now:
+        return False
+    was, found = median(then), median(now)
+    return abs(found - was) <= tolerance or _among(found, then) or _among(was, now)
+
+
+def _among(value: float, samples: tuple[float, ...]) -> bool:
+    """Whether the value lies within the samples' spread, widened by its own width on both sides.
+
+    A spread of n samples misses a further one of the same kind in 2 of n + 1 cases: too often for a few samples.
+    """
+    low, high = min(samples), max(samples)
+    return len(samples) > 1 and 2 * low - high <= value <= 2 * high - low

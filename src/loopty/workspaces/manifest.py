@@ -1,0 +1,116 @@
+"""What an exported winner says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopty.core.errors import Misuse
+from loopty.core.gate import Gate
+from loopty.core.ids import NodeId
+from loopty.core.objective import Metric, Metrics, Objective
+from loopty.core.outcome import Effect, Outcome, Verdict
+from loopty.core.records import Result
+from loopty.core.space import Value
+from loopty.kit import codec
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Where a node comes from, what it is, and how it was measured."""
+
+    node: NodeId
+    operator: str
+    summary: str
+    commit: str
+    tree: str
+    baseline_commit: str
+    baseline_tree: str
+    seed: int
+    verdict: Verdict
+    reason: str
+    judged_at: float
+    objective: Objective
+    counting: tuple[Metric, ...]
+    """The metrics that decide, in order."""
+    outcome: Outcome
+    """Its metrics are medians where there are several samples."""
+    benchmark: str
+    """Digest of the benchmark's files."""
+    data: str
+    """Digest of the benchmark's data outside the repository."""
+    criteria: Mapping[str, str]
+    """Digests of all that must be the same for results to be comparable, part by part."""
+    loopty: str
+    """The version that wrote this."""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    gates: tuple[Gate, ...] = ()
+    """Those added to the node or above it; the task's own are in its file."""
+    samples: tuple[Metrics, ...] = ()
+    effect: Effect | None = None
+    elsewhere: Mapping[str, Result] = field(default_factory=dict)
+    """What it gave under other fingerprints."""
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The facts behind each fingerprint."""
+    format: int = FORMAT
+
+    @property
+    def text(self) -> str:
+        """As JSON, with nothing left out."""
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def parse(cls, text: bytes) -> Manifest:
+        """The manifest that `text` wrote; Misuse where this is none."""
+        try:
+            data = json.loads(text, parse_constant=_refused)
+        except (ValueError, RecursionError):
+            raise Misuse("manifest.json is not JSON: export the node anew") from None
+        if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
+            raise Misuse(f"it has format {data['format']}, which is newer than this loopty: update loopty")
+        if not _fits(data, cls):
+            raise Misuse("manifest.json is not one that loopty wrote: export the node anew")
+        NodeId.parse(data["node"])
+        return codec.build(cls, data)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether plain data has the shape that the hint names."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, argument) for argument in arguments)
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in value.values())
+    if dataclasses.is_dataclass(hint):
+        return isinstance(value, dict) and _fields_fit(value, typing.cast(type, hint))
+    if hint is types.NoneType:
+        return value is None
+    if hint is float:
+        return type(value) in (int, float) and abs(value) <= sys.float_info.max
+    if issubclass(hint, enum.Enum):
+        return value in [member.value for member in hint]
+    return isinstance(value, str) if issubclass(hint, str) else type(value) is hint
+
+
+def _fields_fit(value: Mapping[str, Any], hint: type) -> bool:
+    hints = typing.get_type_hints(hint)
+    for known in dataclasses.fields(hint):
+        missing = known.default is dataclasses.MISSING and known.default_factory is dataclasses.MISSING
+        if missing if known.name not in value else not _fits(value[known.name], hints[known.name]):
+            return False
+    return True
+
+
+def _refused(name: str) -> float:
+    raise ValueError(f"{name} is not a finite number")

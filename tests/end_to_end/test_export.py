@@ -1,0 +1,291 @@
+"""A winner taken elsewhere: exported whole, and measured again where nothing of it was known."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import CODE_TASK, NUMBER_BENCH, PARAMETER_TASK, Place
+
+NOISY = 'echo "{\\"score\\": $(cat src/x.txt).$(od -An -N1 -tu1 /dev/urandom | tr -d " ")}" > "$EVO_RESULT_PATH"\n'
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A repository with a better node, 1.1."""
+    place = Place(tmp_path_factory.mktemp("measured"))
+    place.git("init", "-q", "-b", "main")
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
+    place.write("loopty.toml", CODE_TASK.format(attempts=8))
+    place.commit()
+    place.loopty("run", "1")
+    made = place.json("new", "--parent", "1", "-m", "six is more")
+    (place.top / made["workspace"] / "src/x.txt").write_text("6\n")
+    (place.top / made["workspace"] / "src/raw.bin").write_bytes(b"\0\xff\r\n")
+    place.loopty("run", "1.1")
+    return place
+
+
+@pytest.fixture
+def won(measured, tmp_path):
+    return Place(shutil.copytree(measured.top, tmp_path / "repo"))
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """An empty directory outside any repository."""
+    place = Place(tmp_path / "elsewhere")
+    place.top.mkdir()
+    return place
+
+
+def tampered(folder: Path) -> None:
+    """Make the sums anew, as somebody would who tampers with care."""
+    names = sorted(p.name for p in folder.iterdir() if p.name != "SHA256SUMS")
+    lines = (f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+def restated(folder: Path, **changes) -> None:
+    told = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**told, **changes}))
+    tampered(folder)
+
+
+def test_the_best_node_goes_into_one_file_beside_you(won, elsewhere):
+    said = won.loopty("export", "best").stdout
+    assert said.startswith(f"{won.top}/loopty-1.1.tar.gz holds 1.1, digest ")
+    told = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
+    assert told["path"] == str(elsewhere.top / "w")
+    assert told["digest"].startswith(said.split()[-1])
+    manifest = json.loads((elsewhere.top / "w/manifest.json").read_text())
+    found = won.history()["1.1"]
+    assert manifest["node"] == "1.1"
+    assert manifest["tree"] == found.tree
+    assert manifest["outcome"]["metrics"] == {"score": 6.0}
+    assert manifest["outcome"]["fingerprint"] == found.outcome.fingerprint
+    assert manifest["machines"] == {
+        found.outcome.fingerprint: dict(won.history().run.machines[found.outcome.fingerprint])
+    }
+    assert manifest["benchmark"] == won.history().run.benchmark
+
+
+def test_an_artifact_replays_where_nothing_of_it_is_known(won, elsewhere):
+    won.loopty("export", "best", "--to", str(elsewhere.top / "winner.tar.gz"))
+    shutil.rmtree(won.top)
+    said = elsewhere.loopty("replay", "winner.tar.gz").stdout
+    assert said == "1.1 reproduced\n  score: 6.0 then, 6.0 now\n"
+    told = elsewhere.json("replay", "./winner.tar.gz")
+    assert told["same"] is True
+    assert told["samples"] == [{"score": 6.0}]
+    assert [entry.name for entry in elsewhere.top.iterdir()] == ["winner.tar.gz"]
+
+
+def test_a_folder_replays_as_a_tarball_does_and_can_be_kept(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "loopty-1.1"))
+    assert "reproduced" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept").stdout
+    kept = Place(elsewhere.top / "kept")
+    assert (kept.top / "src/x.txt").read_text() == "5\n"
+    assert kept.git("show", "winner:src/x.txt") == "6\n"
+    assert (kept.top / ".loopty/nodes/1.1/replay-1/result.json").exists()
+    assert "repository already" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept", code=2).stderr
+
+
+def test_a_baseline_is_an_artifact_like_any_other(won, elsewhere):
+    won.loopty("export", "1", "--to", str(elsewhere.top / "baseline.tar.gz"))
+    assert (
+        elsewhere.loopty("replay", "baseline.tar.gz").stdout
+        == "1 reproduced\n  score: 5.0 (3 times) then, 5.0 now\n"
+    )
+
+
+def test_parameters_and_seed_go_with_it(place, elsewhere):
+    told = 's/.*"x": *\\([0-9.e-]*\\).*/{"score": \\1, "tasks": {"seed": \'$LOOPTY_SEED\'}}/'
+    line = f"sed '{told}' $LOOPTY_PARAMS > $EVO_RESULT_PATH"
+    place.write("loopty.toml", "seed = 11\n" + PARAMETER_TASK.format(attempts=4, command=json.dumps(line)))
+    place.commit()
+    place.loopty("optimize", "--quiet")
+    best = place.json("best")
+    place.loopty("export", "best", "--to", str(elsewhere.top / "w"))
+    assert json.loads((elsewhere.top / "w/params.json").read_text()) == best["params"]
+    told = elsewhere.json("replay", "./w")
+    assert told["same"] is True
+    assert told["now"]["metrics"] == {"score": best["params"]["x"], "tasks.seed": 11.0}
+
+
+def test_a_task_file_that_git_ignores_is_exported_too(place, elsewhere):
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
+    place.write(".git/info/exclude", "loopty.toml\n")
+    place.write("loopty.toml", CODE_TASK.format(attempts=8))
+    place.commit()
+    place.loopty("run", "1")
+    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    assert "reproduced" in elsewhere.loopty("replay", "./w").stdout
+    place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("20", "30"))
+    assert "bring the old one back" in place.loopty("export", "1", code=2).stderr
+
+
+def test_gates_that_were_added_go_with_the_node(won, elsewhere):
+    won.loopty("gate", "add", "1.1", "--name", "modest", "--metric", "score", "--maximum", "5.5")
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    said = elsewhere.loopty("replay", "./w", code=1).stdout
+    assert said.startswith("1.1 differs: refused: gate modest")
+
+
+def test_another_score_is_told_with_its_share(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    outcome = json.loads((elsewhere.top / "w/manifest.json").read_text())["outcome"]
+    restated(elsewhere.top / "w", outcome={**outcome, "metrics": {"score": 8.0}}, samples=[{"score": 8.0}])
+    said = elsewhere.loopty("replay", "./w", code=1).stdout
+    assert said == "1.1 differs\n  score: 8.0 then, 6.0 now (-25 %)\n"
+
+
+def test_a_changed_benchmark_is_told_though_the_score_is_the_same(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    source = Place(elsewhere.top / "source")
+    source.top.mkdir()
+    source.git("init", "-q", "-b", "baseline")
+    source.git("pull", "-q", str(elsewhere.top / "w/source.bundle"), "baseline")
+    source.write("bench.sh", "sleep 0\n" + NUMBER_BENCH)
+    source.commit("a kinder benchmark")
+    source.git("checkout", "-q", "-b", "winner")
+    source.write("src/x.txt", "6\n")
+    source.commit("the same change")
+    source.git("bundle", "create", "-q", str(elsewhere.top / "w/source.bundle"), "--all")
+    tampered(elsewhere.top / "w")
+    said = elsewhere.loopty("replay", "./w", code=1).stdout
+    assert said.startswith("1.1 differs\n")
+    assert "\n  tree: " in said
+    assert "\n  baseline's tree: " in said
+    assert "\n  benchmark files: " in said
+    assert said.endswith("  score: 6.0 then, 6.0 now\n")
+
+
+def test_another_machine_is_told_and_is_no_reason_by_itself(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    manifest = json.loads((elsewhere.top / "w/manifest.json").read_text())
+    facts = {**manifest["machines"][manifest["outcome"]["fingerprint"]], "cpu": "an abacus\x1b[2J"}
+    outcome = {**manifest["outcome"], "fingerprint": "0" * 12}
+    restated(elsewhere.top / "w", machines={"0" * 12: facts}, outcome=outcome)
+    said = elsewhere.loopty("replay", "./w").stdout
+    assert said.startswith("1.1 reproduced\n  cpu: an abacus")
+    assert "\x1b" not in said
+
+
+def test_noise_within_the_recorded_spread_is_no_difference(place, elsewhere):
+    place.write("bench.sh", NOISY)
+    place.write("src/x.txt", "5\n")
+    place.write("loopty.toml", CODE_TASK.format(attempts=8))
+    place.commit()
+    place.loopty("run", "1")
+    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    restated(elsewhere.top / "w", samples=[{"score": 5.1}, {"score": 5.9}])
+    said = elsewhere.loopty("replay", "./w", "--repeats", "3").stdout
+    assert "1 reproduced\n" in said
+    assert " in 3)" in said
+    restated(elsewhere.top / "w", samples=[{"score": 7.1}, {"score": 7.2}])
+    elsewhere.loopty("replay", "./w", "--repeats", "3", code=1)
+
+
+def test_what_a_stranger_asks_of_this_machine_is_not_given_without_a_word(place, elsewhere):
+    secret = elsewhere.top / "secret"
+    secret.write_text("7\n")
+    place.write("bench.sh", f'echo "{{\\"score\\": $(cat {secret})}}" > "$EVO_RESULT_PATH"\n')
+    place.write("src/x.txt", "5\n")
+    mounts = f'timeout_seconds = 20\nnetwork = true\nmounts = ["{secret}"]'
+    place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("timeout_seconds = 20", mounts))
+    place.commit()
+    place.loopty("run", "1")
+    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    said = elsewhere.loopty("replay", "./w", code=2).stderr
+    assert "the network" in said
+    assert str(secret) in said
+    assert "--trust" in said
+    assert "reproduced" in elsewhere.loopty("replay", "./w", "--trust").stdout
+
+
+def test_data_that_is_no_part_of_it_is_asked_for_and_compared(place, elsewhere):
+    place.write(".gitignore", "gold/\n")
+    place.write("gold/answer", "4")
+    place.write("bench.sh", 'echo "{\\"score\\": $(cat gold/answer)}" > "$EVO_RESULT_PATH"\n')
+    place.write("src/x.txt", "5\n")
+    data = 'timeout_seconds = 20\ndata = ["gold"]'
+    place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("timeout_seconds = 20", data))
+    place.commit()
+    place.loopty("run", "1")
+    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    assert "your 'gold'" in elsewhere.loopty("replay", "./w", code=2).stderr
+    assert "--keep" in elsewhere.loopty("replay", "./w", "--trust", "--keep", "new", code=2).stderr
+    assert not (elsewhere.top / "new").exists()
+    elsewhere.write("same/gold/answer", "4")
+    assert "reproduced" in elsewhere.loopty("replay", "./w", "--trust", "--keep", "same").stdout
+    elsewhere.write("other/gold/answer", "4 ")
+    said = elsewhere.loopty("replay", "./w", "--trust", "--keep", "other", code=1).stdout
+    assert said.startswith("1 differs\n  benchmark data: ")
+
+
+def test_there_must_be_something_to_export(won):
+    made = won.json("new", "--parent", "1.1")
+    assert "`loopty run" in won.loopty("export", made["node"], code=2).stderr
+    assert "no node 9.9" in won.loopty("export", "9.9", code=2).stderr
+
+
+def test_nothing_is_overwritten_unless_asked_for(won, elsewhere):
+    won.loopty("export", "1.1")
+    first = (won.top / "loopty-1.1.tar.gz").read_bytes()
+    assert "--force" in won.loopty("export", "1.1", code=2).stderr
+    won.loopty("export", "1.1", "--force")
+    assert (won.top / "loopty-1.1.tar.gz").read_bytes() == first
+    assert "--to" in won.loopty("export", "1.1", "--to", str(elsewhere.top / "no/such"), code=2).stderr
+
+
+@pytest.mark.parametrize("path", ["none.tar.gz", "./none", "here.txt"])
+def test_a_path_without_an_artifact_is_told_in_one_line(elsewhere, path):
+    elsewhere.write("here.txt", "not one")
+    said = elsewhere.loopty("replay", path, code=2).stderr
+    assert "artifact" in said
+    assert said.count("\n") == 1
+
+
+def test_a_tampered_artifact_is_refused_and_nothing_of_it_runs(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    (elsewhere.top / "w/result.json").write_text('{"score": 1000}')
+    said = elsewhere.loopty("replay", "./w", code=2).stderr
+    assert "SHA256SUMS" in said
+    assert said.count("\n") == 1
+
+
+def test_a_replay_that_is_killed_leaves_the_artifact_and_runs_again(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w.tar.gz"))
+    before = (elsewhere.top / "w.tar.gz").read_bytes()
+    rng = random.Random(2)
+    for _ in range(4):
+        process = elsewhere.start("replay", "w.tar.gz")
+        time.sleep(rng.uniform(0.1, 0.8))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert (elsewhere.top / "w.tar.gz").read_bytes() == before
+    assert "reproduced" in elsewhere.loopty("replay", "w.tar.gz").stdout
+
+
+def test_a_full_disk_fails_a_kept_replay_in_one_line_and_leaves_the_artifact(won, elsewhere):
+    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w.tar.gz"))
+    disk = elsewhere.top / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        said = elsewhere.loopty("replay", "w.tar.gz", "--keep", "disk/kept", code=2).stderr
+        assert said.count("\n") == 1
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert "reproduced" in elsewhere.loopty("replay", "w.tar.gz").stdout

@@ -1,0 +1,669 @@
+"""A winner as an artifact: the same bytes each time, all of it or nothing, and taken from nobody on trust."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from loopty.core.errors import Misuse
+from loopty.core.gate import Gate
+from loopty.core.ids import NodeId
+from loopty.core.objective import Direction, Metric, Objective
+from loopty.core.outcome import Effect, Ending, Integrity, Outcome, Verdict
+from loopty.core.parts import Committed
+from loopty.core.records import Result
+from loopty.workspaces.artifact import opened, unpacked
+from loopty.workspaces.manifest import Manifest
+from loopty.workspaces.packing import packed
+from loopty.workspaces.repository import Repository
+
+TASK = b'[benchmark]\ncommand = "sh bench.sh"\ntimeout_seconds = 5\n'
+FILES = {"src/x.txt": "5\n", "bench.sh": "echo\n", "loopty.toml": TASK.decode(), "a/b/c.txt": "deep\n"}
+
+
+def made_manifest(baseline: Committed, node: Committed) -> Manifest:
+    outcome = Outcome(
+        Ending.FINISHED,
+        {"score": 6.0, "seconds": 0.25},
+        {"seconds": Direction.MIN},
+        seconds=1.5,
+        unenforced=("swap",),
+        integrity=Integrity.STRONG,
+        fingerprint="aaaaaaaaaaaa",
+    )
+    return Manifest(
+        node=NodeId("1.3"),
+        operator="rewrite",
+        summary="six is more — märchen",
+        commit=node.commit,
+        tree=node.tree,
+        baseline_commit=baseline.commit,
+        baseline_tree=baseline.tree,
+        seed=7,
+        verdict=Verdict.KEPT,
+        reason="better",
+        judged_at=1700000000.25,
+        objective=Objective(metrics=(Metric("score", tolerance=0.5),)),
+        counting=(Metric("score", tolerance=0.5),),
+        outcome=outcome,
+        benchmark="b" * 64,
+        data="d" * 64,
+        criteria={"benchmark files": "b" * 16},
+        loopty="0.1",
+        params={"x": 0.5, "kind": "b", "deep": True, "n": 3},
+        gates=(Gate("small", metric="seconds", maximum=1.0), Gate("tests", "sh t.sh")),
+        samples=({"score": 6.0, "seconds": 0.25}, {"score": 6.25, "seconds": 0.125}),
+        effect=Effect("score", 1.0, 0.5, None, 6, 0.05),
+        elsewhere={"bbbbbbbbbbbb": Result(outcome, ({"score": 5.5},))},
+        machines={"aaaaaaaaaaaa": {"cpu": "A", "cores": "2"}},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Winner:
+    """A node of a repository, ready to be exported."""
+
+    repository: Repository
+    manifest: Manifest
+    folder: Path
+
+    def packed(self, to: Path, force: bool = False) -> str:
+        return packed(self.repository, self.manifest, TASK, self.folder, to, force)
+
+
+def made_winner(user) -> Winner:
+    user.commits({"secret.txt": "a history that nobody asked for\n"})
+    (user.top / "secret.txt").unlink()
+    user.commits(FILES)
+    repository = user.repository
+    baseline = repository.head()
+    node = repository.commit(
+        baseline.commit, {"src/x.txt": "6\n", "src/raw.bin": b"\0\xff\r\n", "a/b/c.txt": None}, {}, "six\n"
+    )
+    repository.branch("loopty-1.3", node.commit)
+    folder = user.top.parent / "node"
+    folder.mkdir()
+    (folder / "result.json").write_text('{"score": 6}')
+    (folder / "metrics.csv").write_text("step,score\n1,6\n")
+    (folder / "stdout.log").write_text("not worth keeping\n")
+    return Winner(repository, made_manifest(baseline, node), folder)
+
+
+@pytest.fixture
+def winner(user) -> Winner:
+    return made_winner(user)
+
+
+@pytest.fixture(params=["winner.tar.gz", "winner"])
+def name(request) -> str:
+    return request.param
+
+
+def names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+def test_what_is_read_is_what_was_written(winner, tmp_path, name):
+    digest = winner.packed(tmp_path / name)
+    with opened(tmp_path / name) as artifact:
+        assert artifact.manifest == winner.manifest
+        assert artifact.digest == digest
+        assert (artifact.folder / "loopty.toml").read_bytes() == TASK
+        assert (artifact.folder / "metrics.csv").read_text() == "step,score\n1,6\n"
+    assert not artifact.folder.exists()
+
+
+def test_the_usual_tools_can_read_it(winner, tmp_path):
+    winner.packed(tmp_path / "winner.tar.gz")
+    subprocess.run(["tar", "xzf", "winner.tar.gz"], cwd=tmp_path, check=True)
+    folder = tmp_path / "loopty-1.3"
+    optional = ["metrics.csv", "result.json"]
+    needed = ["SHA256SUMS", "change.patch", "loopty.toml", "manifest.json", "params.json", "source.bundle"]
+    assert names(folder) == sorted([*needed, *optional])
+    subprocess.run(["sha256sum", "--quiet", "--check", "SHA256SUMS"], cwd=folder, check=True)
+    subprocess.run(["git", "clone", "-q", folder / "source.bundle", tmp_path / "clone"], check=True)
+    assert (tmp_path / "clone/src/x.txt").read_text() == "6\n"
+    assert json.loads((folder / "manifest.json").read_text())["outcome"]["integrity"] == "strong"
+
+
+def test_an_integrity_that_is_weak_is_written_down_too(winner):
+    weak = dataclasses.replace(winner.manifest.outcome, integrity=Integrity.WEAK)
+    manifest = dataclasses.replace(winner.manifest, outcome=weak)
+    assert json.loads(manifest.text)["outcome"]["integrity"] == "weak"
+
+
+def test_the_patch_makes_the_winner_of_the_baseline(winner, tmp_path, user):
+    winner.packed(tmp_path / "winner")
+    subprocess.run(["git", "apply", "--index", tmp_path / "winner/change.patch"], cwd=user.top, check=True)
+    assert user.git("write-tree").decode().strip() == winner.manifest.tree
+
+
+def test_unpacked_it_is_a_repository_at_the_baseline_without_any_history(winner, tmp_path, name, user):
+    winner.packed(tmp_path / name)
+    with opened(tmp_path / name) as artifact:
+        found = unpacked(artifact, tmp_path / "there")
+    top = tmp_path / "there"
+    assert found.contradictions == ()
+    assert found.node.tree == winner.manifest.tree
+    assert found.baseline.tree == winner.manifest.baseline_tree
+    assert {path: text.decode() for path, text in contents(top).items() if not path.startswith(".git/")} == FILES
+    assert user.git("log", "--all", "--format=%s", at=top).split() == [b"baseline", b"winner"]
+    assert user.git("status", "--porcelain", at=top) == b""
+    assert b"secret" not in user.git("rev-list", "--objects", "--all", at=top)
+    assert found.repository.snapshot("as it is").tree == winner.manifest.baseline_tree
+
+
+def test_a_task_file_that_git_does_not_know_is_there_and_changes_no_tree(user, tmp_path):
+    user.commits({"src/x.txt": "5\n"})
+    baseline = user.repository.head()
+    node = user.repository.commit(baseline.commit, {"src/x.txt": "6\n"}, {}, "six\n")
+    packed(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    with opened(tmp_path / "winner") as artifact:
+        found = unpacked(artifact, tmp_path / "there")
+    assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
+    assert found.repository.snapshot("as it is").tree == baseline.tree
+    assert found.contradictions == ()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/loopty.toml").write_text("mine")
+    with opened(tmp_path / "winner") as artifact, pytest.raises(Misuse, match="File exists"):
+        unpacked(artifact, tmp_path / "mine")
+    assert (tmp_path / "mine/loopty.toml").read_text() == "mine"
+
+
+def test_a_node_that_changes_parameters_alone_is_an_artifact_too(user, tmp_path):
+    user.commits(FILES)
+    head = user.repository.head()
+    packed(user.repository, made_manifest(head, head), TASK, tmp_path, tmp_path / "w.tar.gz")
+    with opened(tmp_path / "w.tar.gz") as artifact:
+        found = unpacked(artifact, tmp_path / "there")
+    assert found.node.tree == found.baseline.tree == head.tree
+    assert found.contradictions == ()
+
+
+def test_a_repository_of_long_hashes_is_no_other_case(start, tmp_path):
+    user = start(tmp_path / "long", "--object-format=sha256")
+    winner = made_winner(user)
+    winner.packed(tmp_path / "winner")
+    with opened(tmp_path / "winner") as artifact:
+        found = unpacked(artifact, tmp_path / "there")
+    assert found.node.tree == winner.manifest.tree
+    assert len(found.node.tree) == 64
+
+
+def test_links_modes_and_odd_names_come_through(user, tmp_path):
+    user.commits({"run.sh": "echo\n", "with space": "a\n", "ümläut.txt": "b\n", "crlf.txt": "a\r\nb\r\n"})
+    (user.top / "run.sh").chmod(0o755)
+    (user.top / "link").symlink_to("/etc/passwd")
+    user.commits()
+    baseline = user.repository.head()
+    node = user.repository.commit(baseline.commit, {"with space": "changed\n", "new\tname": "x"}, {}, "c\n")
+    packed(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    with opened(tmp_path / "winner") as artifact:
+        found = unpacked(artifact, tmp_path / "there")
+    assert found.node.tree == node.tree
+    assert found.contradictions == ()
+    assert (tmp_path / "there/link").is_symlink()
+    assert os.access(tmp_path / "there/run.sh", os.X_OK)
+
+
+def test_the_same_node_gives_the_same_bytes_however_git_has_packed_it(winner, tmp_path, user):
+    winner.packed(tmp_path / "one.tar.gz")
+    user.git("gc", "--quiet", "--aggressive", "--prune=now")
+    for setting in (
+        "pack.threads=4",
+        "core.compression=9",
+        "i18n.commitEncoding=latin1",
+        "diff.context=9",
+        "diff.noprefix=true",
+    ):
+        user.git("config", *setting.split("="))
+    time.sleep(1.1)
+    winner.packed(tmp_path / "two.tar.gz")
+    assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
+    assert (
+        winner.packed(tmp_path / "folder")
+        == hashlib.sha256((tmp_path / "folder/SHA256SUMS").read_bytes()).hexdigest()
+    )
+
+
+def test_exporting_touches_neither_branches_nor_the_working_tree(winner, tmp_path, user):
+    before = user.git("for-each-ref"), user.git("status", "--porcelain"), user.git("log", "--all", "--format=%H")
+    winner.packed(tmp_path / "winner")
+    assert (
+        user.git("for-each-ref"),
+        user.git("status", "--porcelain"),
+        user.git("log", "--all", "--format=%H"),
+    ) == before
+
+
+def test_what_is_there_stays_unless_force_is_used(winner, tmp_path, name):
+    digest = winner.packed(tmp_path / name)
+    before = (tmp_path / name).stat().st_ino
+    with pytest.raises(Misuse, match="--force"):
+        winner.packed(tmp_path / name)
+    assert (tmp_path / name).stat().st_ino == before
+    assert winner.packed(tmp_path / name, force=True) == digest
+    assert (tmp_path / name).stat().st_ino != before
+    assert names(tmp_path) == sorted([name, "node", "repo"])
+
+
+def test_force_never_replaces_what_is_no_artifact(winner, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    (tmp_path / "file").write_text("years of work")
+    (tmp_path / "dir.tar.gz").mkdir()
+    (tmp_path / "link.tar.gz").symlink_to("file")
+    for place in ("mine", "file", "dir.tar.gz", "link.tar.gz"):
+        with pytest.raises(Misuse, match="no artifact"):
+            winner.packed(tmp_path / place, force=True)
+    assert (mine / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "years of work"
+
+
+def test_a_place_that_cannot_be_written_is_told_in_one_line(winner, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (
+        tmp_path / "no/such/winner",
+        tmp_path / "file/winner",
+        Path("/proc/winner"),
+        tmp_path / ("x" * 250),
+    ):
+        with pytest.raises(Misuse, match="--to") as caught:
+            winner.packed(place)
+        assert "\n" not in str(caught.value)
+
+
+def test_two_exports_to_one_place_take_turns_and_the_second_overwrites_nothing(winner, tmp_path, name):
+    with ThreadPoolExecutor() as pool:
+        turns = [pool.submit(winner.packed, tmp_path / name) for _ in range(6)]
+    faults = [turn.exception() for turn in turns]
+    assert faults.count(None) == 1
+    assert all("--force" in str(fault) for fault in faults if fault)
+    assert names(tmp_path) == sorted([name, "node", "repo"])
+    with opened(tmp_path / name):
+        pass
+
+
+def test_what_a_killed_export_left_is_gone_with_the_next_one(winner, tmp_path):
+    (tmp_path / ".winner.making/loopty-1.3").mkdir(parents=True)
+    (tmp_path / ".winner.making/loopty-1.3/source.bundle").write_bytes(b"half of it")
+    winner.packed(tmp_path / "winner")
+    assert names(tmp_path) == ["node", "repo", "winner"]
+
+
+EXPORT = """
+import pickle, sys
+from pathlib import Path
+from loopty.workspaces.packing import packed
+from loopty.workspaces.repository import Repository
+times, manifest, task, folder, top, to = pickle.loads(sys.stdin.buffer.read())
+print(flush=True)
+for _ in range(times):
+    packed(Repository.around(top), manifest, task, folder, to, force=True)
+"""
+
+
+def job(winner: Winner, to: Path, times: int) -> bytes:
+    """What the script above is told."""
+    return pickle.dumps((times, winner.manifest, TASK, winner.folder, winner.repository.top, to))
+
+
+def exporting(winner: Winner, to: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", EXPORT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(job(winner, to, 1000))
+    process.stdin.close()
+    process.stdout.readline()
+    return process
+
+
+def test_a_kill_at_any_instant_leaves_all_of_it_or_nothing(winner, tmp_path, name):
+    rng = random.Random(3)
+    target = tmp_path / "out" / name
+    target.parent.mkdir()
+    whole = 0
+    for _ in range(12):
+        process = exporting(winner, target)
+        time.sleep(rng.uniform(0.0, 0.12))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout
+        process.stdout.close()
+        if target.exists():
+            with opened(target) as artifact:
+                assert artifact.manifest == winner.manifest
+            whole += 1
+    winner.packed(target, force=True)
+    assert names(target.parent) == [name]
+    assert whole
+
+
+def test_a_full_disk_leaves_nothing_and_is_told_in_one_line(winner, tmp_path, name):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True).returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        with pytest.raises(Misuse, match="No space left") as caught:
+            winner.packed(disk / name)
+        assert "\n" not in str(caught.value)
+        assert names(disk) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize("most", [0, 100, 1500])
+def test_a_limit_on_the_size_of_files_leaves_nothing(winner, tmp_path, most):
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n{EXPORT}"
+    told = job(winner, tmp_path / "winner.tar.gz", 1)
+    done = subprocess.run([sys.executable, "-c", code], input=told, capture_output=True)
+    assert b"Misuse" in done.stderr
+    assert names(tmp_path) == ["node", "repo"]
+
+
+def test_replacing_fails_without_loss_when_the_disk_fills_up(winner, tmp_path, name):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        winner.packed(disk / name)
+        (disk / "rest").write_bytes(b"x" * 4096 * (shutil.disk_usage(disk).free // 4096))
+        with pytest.raises(Misuse, match="No space left"):
+            winner.packed(disk / name, force=True)
+        assert names(disk) == sorted([name, "rest"])
+        with opened(disk / name) as artifact:
+            assert artifact.manifest == winner.manifest
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.fixture
+def folder(winner, tmp_path) -> Path:
+    winner.packed(tmp_path / "winner")
+    return tmp_path / "winner"
+
+
+def summed(folder: Path) -> None:
+    """Make the sums anew, as somebody would who tampers with care."""
+    names = sorted(p.name for p in folder.iterdir() if p.name != "SHA256SUMS")
+    lines = (f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+def refused(path: Path, match: str) -> None:
+    with pytest.raises(Misuse, match=match) as caught, opened(path):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "victim", ["manifest.json", "change.patch", "params.json", "source.bundle", "loopty.toml", "result.json"]
+)
+def test_a_byte_that_changed_is_found(folder, victim):
+    raw = bytearray((folder / victim).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (folder / victim).write_bytes(raw)
+    refused(folder, "SHA256SUMS")
+
+
+@pytest.mark.parametrize("missing", ["manifest.json", "source.bundle", "SHA256SUMS", "params.json"])
+def test_what_is_missing_is_named(folder, missing):
+    (folder / missing).unlink()
+    refused(folder, missing)
+
+
+def test_what_the_sums_do_not_list_is_found(folder):
+    (folder / "result.json").unlink()
+    refused(folder, "SHA256SUMS")
+
+
+def test_strangers_links_and_pipes_in_the_folder_are_refused(folder):
+    (folder / "more.txt").write_text("")
+    refused(folder, "more.txt")
+    (folder / "more.txt").unlink()
+    (folder / "result.json").unlink()
+    (folder / "result.json").symlink_to("/etc/passwd")
+    refused(folder, "winner")
+    (folder / "result.json").unlink()
+    os.mkfifo(folder / "result.json")
+    refused(folder, "no plain file")
+    (folder / "result.json").unlink()
+    (folder / "result.json").mkdir()
+    refused(folder, "no plain file")
+
+
+def test_parameters_that_contradict_the_manifest_are_refused(folder):
+    (folder / "params.json").write_text("{}\n")
+    summed(folder)
+    refused(folder, "do not agree")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"node": "1.x"},
+        {"node": None},
+        {"seed": "7"},
+        {"seed": True},
+        {"judged_at": "now"},
+        {"outcome": {"ending": "splendid"}},
+        {"outcome": {"ending": ["finished"]}},
+        {"outcome": {"ending": "finished", "metrics": {"score": "6"}}},
+        {"outcome": {"ending": "finished", "metrics": {"score": 10**400}}},
+        {"outcome": {}},
+        {"samples": [1.0]},
+        {"counting": {}},
+        {"machines": {"a": {"cpu": 1}}},
+        {"params": {"x": [1]}},
+        {"effect": {"metric": "score"}},
+        {"verdict": 3},
+        {"criteria": None},
+    ],
+)
+def test_a_manifest_of_another_shape_is_refused(folder, change):
+    told = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**told, **change}))
+    summed(folder)
+    refused(folder, "winner")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{", "[" * 100000, '{"seed": NaN}', "\x00\xff", '{"format": 1}']
+)
+def test_a_manifest_that_is_garbage_is_refused(folder, text):
+    (folder / "manifest.json").write_text(text)
+    summed(folder)
+    refused(folder, "manifest.json")
+
+
+def test_a_field_that_is_missing_is_noticed_and_one_that_is_new_is_not(folder, winner):
+    told = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**told, "later": 1}))
+    summed(folder)
+    with opened(folder) as artifact:
+        assert artifact.manifest == winner.manifest
+    del told["tree"]
+    (folder / "manifest.json").write_text(json.dumps(told))
+    summed(folder)
+    refused(folder, "manifest.json")
+
+
+def test_a_later_format_says_to_update(folder):
+    told = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**told, "format": 2, "node": {"new": "shape"}}))
+    summed(folder)
+    refused(folder, "update loopty")
+
+
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def tarball(path: Path, members: list[Member], format: int = tarfile.USTAR_FORMAT) -> Path:
+    with tarfile.open(path, "w:gz", format=format) as tar:
+        for info, content in members:
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def whole(folder: Path, prefix: str = "loopty-1.3/") -> list[Member]:
+    return [(tarfile.TarInfo(f"{prefix}{p.name}"), p.read_bytes()) for p in sorted(folder.iterdir())]
+
+
+def stranger(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> Member:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info, b""
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        stranger("../../evil"),
+        stranger("/etc/evil"),
+        stranger("../result.json"),
+        stranger("/result.json"),
+        stranger("result.json"),
+        stranger("loopty-1.3/../result.json"),
+        stranger("loopty-1.3/deep/result.json"),
+        stranger("loopty-1.3/manifest.json"),
+        stranger("loopty-1.3/", tarfile.DIRTYPE),
+        stranger("loopty-1.3/result.json", tarfile.SYMTYPE, "/etc/passwd"),
+        stranger("loopty-1.3/result.json", tarfile.LNKTYPE, "loopty-1.3/manifest.json"),
+        stranger("loopty-1.3/result.json", tarfile.FIFOTYPE),
+        stranger("loopty-1.3/result.json", tarfile.CHRTYPE),
+        stranger("loopty-1.3/evil.py"),
+    ],
+    ids=lambda member: f"{member[0].name} {member[0].type!r}",
+)
+def test_paths_that_lead_out_links_and_devices_are_refused(folder, tmp_path, member):
+    members = [item for item in whole(folder) if not item[0].name.endswith("result.json")]
+    refused(tarball(tmp_path / "evil.tar.gz", [*members, member]), "artifact|plain file")
+    refused(tarball(tmp_path / "evil.tar.gz", [member, *members]), "artifact|plain file")
+
+
+def test_a_tarball_made_by_hand_of_the_same_files_is_taken(folder, tmp_path, winner):
+    with opened(tarball(tmp_path / "mine.tar.gz", whole(folder, "any/"))) as artifact:
+        assert artifact.manifest == winner.manifest
+
+
+def test_huge_members_and_headers_are_refused_before_they_are_unpacked(tmp_path):
+    huge = tarfile.TarInfo("loopty-1.3/result.json")
+    huge.size = 1 << 40
+    with gzip.open(tmp_path / "huge.tar.gz", "wb") as file:
+        file.write(huge.tobuf(tarfile.GNU_FORMAT) + b"\0" * (70 << 20))
+    refused(tmp_path / "huge.tar.gz", "larger than")
+    long = tarfile.TarInfo("loopty-1.3/" + "x" * 5000)
+    refused(tarball(tmp_path / "long.tar.gz", [(long, b"")], tarfile.PAX_FORMAT), "plain file")
+    refused(tarball(tmp_path / "long.tar.gz", [(long, b"")], tarfile.GNU_FORMAT), "plain file")
+
+
+def test_garbage_and_torn_tarballs_are_refused(winner, tmp_path):
+    winner.packed(tmp_path / "winner.tar.gz")
+    raw = (tmp_path / "winner.tar.gz").read_bytes()
+    torn = tmp_path / "torn.tar.gz"
+    rng = random.Random(5)
+    for size in (0, 1, 10, *(rng.randrange(len(raw) - 8) for _ in range(40))):
+        torn.write_bytes(raw[:size])
+        refused(torn, "torn")
+    for _ in range(60):
+        broken = bytearray(raw)
+        broken[rng.randrange(10, len(raw) - 8)] ^= 1 << rng.randrange(8)
+        torn.write_bytes(broken)
+        refused(torn, "torn")
+    for garbage in (b"\0" * 2000, gzip.compress(b"x" * 2000), gzip.compress(b"\0" * 2000), b"\x1f\x8b"):
+        torn.write_bytes(garbage)
+        refused(torn, "torn")
+
+
+def test_what_is_no_artifact_at_all_is_refused(tmp_path):
+    refused(tmp_path / "none", "No such file")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "no whole artifact")
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / "pipe", "neither a file nor a folder")
+    refused(Path("/dev/zero"), "neither a file nor a folder")
+
+
+def test_a_bundle_that_is_none_is_refused_in_one_line(folder, tmp_path):
+    (folder / "source.bundle").write_bytes(b"# v2 git bundle\n\nPACK")
+    summed(folder)
+    with opened(folder) as artifact, pytest.raises(Misuse, match="laid out") as caught:
+        unpacked(artifact, tmp_path / "there")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_lies_in_the_way_is_not_overwritten(folder, tmp_path, user):
+    there = tmp_path / "there"
+    (there / "src").mkdir(parents=True)
+    (there / "src/x.txt").write_text("mine")
+    with opened(folder) as artifact, pytest.raises(Misuse, match=r"src/x\.txt"):
+        unpacked(artifact, there)
+    assert (there / "src/x.txt").read_text() == "mine"
+    with opened(folder) as artifact, pytest.raises(Misuse, match="repository already"):
+        unpacked(artifact, user.top)
+
+
+def test_other_files_than_the_manifest_says_are_told(folder, tmp_path, user):
+    other = user.commits({"bench.sh": "echo the best of all\n"})
+    better = user.repository.commit(other, {"src/x.txt": "9\n"}, {}, "nine\n")
+    user.repository.write_bundle(user.repository.head().tree, better.tree, folder / "source.bundle")
+    summed(folder)
+    with opened(folder) as artifact:
+        told = unpacked(artifact, tmp_path / "there").contradictions
+    assert [line.partition(":")[0] for line in told] == ["tree", "baseline's tree", "tree after change.patch"]
+
+
+def test_a_patch_that_does_something_else_is_told(folder, tmp_path):
+    (folder / "change.patch").write_bytes((folder / "change.patch").read_bytes().replace(b"+6", b"+7"))
+    summed(folder)
+    with opened(folder) as artifact:
+        told = unpacked(artifact, tmp_path / "there").contradictions
+    assert [line.partition(":")[0] for line in told] == ["tree after change.patch"]
+
+
+def test_another_task_file_than_the_baselines_is_told(folder, tmp_path):
+    (folder / "loopty.toml").write_bytes(TASK.replace(b"5", b"50"))
+    summed(folder)
+    with opened(folder) as artifact:
+        told = unpacked(artifact, tmp_path / "there").contradictions
+    assert [line.partition(":")[0] for line in told] == ["loopty.toml"]
+    assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
+
+
+def test_a_hook_of_the_users_template_does_not_run(folder, tmp_path, monkeypatch):
+    template = tmp_path / "template/hooks"
+    template.mkdir(parents=True)
+    (template / "post-checkout").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (template / "post-checkout").chmod(0o755)
+    (tmp_path / "config").write_text(f"[init]\ntemplateDir = {template.parent}\n[protocol]\nallow = never\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copy(tmp_path / "config", tmp_path / ".gitconfig")
+    with opened(folder) as artifact:
+        unpacked(artifact, tmp_path / "there")
+    assert not (tmp_path / "ran").exists()
