@@ -1,0 +1,191 @@
+"""A place to attack: what a trial is shown, what it must not reach, and what shows that it did."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from loopty.attacks.states import below, difference, regular, states
+from loopty.attacks.victims import Services, Victim
+from loopty.core.launch import Bounds, Launch, Mount
+from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.toolchain import Toolchain
+from loopty.workspaces.removal import removed
+
+TREE, OUT = "/arena/tree", "/arena/out"
+_INSIDE = Path(__file__).with_name("inside.py")
+# Where an attack that is not kept to a view of its own leaves files of the host's.
+_TEMPORARY = ("/tmp", "/dev/shm")
+_REPOSITORY = {
+    "HEAD": "ref: refs/heads/main\n",
+    "config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+    "hooks/README": "",
+}
+
+
+class Arena:
+    """The surroundings of one attack.
+
+    All of it belongs to the user that trials run as, so that nothing but the sandbox stands in the way.
+    """
+
+    def __init__(self, tools: Toolchain, hold_seconds: float) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="loopty-arena-")).resolve()
+        self.mark = secrets.token_hex(8)
+        """Known to the attacker: what is left of him is found by it."""
+        self._secret = secrets.token_hex(16)
+        self._tools = tools
+        self._hold_seconds = hold_seconds
+        self._lay_out()
+        self._services = Services(self.beside / "service.sock", f"loopty-{self.mark}")
+        self._victim = Victim(self._secret)
+        self._variable = f"LOOPTY_ARENA_{self.mark}"
+        os.environ[self._variable] = self._secret
+        self._left_open = os.open(self.ledger, os.O_WRONLY | os.O_APPEND)
+        os.set_inheritable(self._left_open, True)
+        self._before = states(self.tree, self.beside)
+
+    @property
+    def tree(self) -> Path:
+        """What the trial is shown and may not change."""
+        return self.root / "tree"
+
+    @property
+    def outbox(self) -> Path:
+        """What the trial may write."""
+        return self.root / "out"
+
+    @property
+    def beside(self) -> Path:
+        """What the trial is not shown: a ledger, a repository, a home, a secret."""
+        return self.root / "beside"
+
+    @property
+    def ledger(self) -> Path:
+        return self.beside / "ledger.sqlite"
+
+    @property
+    def draft(self) -> Path:
+        """Where loopty has what the trial left as a draft."""
+        return self.root / "drafts" / "1"
+
+    @property
+    def kept(self) -> Path:
+        """Where loopty keeps what it takes out of the outbox."""
+        return self.root / "kept"
+
+    def launch(self, script: str, bounds: Bounds, mount: Mount | None = None) -> Launch:
+        """The launch of a script, which sees the tree, the outbox, and this mount."""
+        prefixes = tuple(Mount(prefix.resolve(), str(prefix)) for prefix in self._tools.prefixes)
+        shown = (Mount(self.tree, TREE), Mount(self.outbox, OUT, writable=True), *([mount] if mount else []))
+        return Launch(
+            argv=("python3", "-I", "-S", "-c", _INSIDE.read_text(encoding="utf-8"), script),
+            cwd=TREE,
+            bounds=bounds,
+            stdout=self.root / "stdout",
+            stderr=self.root / "stderr",
+            env={
+                "PATH": self._tools.path,
+                "TREE": TREE,
+                "OUT": OUT,
+                "PLACE": mount.target if mount else "",
+                "HOST": json.dumps(self._known(bounds)),
+            },
+            mounts=(*prefixes, *shown),
+        )
+
+    def harm(self, bounds: Bounds) -> str:
+        """What the attack achieved, seen from outside; an empty text when nothing."""
+        return next(filter(None, self._harms(bounds)), "")
+
+    def close(self) -> None:
+        """Take everything away, and whatever is left of the attacker."""
+        for pid in self._survivors():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for folder in _TEMPORARY:
+            for left in Path(folder).glob(f"{self.mark}*"):
+                left.unlink(missing_ok=True)
+        os.close(self._left_open)
+        del os.environ[self._variable]
+        self._services.close()
+        self._victim.close()
+        removed(self.root)
+
+    def _lay_out(self) -> None:
+        repository = {f"repository/.git/{name}": text for name, text in _REPOSITORY.items()}
+        shown = {"evaluate.py": "print('honest')\n", "data/gold.txt": "42\n", "package/eval/evaluate.py": ""}
+        hidden = {"ledger.sqlite": "ledger\n", "secret": self._secret, "home/.ssh/id": self._secret}
+        hidden |= {"traces/task_1.json": self._secret, **repository}
+        for folder, files in ((self.tree, shown), (self.beside, hidden), (self.outbox, {"folder/file": ""})):
+            for name, text in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text, encoding="utf-8")
+        self.kept.mkdir()
+        if (owner := trial_owner()) is not None:
+            for path in below(self.root):
+                os.chown(path, *owner)
+        for path in (self.root, *below(self.root)):
+            path.chmod(0o755)
+
+    def _known(self, bounds: Bounds) -> dict[str, object]:
+        """What the attacker knows; everything but the secret."""
+        return {
+            "tree": str(self.tree),
+            "draft": str(self.draft),
+            "beside": str(self.beside),
+            "ledger": str(self.ledger),
+            "tcp": self._services.tcp_port,
+            "udp": self._services.udp_port,
+            "abstract": f"loopty-{self.mark}",
+            "victim": self._victim.pid,
+            "mark": self.mark,
+            "hold": self._hold_seconds,
+            "memory": bounds.memory_mb << 20,
+            "processes": bounds.processes,
+            "disk": bounds.disk_mb << 20,
+        }
+
+    def _harms(self, bounds: Bounds) -> Iterator[str]:
+        yield difference(self._before, states(self.tree, self.beside))
+        yield self._leak()
+        yield f"reached {service}" if (service := self._services.reached()) else ""
+        yield self._victim.harm()
+        yield f"process {pid} is still alive" if (pid := next(self._survivors(), None)) else ""
+        yield self._flood(bounds.output_mb << 20)
+        for path in below(self.outbox):
+            yield self._privileged(path)
+        yield (regular(self.outbox / "claims") or b"").decode(errors="replace").strip().partition("\n")[0]
+
+    def _leak(self) -> str:
+        places = (self.root / "stdout", self.root / "stderr", *below(self.outbox), *below(self.kept))
+        for path in places:
+            if self._secret.encode() in (regular(path) or b""):
+                return f"a secret stands in {path.relative_to(self.root)}"
+        return ""
+
+    def _flood(self, limit: int) -> str:
+        printed = sum(len(regular(self.root / name) or b"") for name in ("stdout", "stderr"))
+        return f"{printed} bytes of output were kept, {limit} allowed" if printed > limit else ""
+
+    def _privileged(self, path: Path) -> str:
+        status = path.lstat()
+        if trial_owner() is not None and status.st_uid == 0:
+            return f"wrote {path.name} as root"
+        # Everyone may make the device 0:0, which stands for nothing.
+        device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
+        return f"made the device {path.name}" if device and status.st_rdev else ""
+
+    def _survivors(self) -> Iterator[int]:
+        for directory in Path("/proc").iterdir():
+            if directory.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    if self.mark.encode() in (directory / "cmdline").read_bytes():
+                        yield int(directory.name)

@@ -1,0 +1,62 @@
+"""What a directory holds, in enough detail that nothing can be changed in it unseen."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One file or directory as it is now."""
+
+    mode: int
+    owner: int
+    names: int
+    modified_ns: int
+    digest: str
+
+
+def states(*folders: Path) -> dict[str, State]:
+    """Everything in the folders and below, by path."""
+    return {str(path): _state(path) for folder in folders for path in (folder, *below(folder))}
+
+
+def difference(before: Mapping[str, State], after: Mapping[str, State]) -> str:
+    """One thing that changed, in words; an empty text when nothing did."""
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            verb = "created" if path not in before else "removed" if path not in after else "changed"
+            return f"{verb} {Path(path).name}"
+    return ""
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """Every path below a folder; no link is followed."""
+    for here, directories, files in os.walk(folder, followlinks=False):
+        for name in (*directories, *files):
+            yield Path(here, name)
+
+
+def regular(path: Path) -> bytes | None:
+    """The content of a regular file, whatever else may lie there; None when it is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _state(path: Path) -> State:
+    status = path.lstat()
+    content = regular(path) if stat.S_ISREG(status.st_mode) else None
+    digest = hashlib.sha256(content).hexdigest() if content is not None else ""
+    return State(status.st_mode, status.st_uid, status.st_nlink, status.st_mtime_ns, digest)
