@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
 
@@ -11,7 +12,9 @@ import pytest
 from loopty.core.curve import Row
 from loopty.core.history import History
 from loopty.core.ids import NodeId
-from loopty.core.task import Pools
+from loopty.core.outcome import Ending
+from loopty.core.task import Noise, Pools
+from loopty.report.figures import duration
 from loopty.report.lines import Lines
 from loopty.report.live import Live
 from loopty.report.look import Look
@@ -87,6 +90,41 @@ def test_many_events_in_a_moment_draw_one_frame() -> None:
     assert len(screen.frames) == 1
 
 
+def noisy() -> Story:
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    return Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble))
+
+
+def test_a_duel_is_one_line_that_counts_its_pairs() -> None:
+    story, screen = noisy(), Screen()
+    live(story, screen)
+    story.tries("1", 2.0)
+    lines = [line for frame in screen.frames for line in frame if line.startswith("running 1.1 again")]
+    assert [line.split(", for")[0] for line in lines] == [
+        f"running 1.1 again, pair {pair} against 1" for pair in (1, 2, 2, 3, 3, 4, 4, 5, 5)
+    ]
+    assert not any(line.startswith("running 1 ") for frame in screen.frames for line in frame)
+
+
+def test_a_baseline_that_is_measured_again_says_how_often() -> None:
+    wobble = iter([1.1, 0.9, 1.0, 1.1, 1.0])
+    story, screen = Story(baseline=None, again=lambda _: next(wobble)), Screen()
+    live(story, screen)
+    story.ends(NodeId("1"), 1.0)
+    assert "running 1 again, measurement 2, for 0.0 s" in [line for frame in screen.frames for line in frame]
+
+
+def test_what_remains_is_reckoned_by_verdicts_not_by_measurements() -> None:
+    story, screen = noisy(), Screen()
+    shown = live(story, screen)
+    began = story.now
+    story.tries("1", 2.0)
+    story.now += 1
+    shown.tick()
+    seconds = 19 * (story.now - began)
+    assert f"about {duration(seconds)} to go" in screen.frames[-1][2]
+
+
 def test_time_moves_on_by_ticks() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
@@ -117,6 +155,19 @@ def test_without_a_terminal_kept_nodes_are_lines() -> None:
         "kept 1.1: better: score 2 against 1 of 1",
         "1/20 attempts, best 1.1 2 (+100.0 %), 12.0 trials/min, about 95 s to go",
     ]
+
+
+def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
+    story, out = noisy(), io.StringIO()
+    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
+    story.scribe.listeners.append(lines.heard)
+    story.noise = Noise(pairs=1)
+    story.tries("1", 9.0)
+    story.tries("1", None, ending=Ending.TAMPERED)
+    story.tries("1", None, ending=Ending.REFUSED)
+    first, second = [line for line in out.getvalue().splitlines() if "attempts" not in line]
+    assert first.startswith("inconclusive 1.1: perhaps better: score by")
+    assert second == "tampered 1.2: exit code 1"
 
 
 def test_signs_of_life_become_rare() -> None:

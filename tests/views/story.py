@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from loopty.core.events import (
     Event,
+    GateAdded,
+    MachineSeen,
     NodeAdded,
     ProposalRefused,
+    Rebaselined,
     Recorded,
     Reserved,
     RunStarted,
@@ -17,23 +20,40 @@ from loopty.core.events import (
     TrialEnded,
     TrialStarted,
 )
+from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
-from loopty.core.judge import judged
+from loopty.core.judge import Again, ruling
 from loopty.core.objective import Direction, Objective
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.scribe import Scribe
 from loopty.core.space import Value
+from loopty.core.task import Noise
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 
 OWNER = "host:4711:99"
 
 
+Measured = Callable[[NodeId], float]
+"""What a repeated measurement of a node gives."""
+
+
 class Story:
     """One run, told event by event; the baseline is measured first."""
 
-    def __init__(self, direction: Direction = Direction.MAX, baseline: float | None = 1.0) -> None:
+    def __init__(
+        self,
+        direction: Direction = Direction.MAX,
+        baseline: float | None = 1.0,
+        noise: Noise | None = None,
+        again: Measured | None = None,
+        machine: str = "",
+    ) -> None:
+        """One measurement decides, unless the story says how much `again` gives."""
+        self.noise = noise or Noise(repeat="auto" if again else "never")
+        self.again: Measured = again or (lambda _: 0.0)
+        self.machine = machine
         self.ledger = MemoryLedger()
         self.now = 1000.0
         self.scribe = Scribe(self.ledger, self._tick)
@@ -67,19 +87,49 @@ class Story:
         found = self.scribe.history[node]
         self.tell(TrialStarted(node, found.trials + 1, found.pool, OWNER))
 
-    def ends(self, node: NodeId, score: float | None, **metrics: float) -> NodeId:
-        """One trial and its verdict; no score is a failure."""
+    def ends(self, node: NodeId, score: float | None, ending: Ending = Ending.FAILED, **metrics: float) -> NodeId:
+        """One trial, those that the judge asks for after it, and the verdict; no score is a failure."""
         self.starts(node)
         if score is None:
-            outcome = Outcome(Ending.FAILED, reason="exit code 1", seconds=0.5)
+            outcome = Outcome(ending, reason="exit code 1", seconds=0.5, fingerprint=self.machine)
         else:
-            outcome = Outcome(Ending.FINISHED, {"score": score, **metrics}, seconds=0.5)
+            outcome = self._finished({"score": score, **metrics})
         self.tell(TrialEnded(node, self.scribe.history[node].trials, outcome))
-        self.tell(judged(self.scribe.history, node, outcome))
+        while isinstance(ruled := ruling(self.scribe.history, node, self.noise), Again):
+            self.repeats(node, ruled)
+        self.tell(ruled)
         return node
 
-    def tries(self, parent: str, score: float | None, pool: Pool = Pool.ATTEMPT, **metrics: float) -> NodeId:
-        return self.ends(self.adds(parent, pool), score, **metrics)
+    def repeats(self, subject: NodeId, again: Again) -> None:
+        """One more measurement on behalf of the subject."""
+        number = self.scribe.history[again.node].trials + 1
+        self.tell(TrialStarted(again.node, number, Pool.REPEAT, OWNER, subject, again.rival))
+        self.tell(TrialEnded(again.node, number, self._finished({"score": self.again(again.node)})))
+
+    def moves(self, machine: str, scores: Mapping[str, float], incumbent: str) -> None:
+        """To another machine, where these nodes are measured and the run goes on."""
+        self.machine = machine
+        for node, score in scores.items():
+            number = self.scribe.history[NodeId(node)].trials + 1
+            self.tell(TrialStarted(NodeId(node), number, Pool.REBASE, OWNER))
+            self.tell(TrialEnded(NodeId(node), number, self._finished({"score": score})))
+        self.tell(Rebaselined(1, machine, NodeId(incumbent)))
+
+    def sees(self, machine: str, **facts: str) -> None:
+        self.tell(MachineSeen(1, machine, facts))
+
+    def gates(self, node: str, name: str) -> None:
+        self.tell(GateAdded(NodeId(node), Gate(name, "true")))
+
+    def tries(
+        self,
+        parent: str,
+        score: float | None,
+        pool: Pool = Pool.ATTEMPT,
+        ending: Ending = Ending.FAILED,
+        **metrics: float,
+    ) -> NodeId:
+        return self.ends(self.adds(parent, pool), score, ending, **metrics)
 
     def refuses(self) -> None:
         self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "the same as 1.1"))
@@ -92,6 +142,9 @@ class Story:
 
     def run_page(self) -> str:
         return codec.text(self.scribe.history.runs[1])
+
+    def _finished(self, metrics: Mapping[str, float]) -> Outcome:
+        return Outcome(Ending.FINISHED, metrics, seconds=0.5, fingerprint=self.machine)
 
     def _tick(self) -> float:
         self.now += 1.0

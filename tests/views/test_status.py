@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from loopty.core.events import TrialEnded, TrialStarted
+from loopty.core.history import History
+from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
-from loopty.core.outcome import Pool
+from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.task import Pools
-from loopty.views.status import State, Status, status
+from loopty.views.status import Repeat, State, Status, status
 
 from .story import OWNER, Story
 
@@ -114,3 +117,69 @@ def test_trials_in_flight_have_an_age() -> None:
     story.now += 10
     (flight,) = now(story).flights
     assert (flight.node, flight.number, flight.age_seconds) == ("1.1", 1, 10.0)
+
+
+def test_noise_is_told_as_it_was_measured() -> None:
+    wobble = iter([1.9, 2.1, 2.0, 1.95, 2.05])
+    noise = now(Story(baseline=2.0, again=lambda _: next(wobble))).noise
+    assert noise is not None
+    assert noise.measurements == 6
+    assert 0.03 < noise.sigma < 0.2
+    assert noise.percent == pytest.approx(50 * noise.sigma, rel=0.1)
+
+
+def test_a_baseline_that_never_varies_has_no_noise() -> None:
+    noise = now(Story(baseline=2.0, again=lambda _: 2.0)).noise
+    assert noise is not None
+    assert (noise.sigma, noise.measurements) == (0.0, 3)
+
+
+def test_one_measurement_tells_nothing_of_noise() -> None:
+    assert now(Story(baseline=2.0)).noise is None
+
+
+def test_a_repeated_measurement_tells_what_it_is_for() -> None:
+    wobble = iter([1.01, 0.99, 1.02, 0.98, 1.0])
+    story = Story(baseline=1.0, again=lambda _: next(wobble))
+    node = story.adds("1")
+    story.starts(node)
+    story.tell(TrialEnded(node, 1, Outcome(Ending.FINISHED, {"score": 1.5})))
+    seen = []
+    for turn in ("1", "1", "1.1"):
+        number = story.scribe.history[NodeId(turn)].trials + 1
+        story.tell(TrialStarted(NodeId(turn), number, Pool.REPEAT, OWNER, node, NodeId("1")))
+        (flight,) = now(story).flights
+        seen.append((flight.node, flight.repeat))
+        story.tell(TrialEnded(NodeId(turn), number, Outcome(Ending.FINISHED, {"score": 1.0})))
+    assert seen == [
+        ("1", Repeat(node, NodeId("1"), 1)),
+        ("1", Repeat(node, NodeId("1"), 2)),
+        ("1.1", Repeat(node, NodeId("1"), 2)),
+    ]
+
+
+def test_flights_keep_their_place_while_rivals_take_turns() -> None:
+    story = Story()
+    first, second = story.adds("1"), story.adds("1")
+    story.starts(second)
+    story.tell(TrialStarted(NodeId("1"), 2, Pool.REPEAT, OWNER, first, NodeId("1")))
+    assert [flight.node for flight in now(story).flights] == ["1", "1.2"]
+
+
+def test_trials_that_only_look_are_counted_with_those_of_the_baseline() -> None:
+    story = Story(baseline=1.0, machine="laptop")
+    story.tries("1", 2.0)
+    story.moves("server", {"1": 5.0, "1.1": 6.0}, incumbent="1.1")
+    count = now(story).count(Pool.REBASE)
+    assert (count.started, count.endings) == (2, {"finished": 2})
+
+
+def test_the_status_of_a_long_run_decodes_a_few_nodes() -> None:
+    story = Story()
+    for _ in range(300):
+        story.tries("1", 0.5)
+    written = story.history
+    pages = [(node, written.page(node)) for node in written.ids]
+    history = History.open(written.number, [("run 1", story.run_page()), *pages])
+    status(history, history.runs[1], story.now, lambda _: True)
+    assert sum(history.page(node) is not body for node, body in pages) <= 2

@@ -15,8 +15,12 @@ from loopty.cli.output import columns, history, json_option, look, newest_run, r
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Name the best node; with --top N the N best of all pools. Exits with 1 when there is no result yet."""
+    """Name the best node; with --top N the N best of all pools. Exits with 1 when there is no result yet.
+
+    Results of other machines than the present one are not comparable: they stand apart, and not in the JSON.
+    """
     from loopty.core.outcome import Pool
+    from loopty.views.cohorts import score
 
     found = history()
     number = newest_run(found, run)
@@ -25,16 +29,23 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         if best is None:
             say("there is no result yet")
             sys.exit(1)
-        score = found.score(found[best])
-        click.echo(found.page(best) if as_json else f"{best} {score!r}")
+        here = score(found, found[best], found.runs[number].fingerprint)
+        click.echo(found.page(best) if as_json else f"{best} {here!r}")
         return
-    from loopty.report.best import leaderboard_text
+    from loopty.report.best import elsewhere_text, leaderboard_text
+    from loopty.views.elsewhere import elsewhere
     from loopty.views.leaderboard import leaderboard
 
     places = leaderboard(found, number, top)
     if as_json:
         for place in places:
-            click.echo(json.dumps({"rank": place.rank, **json.loads(found.page(place.node.id))}))
+            ranked = {"rank": place.rank, "score": place.score}
+            click.echo(json.dumps({**ranked, **json.loads(found.page(place.node.id))}))
         return
     metrics = found.metrics(found[found.runs[number].root])
-    click.echo(leaderboard_text(places, metrics[0].name if metrics else "score", columns(), look()))
+    metric = metrics[0].name if metrics else "score"
+    parts = [
+        leaderboard_text(places, metric, columns(), look()),
+        elsewhere_text(elsewhere(found, number, top), metric, columns(), look()),
+    ]
+    click.echo("\n\n".join(filter(None, parts)))

@@ -22,7 +22,11 @@ VERBS = {
     "diff": "Show what a node changed.",
     "new": "Make a node by hand: an editable workspace.",
     "run": "Run a node made by hand; --check only proves the wiring.",
-    "replay": "Measure a node again from nothing.",
+    "replay": "Measure a node or an artifact again from nothing.",
+    "audit": "Score nodes on the held-out split that the search never sees.",
+    "gate": "Add, list and check conditions that a node must meet.",
+    "rebaseline": "Measure the incumbent on this machine, and go on here.",
+    "export": "Write a node down as an artifact that replays on any machine.",
     "apply": "Bring a node's change to your own branch.",
     "doctor": "Check what this machine can do, and say how to mend what it cannot.",
 }

@@ -87,14 +87,16 @@ def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
     from loopty.core.outcome import Verdict
     from loopty.kit import codec
     from loopty.report.best import closing_text
+    from loopty.views.tally import tally
 
-    status = current_status(workshop.history, run)
+    status, counted = current_status(workshop.history, run), tally(workshop.history, run)
     if as_json:
-        print_json({"reason": finish.reason, "sound": finish.sound, **codec.plain(status)})
+        plain = {**codec.plain(status), **codec.plain(counted)}
+        print_json({"reason": finish.reason, "sound": finish.sound, **plain})
     else:
-        click.echo(closing_text(status, finish.reason, columns(), look()))
+        click.echo(closing_text(status, finish.reason, columns(), look(), counted))
     if finish.resumable:
         say("resume: loopty optimize")
     root = workshop.history[workshop.history.runs[run].root]
-    if root.verdict is Verdict.DISCARDED:
+    if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         say(f"its output: {workshop.state.node(root.id)}   when it is mended: loopty optimize --new-run")

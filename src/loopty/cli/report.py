@@ -1,4 +1,4 @@
-"""`loopty report`: the chart and the best."""
+"""`loopty report`: the chart, the best, and what it took."""
 
 from __future__ import annotations
 
@@ -30,25 +30,38 @@ from loopty.cli.output import (
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Chart the score over the experiments, then the best of them and where the run stands."""
+    """Chart the score over the experiments, then the best of them, where the run stands and what it took.
+
+    Results of other machines are not comparable, and stand apart.
+    """
     from loopty.kit import codec
+    from loopty.views.elsewhere import elsewhere
+    from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
     from loopty.views.points import points
+    from loopty.views.tally import tally
 
     found = history()
     number = newest_run(found, run)
-    drawn, places = points(found, number), leaderboard(found, number, top)
-    status = current_status(found, number)
+    drawn, places, others = points(found, number), leaderboard(found, number, top), elsewhere(found, number, top)
+    status, counted = current_status(found, number), tally(found, number)
+    came_to = goodput(found, found.runs[number], status.elapsed_seconds)
     if as_json:
-        print_json({"status": codec.plain(status), "points": codec.plain(drawn), "best": codec.plain(places)})
+        standing = {**codec.plain(status), **codec.plain(counted)}
+        parts = {"points": drawn, "best": places, "elsewhere": others, "goodput": came_to}
+        print_json({"status": standing, **codec.plain(parts)})
         return
-    from loopty.report.best import leaderboard_text
+    from loopty.report.best import elsewhere_text, leaderboard_text
     from loopty.report.chart import chart
+    from loopty.report.goodput import goodput_text
     from loopty.report.status import status_text
 
     rows = min(max(shutil.get_terminal_size((80, 24)).lines - 8, 12), 24)
-    click.echo(chart(drawn, columns(), rows, look()))
-    click.echo()
-    click.echo(leaderboard_text(places, drawn.metric, columns(), look()))
-    click.echo()
-    click.echo(status_text(status, columns(), look()))
+    texts = [
+        chart(drawn, columns(), rows, look()),
+        leaderboard_text(places, drawn.metric, columns(), look()),
+        elsewhere_text(others, drawn.metric, columns(), look()),
+        status_text(status, columns(), look(), counted),
+        goodput_text(came_to, columns(), look()),
+    ]
+    click.echo("\n\n".join(filter(None, texts)))

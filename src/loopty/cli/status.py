@@ -21,13 +21,17 @@ from loopty.cli.output import (
 @json_option
 def command(run: int | None, as_json: bool) -> None:
     """Say where the run stands: best, budget, what is running, why it stopped."""
+    from loopty.views.tally import quick, tally
+
     found = history()
-    status = current_status(found, newest_run(found, run))
+    number = newest_run(found, run)
+    status = current_status(found, number)
+    counted = tally(found, number) if quick(found) else None
     if as_json:
         from loopty.kit import codec
 
-        print_json(codec.plain(status))
+        print_json({**codec.plain(status), **codec.plain(counted or {})})
         return
     from loopty.report.status import status_text
 
-    click.echo(status_text(status, columns(), look()))
+    click.echo(status_text(status, columns(), look(), counted))

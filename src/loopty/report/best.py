@@ -10,9 +10,12 @@ from loopty.report.columns import cut, padded, short, wrapped
 from loopty.report.figures import compared, duration, figure, plural, signed
 from loopty.report.look import Look
 from loopty.report.status import endings_text
+from loopty.report.tally import uplift_text
 from loopty.report.tree import note
+from loopty.views.elsewhere import Cohort
 from loopty.views.leaderboard import Place
 from loopty.views.status import Status
+from loopty.views.tally import Tally
 
 
 def leaderboard_text(places: Sequence[Place], metric: str, columns: int = 80, look: Look | None = None) -> str:
@@ -28,12 +31,25 @@ def leaderboard_text(places: Sequence[Place], metric: str, columns: int = 80, lo
         better = signed(place.over_baseline) if place.over_baseline else ""
         line = f"{place.rank:>3}  {name}  {figure(place.score):>{scores}}  {better:>9}"
         left = columns - len(line) - 2
-        text = cut(note(place.node), left) if left > 3 else ""
+        text = cut(note(place.node, "measured once" if place.once else ""), left) if left > 3 else ""
         lines.append((look.paint(line, "best" if place.rank == 1 else "") + "  " + text).rstrip())
     return look.finished("\n".join(lines))
 
 
-def closing_text(status: Status, reason: str, columns: int = 80, look: Look | None = None) -> str:
+def elsewhere_text(cohorts: Sequence[Cohort], metric: str, columns: int = 80, look: Look | None = None) -> str:
+    """The leaderboards of other machines, each under its own heading."""
+    look = look or Look()
+    parts = []
+    for cohort in cohorts:
+        heading = wrapped(f"elsewhere, not comparable with the above: {cohort.machine}", columns)
+        places = leaderboard_text(cohort.places, metric, columns, look)
+        parts.append("\n".join([*(look.paint(line, "strong") for line in heading), places]))
+    return look.finished("\n\n".join(parts))
+
+
+def closing_text(
+    status: Status, reason: str, columns: int = 80, look: Look | None = None, tally: Tally | None = None
+) -> str:
     """What `loopty optimize` says last."""
     look = look or Look()
     improved = status.best is not None and status.best.over_baseline is not None
@@ -41,6 +57,8 @@ def closing_text(status: Status, reason: str, columns: int = 80, look: Look | No
     lines = [look.paint(line, style) for line in wrapped(_result(status), columns)]
     if status.control:
         lines += wrapped(_control(status), columns)
+    if tally and tally.over_control:
+        lines += wrapped(f"uplift: {uplift_text(tally.over_control)}", columns)
     attempts = status.count(Pool.ATTEMPT)
     spent = plural(attempts.started, "attempt")
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""

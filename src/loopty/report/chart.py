@@ -21,7 +21,9 @@ _FAILED = "failed"
 _INKS = {
     Mark.KEPT: Ink("●", "best", 6),
     Mark.DISCARDED: Ink("·", "", 4),
+    Mark.INCONCLUSIVE: Ink("?", "warn", 4),
     Mark.FAILED: Ink("×", "bad", 4),
+    Mark.REJECTED: Ink("!", "bad", 4),
 }
 _CONTROL = Ink("◦", "other", 3)
 
@@ -103,7 +105,7 @@ def _drawn(scored: list[_Scored], failed: list[Point], frame: _Frame) -> Grid:
             ink = replace(ink, glyph="▼")
         grid.put(frame.row(point.score), frame.column(point.order), ink)
     for lost in failed:
-        ink = _INKS[Mark.FAILED]
+        ink = _INKS[lost.mark]
         grid.put(frame.rows, frame.column(lost.order), replace(ink, style="other") if _control(lost) else ink)
     crowded = len(scored) > frame.columns
     _draw_line(grid, scored, Pool.ATTEMPT, _BEST_AMONG_MANY if crowded else _BEST, frame)
@@ -158,12 +160,14 @@ def _orders(frame: _Frame, gutter: int) -> list[str]:
 
 def _legend(points: Points, scored: list[_Scored], scale: Scale, columns: int, look: Look) -> list[str]:
     """What the glyphs mean and how many there are of each, in as many lines as that takes."""
-    attempts = Counter(point.mark for point in points.items if not _control(point) or point.mark is Mark.FAILED)
+    attempts = Counter(point.mark for point in points.items if not _control(point) or point.score is None)
     control = len(points.items) - attempts.total()
     entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := attempts[mark])]
     if control:
         entries.append((_CONTROL, f"{control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
     entries.append((_BEST.flat, "best so far"))
+    if points.elsewhere:
+        entries.append((Ink("≠", "warn", 0), f"{points.elsewhere} elsewhere, not drawn"))
     if above := [point.score for point in scored if point.score > scale.high]:
         entries.append((Ink("▲", "warn", 0), f"{len(above)} off the chart, up to {figure(max(above))}"))
     if below := [point.score for point in scored if point.score < scale.low]:

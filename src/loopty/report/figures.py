@@ -19,12 +19,26 @@ def signed(change: Change) -> str:
     return f"{_sign(change.percent)}{_percent(change.percent)} %"
 
 
+def roughly(value: float) -> str:
+    """Three digits that count, with a sign: for what is known with an interval only."""
+    return _sign(value) + rounded(abs(value))
+
+
+def rounded(value: float) -> str:
+    return figure(float(f"{value:.3g}"))
+
+
 def compared(change: Change, than: str) -> str:
     """The change as words: `24.3 % better than the baseline`."""
     if change.amount == 0:
         return f"no better than {than}"
     much = figure(abs(change.amount)) if change.percent is None else f"{_percent(change.percent)} %"
     return f"{much} {'better' if change.amount > 0 else 'worse'} than {than}"
+
+
+def deviation(sigma: float, percent: float | None) -> str:
+    """`± 0.8 %`, or in the metric's unit where there is no percent."""
+    return f"± {figure(sigma)}" if percent is None else f"± {_percent(percent)} %"
 
 
 def duration(seconds: float) -> str:

@@ -11,6 +11,7 @@ from loopty.core.ids import NodeId
 from loopty.core.outcome import Pool, Verdict
 from loopty.report.columns import cut, short
 from loopty.report.figures import compared, duration, figure, plural, rate
+from loopty.report.pace import Tempo
 from loopty.views.status import Airborne, Status
 
 Latest = Callable[[NodeId], Row | None]
@@ -19,6 +20,7 @@ Latest = Callable[[NodeId], Row | None]
 _WIDEST_BAR = 30
 _NARROWEST_BAR = 8
 _MOST_FLIGHTS = 4
+_STYLES = {Verdict.KEPT: "good", Verdict.INCONCLUSIVE: "warn", Verdict.REJECTED: "bad"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,28 @@ class Line:
     style: str = ""
 
 
-def frame(status: Status, pace: float | None, last: NodeJudged | None, latest: Latest, columns: int) -> list[Line]:
+def frame(status: Status, tempo: Tempo, last: NodeJudged | None, latest: Latest, columns: int) -> list[Line]:
     """Lines of at most so many columns, the most important first."""
     lines = [_bar(status, columns), _best(status)]
-    lines.append(Line(", ".join(_times(status, pace))))
+    lines.append(Line(", ".join(_times(status, tempo))))
     if last:
-        style = "good" if last.verdict is Verdict.KEPT else "dim"
+        style = _STYLES.get(last.verdict, "dim")
         lines.append(Line(f"last {short(last.node, 20)} {last.verdict}: {last.reason}", style))
     lines += [Line(_flight(flight, latest(flight.node)), "dim") for flight in status.flights[:_MOST_FLIGHTS]]
     if (more := len(status.flights) - _MOST_FLIGHTS) > 0:
         lines.append(Line(f"and {more} more running", "dim"))
     return [Line(cut(line.text, columns), line.style) for line in lines]
+
+
+def flight_text(flight: Airborne, columns: int = 32) -> str:
+    """The trial in words. What a repeated measurement is for, not which of two rivals has its turn just now."""
+    age = f"for {duration(flight.age_seconds)}"
+    if flight.repeat is None:
+        pool = "" if flight.pool is Pool.ATTEMPT else f" ({flight.pool})"
+        return f"{short(flight.node, columns)}{pool} {age}"
+    subject, rival, number = flight.repeat.subject, flight.repeat.rival, flight.repeat.number
+    against = f"pair {number} against {short(rival, columns)}" if rival else f"measurement {number}"
+    return f"{short(subject, columns)} again, {against}, {age}"
 
 
 def progress(status: Status) -> str:
@@ -47,12 +60,13 @@ def progress(status: Status) -> str:
     ) or plural(status.count(Pool.ATTEMPT).started, "attempt")
 
 
-def seconds_left(status: Status, pace: float | None) -> float | None:
+def seconds_left(status: Status, tempo: Tempo) -> float | None:
     """When the pools will be spent at this pace, or the wall clock before them."""
     estimates = []
-    if pace:
-        todo = sum(max(count.limit - count.started, 0) for count in status.counts if count.limit)
-        estimates.append((todo + len(status.flights)) / pace)
+    if tempo.verdicts:
+        lanes = [count for count in status.counts if count.pool in (Pool.ATTEMPT, Pool.CONTROL) and count.limit]
+        todo = sum(max((count.limit or 0) - count.started, 0) for count in lanes)
+        estimates.append((todo + len(status.flights)) / tempo.verdicts)
     if status.left and status.left.wall_seconds is not None:
         estimates.append(status.left.wall_seconds)
     return min(estimates, default=None)
@@ -79,11 +93,11 @@ def _best(status: Status) -> Line:
     return Line(f"{score}, {compared(status.best.over_baseline, baseline)}", "best")
 
 
-def _times(status: Status, pace: float | None) -> Iterator[str]:
-    if pace:
-        yield rate(pace)
+def _times(status: Status, tempo: Tempo) -> Iterator[str]:
+    if tempo.trials:
+        yield rate(tempo.trials)
     yield f"{duration(status.elapsed_seconds)} so far"
-    if (seconds := seconds_left(status, pace)) is not None:
+    if (seconds := seconds_left(status, tempo)) is not None:
         yield f"about {duration(seconds)} to go"
     if status.left and status.left.money_usd is not None:
         yield f"${status.left.money_usd:.2f} left"
@@ -94,7 +108,7 @@ def _times(status: Status, pace: float | None) -> Iterator[str]:
 
 
 def _flight(flight: Airborne, row: Row | None) -> str:
-    text = f"running {short(flight.node, 20)} for {duration(flight.age_seconds)}"
+    text = f"running {flight_text(flight, 20)}"
     if row is None:
         return text
     values = " ".join(f"{name} {figure(value)}" for name, value in row.metrics.items())

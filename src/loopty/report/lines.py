@@ -1,11 +1,11 @@
-"""Progress without a terminal: a line for each kept node, and a sign of life now and then."""
+"""Progress without a terminal: a line for each node worth a look, and a sign of life now and then."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TextIO
 
-from loopty.core.events import NodeJudged, Recorded, TrialEnded
+from loopty.core.events import NodeJudged, Recorded
 from loopty.core.outcome import Ending, Pool, Verdict
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
@@ -14,7 +14,7 @@ from loopty.report.figures import duration, figure, rate, signed
 from loopty.report.frame import progress, seconds_left
 from loopty.report.look import Look
 from loopty.report.outlet import Outlet
-from loopty.report.pace import Pace
+from loopty.report.pace import Pace, Tempo
 from loopty.views.status import Status, status
 
 _LEAST_SECONDS, _MOST_SECONDS = 5.0, 60.0
@@ -37,13 +37,9 @@ class Lines:
         self._pace = Pace(self._began)
 
     def heard(self, recorded: Recorded) -> None:
-        match recorded.event:
-            case NodeJudged(node, Verdict.KEPT, reason):
-                control = self._scribe.history[node].pool is Pool.CONTROL
-                who = f"kept {short(node)}{' (control)' if control else ''}"
-                self._say(f"{who}: {cut(reason, _LONGEST_REASON)}")
-            case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
-                self._pace.ended(recorded.at)
+        self._pace.heard(recorded)
+        if isinstance(recorded.event, NodeJudged):
+            self._say_verdict(recorded.event)
         self.tick()
 
     def tick(self) -> None:
@@ -55,23 +51,31 @@ class Lines:
         run = history.runs.get(self._run)
         if run and abs(now - self._said_at) >= pause:
             found = status(history, run, now, lambda _: True, self._pools)
-            self._say(_sign_of_life(found, self._pace.per_second(now)))
+            self._say(_sign_of_life(found, self._pace.tempo(now)))
             self._said_at = now
 
     def close(self) -> None:
         """Nothing is left to say."""
 
+    def _say_verdict(self, judged: NodeJudged) -> None:
+        node = self._scribe.history[judged.node]
+        tampered = node.outcome is not None and node.outcome.ending is Ending.TAMPERED
+        if tampered or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
+            control = " (control)" if node.pool is Pool.CONTROL else ""
+            word = Ending.TAMPERED if tampered else judged.verdict
+            self._say(f"{word} {short(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+
     def _say(self, text: str) -> None:
         self._out.write(self._look.finished(harmless(text)) + "\n")
 
 
-def _sign_of_life(status: Status, pace: float | None) -> str:
+def _sign_of_life(status: Status, tempo: Tempo) -> str:
     parts = [progress(status)]
     if status.best:
         better = f" ({signed(status.best.over_baseline)})" if status.best.over_baseline else ""
         parts.append(f"best {short(status.best.node)} {figure(status.best.score)}{better}")
-    if pace:
-        parts.append(rate(pace))
-    if (seconds := seconds_left(status, pace)) is not None:
+    if tempo.trials:
+        parts.append(rate(tempo.trials))
+    if (seconds := seconds_left(status, tempo)) is not None:
         parts.append(f"about {duration(seconds)} to go")
     return ", ".join(parts)

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from loopty.core.events import NodeJudged, Recorded, TrialEnded
-from loopty.core.outcome import Ending
+from loopty.core.events import NodeJudged, Recorded
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 from loopty.report.columns import width
@@ -49,11 +48,9 @@ class Live:
         """The widths of the lines on the screen."""
 
     def heard(self, recorded: Recorded) -> None:
-        match recorded.event:
-            case NodeJudged() as verdict:
-                self._last = verdict
-            case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
-                self._pace.ended(recorded.at)
+        self._pace.heard(recorded)
+        if isinstance(recorded.event, NodeJudged):
+            self._last = recorded.event
         self.tick()
 
     def tick(self) -> None:
@@ -76,7 +73,7 @@ class Live:
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)
         found = status(history, run, now, lambda _: True, self._pools)
-        lines = frame(found, self._pace.per_second(now), self._last, self._latest, columns)
+        lines = frame(found, self._pace.tempo(now), self._last, self._latest, columns)
         lines = lines[: max(size.lines - 1, 1)]
         text = "".join(self._look.paint(line.text, line.style) + "\n" for line in lines)
         self._out.write(self._erased(size.columns) + self._look.finished(text))

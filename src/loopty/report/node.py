@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.core.outcome import Pool
+from loopty.core.ids import NodeId
+from loopty.core.outcome import Effect, Integrity, Pool
 from loopty.report.columns import cut, harmless, padded, short, width
 from loopty.report.facts import NAMES, Fact, fact_lines
-from loopty.report.figures import duration, figure, plural, signed
+from loopty.report.figures import duration, figure, plural, roughly, signed
 from loopty.report.look import Look
 from loopty.report.tree import mark
 from loopty.views.detail import Detail, Measured
 
+_INTEGRITY = {
+    Integrity.STRONG: "strong: the candidate ran apart from what scored it",
+    Integrity.WEAK: "weak: the candidate ran in the benchmark's own sandbox",
+}
 _WITH_BASELINE = 50
 """Columns from which on the metrics of the baseline have their place."""
 
@@ -21,7 +26,8 @@ def node_text(detail: Detail, folder: str, columns: int = 80, look: Look | None 
     look = look or Look()
     node = detail.node
     glyph, style = mark(node)
-    state = node.verdict or ("draft" if node.draft else "running" if node.running else "waiting for its trial")
+    waiting = "measured, without a verdict yet" if node.outcome else "waiting for its trial"
+    state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
     head = look.paint(short(node.id), "strong") + "  " + look.paint(f"{glyph} {state}".strip(), style)
     if detail.best:
         head += look.paint(", the best of its run", "best")
@@ -39,6 +45,8 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
         yield Fact("id", str(node.id))
     if node.reason:
         yield Fact("because", node.reason)
+    if node.effect:
+        yield Fact("effect", _effect(node.effect, node.against))
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
     if node.summary:
         yield Fact("change", node.summary)
@@ -49,8 +57,18 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
     if outcome := node.outcome:
         reason = f": {outcome.reason}" if outcome.reason else ""
         yield Fact("trial", f"{outcome.ending} after {duration(outcome.seconds)}{reason}")
+        if len(node.samples) > 1:
+            yield Fact("measured", _spread(detail))
+        if detail.machine:
+            yield Fact("machine", f"{detail.machine}: not comparable with the present one")
+        yield Fact("integrity", _INTEGRITY[outcome.integrity])
         if outcome.unenforced:
             yield Fact("unenforced", ", ".join(outcome.unenforced))
+    for other in detail.elsewhere:
+        measured = plural(other.measurements, "measurement")
+        yield Fact("elsewhere", f"{figure(other.score)} in {measured} ({other.machine})")
+    if detail.gates:
+        yield Fact("gates", ", ".join(gate.name for gate in detail.gates))
     if node.trials > 1:
         lost = f", {node.losses} lost with their process" if node.losses else ""
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
@@ -58,6 +76,27 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
         yield Fact("commit", node.commit)
         yield Fact("branch", node.id.branch)
     yield Fact("folder", folder)
+
+
+def _effect(effect: Effect, rival: NodeId | None) -> str:
+    """`score better by +0.21 (+0.05 to +0.4 at 90 %) than 1 in 6 pairs; error rate 5 %`."""
+    low = "…" if effect.low is None else roughly(effect.low)
+    high = "…" if effect.high is None else roughly(effect.high)
+    # The bet is made on either side of the interval, each with its own chance to be wrong.
+    level = figure(100 * (1 - 2 * effect.error_rate))
+    than = f" than {short(rival)}" if rival else ""
+    name, unit = (effect.metric, "") if effect.metric else ("all metrics", " times the noise")
+    return (
+        f"{name} better by {roughly(effect.amount)}{unit} ({low} to {high} at {level} %){than} "
+        f"in {plural(effect.pairs, 'pair')}; error rate {figure(100 * effect.error_rate)} %"
+    )
+
+
+def _spread(detail: Detail) -> str:
+    first, count = detail.metrics[0], len(detail.node.samples)
+    if first.low == first.high:
+        return f"{count} times, always {first.name} {figure(first.value)}"
+    return f"{count} times: {first.name} {figure(first.low)} to {figure(first.high)}, median {figure(first.value)}"
 
 
 def _metrics(metrics: tuple[Measured, ...], columns: int, look: Look) -> list[str]:

@@ -1,22 +1,42 @@
-"""How fast trials end, over the last few of them."""
+"""How fast it goes: trials that end and nodes that get their verdict, over the last few of them."""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
+
+from loopty.core.events import NodeJudged, Recorded, TrialEnded
+from loopty.core.outcome import Ending
 
 _MEMORY = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """Per second; None until there was one."""
+
+    trials: float | None
+    verdicts: float | None
+
+
 class Pace:
-    """Counts from `began` until it has seen enough trials to forget the first ones."""
+    """Counts from `began` until it has seen enough to forget the first ones. It falls while nothing happens."""
 
     def __init__(self, began: float) -> None:
-        self._marks: deque[float] = deque([began], maxlen=_MEMORY)
+        self._trials: deque[float] = deque([began], maxlen=_MEMORY)
+        self._verdicts: deque[float] = deque([began], maxlen=_MEMORY)
 
-    def ended(self, at: float) -> None:
-        self._marks.append(at)
+    def heard(self, recorded: Recorded) -> None:
+        match recorded.event:
+            case NodeJudged():
+                self._verdicts.append(recorded.at)
+            case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
+                self._trials.append(recorded.at)
 
-    def per_second(self, now: float) -> float | None:
-        """None until a trial has ended. It falls while nothing ends."""
-        since, ended = self._marks[0], len(self._marks) - 1
-        return ended / (now - since) if ended and now > since else None
+    def tempo(self, now: float) -> Tempo:
+        return Tempo(_per_second(self._trials, now), _per_second(self._verdicts, now))
+
+
+def _per_second(marks: deque[float], now: float) -> float | None:
+    since, count = marks[0], len(marks) - 1
+    return count / (now - since) if count and now > since else None

@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from loopty.core.outcome import Ending, Pool
 from loopty.report.columns import cut, harmless, short
 from loopty.report.facts import Fact, fact_lines
-from loopty.report.figures import compared, duration, figure, plural, rate
+from loopty.report.figures import compared, deviation, duration, figure, plural, rate
+from loopty.report.frame import flight_text
 from loopty.report.look import Look
-from loopty.views.status import Count, Left, Standing, State, Status
+from loopty.report.tally import uplift_text, verdicts_text
+from loopty.views.standing import Standing
+from loopty.views.status import Count, Floor, Left, State, Status
+from loopty.views.tally import Tally
 
 _MOST_FLIGHTS = 8
 
 
-def status_text(status: Status, columns: int = 80, look: Look | None = None) -> str:
+def status_text(status: Status, columns: int = 80, look: Look | None = None, tally: Tally | None = None) -> str:
     look = look or Look()
-    lines = [_headline(status, columns, look), "", *fact_lines(_facts(status), columns, look)]
+    lines = [_headline(status, columns, look), "", *fact_lines(_facts(status, tally), columns, look)]
     return look.finished("\n".join(lines))
 
 
@@ -45,7 +49,7 @@ def _headline(status: Status, columns: int, look: Look) -> str:
     return f"{look.paint(head, 'strong')}  {look.paint(cut(state, columns - len(head) - 2), style)}"
 
 
-def _facts(status: Status) -> Iterator[Fact]:
+def _facts(status: Status, tally: Tally | None) -> Iterator[Fact]:
     better = "more" if status.direction.sign > 0 else "less"
     if status.state is State.STOPPED:
         yield Fact("because", status.reason)
@@ -58,13 +62,20 @@ def _facts(status: Status) -> Iterator[Fact]:
     if status.control:
         yield Fact("control", _standing(status.control, status.metric))
     if status.uplift:
-        yield Fact("uplift", f"the best attempt is {compared(status.uplift, 'the best of the control')}")
+        plain = f"the best attempt is {compared(status.uplift, 'the best of the control')}"
+        yield Fact("uplift", uplift_text(tally.over_control) if tally and tally.over_control else plain)
+    for other in status.elsewhere:
+        yield Fact("elsewhere", f"best {_standing(other.best, status.metric)} ({other.machine})")
+    if status.noise:
+        yield Fact("noise", _noise(status.noise, status.metric))
     for count in status.counts:
         text = f"{count.started:,}" + ("" if count.limit is None else f" of {count.limit:,}")
         text += f": {endings_text(count)}" if count.endings else ""
         if count.pool is Pool.ATTEMPT and status.since_best:
             text += f"; {status.since_best:,} since the best"
         yield Fact(f"{count.pool}s", text)
+    if tally and (told := verdicts_text(tally.verdicts)):
+        yield Fact("verdicts", told)
     if status.refused:
         yield Fact("refused", f"{plural(status.refused, 'proposal')}, at no cost")
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
@@ -74,8 +85,7 @@ def _facts(status: Status) -> Iterator[Fact]:
     if status.left:
         yield Fact("left", _left(status.left))
     for flight in status.flights[:_MOST_FLIGHTS]:
-        pool = "" if flight.pool is Pool.ATTEMPT else f" ({flight.pool})"
-        yield Fact("running", f"{short(flight.node)}{pool} for {duration(flight.age_seconds)}")
+        yield Fact("running", flight_text(flight))
     if (more := len(status.flights) - _MOST_FLIGHTS) > 0:
         yield Fact("", f"and {more} more")
     yield Fact("criteria", status.criteria)
@@ -86,6 +96,13 @@ def _standing(standing: Standing, metric: str) -> str:
     if standing.over_baseline is None:
         return f"{text}, the baseline itself"
     return f"{text}, {compared(standing.over_baseline, 'the baseline')}"
+
+
+def _noise(noise: Floor, metric: str) -> str:
+    if not noise.sigma:
+        return f"none seen in {plural(noise.measurements, 'measurement')}"
+    measured = plural(noise.measurements, "measurement")
+    return f"{metric} {deviation(noise.sigma, noise.percent)} ({measured} of the baseline)"
 
 
 def _left(left: Left) -> str:

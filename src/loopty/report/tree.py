@@ -13,6 +13,7 @@ from loopty.views.tree import Hidden, Row, Shown
 
 _NARROWEST_ID = 12
 _WIDEST_ID = 32
+_TOLD = (Verdict.INCONCLUSIVE, Verdict.QUARANTINED)
 
 
 def tree_text(rows: Iterable[Row], columns: int = 80, look: Look | None = None) -> str:
@@ -37,20 +38,25 @@ def mark(node: Node) -> tuple[str, str]:
         return "▸", "warn"
     if node.verdict is None:
         return " ", ""
+    if node.verdict is Verdict.REJECTED:
+        return "!", "bad"
     if node.outcome is None or not node.outcome.finished:
         return "×", "bad"
+    if node.verdict is Verdict.INCONCLUSIVE:
+        return "?", "warn"
     if node.pool is Pool.CONTROL:
         return "◦", "other"
     return ("●", "good") if node.verdict is Verdict.KEPT else ("·", "")
 
 
-def note(node: Node) -> str:
+def note(node: Node, more: str = "") -> str:
     """What a line says of a node besides its score."""
     remarks = [
+        more,
         "control" if node.pool is Pool.CONTROL else "",
         "draft" if node.draft else "",
-        "running" if node.running else "",
-        node.verdict if node.verdict is Verdict.QUARANTINED else "",
+        ("measured again" if node.outcome else "running") if node.running else "",
+        node.verdict if node.verdict in _TOLD else "",
         node.outcome.ending if node.outcome and not node.outcome.finished else "",
     ]
     remark = ", ".join(filter(None, remarks))
@@ -79,6 +85,8 @@ def _line(branch: str, row: Shown, names: int, scores: int, columns: int, look: 
     glyph, style = mark(row.node)
     if row.best:
         glyph, style = "★", "best"
+    elif row.elsewhere is not None:
+        glyph, style = "≠", "warn"
     name = _name(row, max(names - len(branch), _NARROWEST_ID))
     used = max(names, len(branch) + len(name))
     lead = look.paint(branch, "dim") + look.paint(name, "best" if row.on_path else "")
@@ -86,7 +94,8 @@ def _line(branch: str, row: Shown, names: int, scores: int, columns: int, look: 
     score = look.paint(padded(_score(row), scores, right=True), "best" if row.on_path else "")
     left = columns - used - scores - 5
     worthy = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
-    text = look.paint(cut(note(row.node), left) if left > 3 else "", "" if worthy else "dim")
+    abroad = "" if row.elsewhere is None else f"{figure(row.elsewhere)} elsewhere"
+    text = look.paint(cut(note(row.node, abroad), left) if left > 3 else "", "" if worthy else "dim")
     return f"{lead}  {score} {look.paint(glyph, style)} {text}".rstrip()
 
 

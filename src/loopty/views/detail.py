@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Pool
-from loopty.core.records import Node
+from loopty.core.records import Node, Run
 from loopty.core.space import Value
 from loopty.views.change import Change, change
+from loopty.views.cohorts import established, machine_words, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +22,22 @@ class Measured:
 
     name: str
     value: float
+    low: float
+    high: float
+    """The least and the most of all measurements."""
     baseline: float | None
+    """On the same machine, or None."""
     better: Change | None
     """Than the baseline; None where the objective gives the metric no direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What the node gave under another fingerprint than that of its verdict."""
+
+    machine: str
+    score: float
+    measurements: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +49,15 @@ class Detail:
     changed: Mapping[str, Value | None]
     """Parameters that differ from the parent's, with their value there; None where it had none."""
     best: bool
+    gates: tuple[Gate, ...]
+    """Those of the task first, then those added to the node and above it."""
+    machine: str
+    """What is not the same as on the run's present machine, where it was measured on another one."""
+    elsewhere: tuple[Elsewhere, ...]
 
 
-def detail(history: History, node: NodeId) -> Detail:
+def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Detail:
+    """`gates` are those of the task."""
     found = history[node]
     run = history.runs[node.run]
     parent = history[node.parent] if node.parent else None
@@ -46,6 +67,9 @@ def detail(history: History, node: NodeId) -> Detail:
         _measured(history, found, history[run.root]),
         _changed(found, parent),
         run.account(Pool.ATTEMPT).best == node,
+        (*gates, *run.gates_of(node)),
+        _other_machine(run, found),
+        tuple(_elsewhere(history, run, found)),
     )
 
 
@@ -57,15 +81,29 @@ def _measured(history: History, node: Node, root: Node) -> tuple[Measured, ...]:
     reported = node.outcome.metrics
     names = [name for name in judged if name in reported]
     names += [name for name in reported if name not in judged]
+    beside = root.result(node.outcome.fingerprint) if node.id != root.id else None
     rows = []
     for name in names:
         value = reported[name]
-        baseline = root.outcome.metrics.get(name) if root.outcome and node.id != root.id else None
+        samples = [sample[name] for sample in node.samples if name in sample] or [value]
+        baseline = beside.outcome.metrics.get(name) if beside else None
         better = None
         if baseline is not None and name in directions:
             better = change(value, baseline, directions[name])
-        rows.append(Measured(name, value, baseline, better))
+        rows.append(Measured(name, value, min(samples), max(samples), baseline, better))
     return tuple(rows)
+
+
+def _other_machine(run: Run, node: Node) -> str:
+    if node.outcome is None or node.outcome.fingerprint == run.fingerprint or not established(run):
+        return ""
+    return machine_words(run, node.outcome.fingerprint)
+
+
+def _elsewhere(history: History, run: Run, node: Node) -> Iterator[Elsewhere]:
+    for fingerprint, result in node.elsewhere.items():
+        if (found := score(history, node, fingerprint)) is not None:
+            yield Elsewhere(machine_words(run, fingerprint), found, len(result.samples))
 
 
 def _changed(node: Node, parent: Node | None) -> dict[str, Value | None]:

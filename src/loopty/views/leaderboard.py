@@ -1,4 +1,4 @@
-"""The best nodes of a run, in the order of the objective."""
+"""The best nodes of a run under one fingerprint, in the order of the objective."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from loopty.core.history import History
 from loopty.core.objective import gain
-from loopty.core.outcome import Outcome, Pool
-from loopty.core.records import Node
+from loopty.core.outcome import Pool
+from loopty.core.records import Node, Result
 from loopty.views.change import Change, change
+from loopty.views.cohorts import comparable, incumbents, noisy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,38 +22,56 @@ class Place:
     node: Node
     score: float
     over_baseline: Change | None
-    """None for the baseline itself."""
+    """None for the baseline itself, and where that was not measured."""
+    measurements: int
+    once: bool
+    """Whether this is a single measurement although measurements vary: it may be luck."""
 
 
-def leaderboard(history: History, run: int, top: int) -> list[Place]:
-    """The `top` best nodes, attempts and control alike; equal ones: the older first."""
-    root = history[history.runs[run].root]
-    metrics = history.metrics(root)
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    node: Node
+    result: Result
+    proven: bool
+
+
+def leaderboard(history: History, run: int, top: int, fingerprint: str | None = None) -> list[Place]:
+    """The `top` best nodes, attempts and control alike; equal ones: the older first.
+
+    They are compared under one fingerprint, the run's present one unless another is named. Where measurements
+    vary, what was kept comes before what was not: among many single measurements the best is the luckiest.
+    """
+    found = history.runs[run]
+    under = found.fingerprint if fingerprint is None else fingerprint
+    root = history[found.root]
+    metrics = history.yardstick(run)
     if not metrics or root.outcome is None or not root.outcome.finished:
         return []
     wanted = {metric.name for metric in metrics}
-    results: list[tuple[Node, Outcome]] = []
-    for pool in (Pool.ATTEMPT, Pool.CONTROL):
-        for node in history.nodes(run, pool):
-            outcome = node.outcome
-            if outcome and node.verdict and outcome.finished and wanted <= outcome.metrics.keys():
-                results.append((node, outcome))
+    varying = noisy(found, under)
+    kept = frozenset(incumbents(history, found, under)) if varying else frozenset()
+    entries = [
+        _Entry(node, result, node.id in kept)
+        for pool in (Pool.ATTEMPT, Pool.CONTROL)
+        for node in history.nodes(run, pool)
+        if (result := comparable(node, under)) and wanted <= result.outcome.metrics.keys()
+    ]
 
-    def compared(one: tuple[Node, Outcome], other: tuple[Node, Outcome]) -> int:
-        amount = gain(one[1].metrics, other[1].metrics, metrics).amount
+    def compared(one: _Entry, other: _Entry) -> int:
+        if one.proven != other.proven:
+            return -1 if one.proven else 1
+        amount = gain(one.result.outcome.metrics, other.result.outcome.metrics, metrics).amount
         if amount:
             return -1 if amount > 0 else 1
-        return one[0].order - other[0].order
+        return one.node.order - other.node.order
 
     name, direction = metrics[0].name, metrics[0].direction
-    baseline = root.outcome.metrics[name]
-    best = heapq.nsmallest(top, results, key=functools.cmp_to_key(compared))
-    return [
-        Place(
-            rank,
-            node,
-            outcome.metrics[name],
-            change(outcome.metrics[name], baseline, direction) if node.id.parent else None,
-        )
-        for rank, (node, outcome) in enumerate(best, start=1)
-    ]
+    baseline = comparable(root, under)
+    places = []
+    for rank, entry in enumerate(heapq.nsmallest(top, entries, key=functools.cmp_to_key(compared)), start=1):
+        score, better = entry.result.outcome.metrics[name], None
+        if baseline and entry.node.id != root.id:
+            better = change(score, baseline.outcome.metrics[name], direction)
+        measurements = max(len(entry.result.samples), 1)
+        places.append(Place(rank, entry.node, score, better, measurements, varying and measurements == 1))
+    return places

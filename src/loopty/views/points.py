@@ -1,4 +1,4 @@
-"""Every judged node as one point: score over the order of the experiments."""
+"""Every judged node as one point: score over the order of the experiments, under one fingerprint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Pool, Verdict
 from loopty.core.records import Node
+from loopty.views.cohorts import comparable, foreign, incumbents, score
 
 
 class Mark(enum.StrEnum):
@@ -17,7 +18,9 @@ class Mark(enum.StrEnum):
 
     KEPT = "kept"
     DISCARDED = "discarded"
+    INCONCLUSIVE = "inconclusive"
     FAILED = "failed"
+    REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Point:
     pool: Pool
     mark: Mark
     score: float | None
-    """None for a failed one only."""
+    """None for those that failed or were rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +40,12 @@ class Points:
     metric: str
     direction: Direction
     items: tuple[Point, ...]
+    elsewhere: int
+    """How many nodes have results under other fingerprints only; they have no place among these points."""
 
 
 def points(history: History, run: int) -> Points:
+    found = history.runs[run]
     judged = [
         node
         for pool in (Pool.ATTEMPT, Pool.CONTROL)
@@ -47,21 +53,27 @@ def points(history: History, run: int) -> Points:
         if node.verdict is not None
     ]
     judged.sort(key=lambda node: node.order)
-    metrics = next((found for node in judged if (found := history.metrics(node))), ())
-    objective = history.runs[run].objective
+    here = [node for node in judged if not foreign(node, found)]
+    kept = frozenset(incumbents(history, found, found.fingerprint))
+    metrics = next((known for node in judged if (known := history.metrics(node))), ())
     return Points(
         metrics[0].name if metrics else "score",
-        metrics[0].direction if metrics else objective.direction,
-        tuple(_point(history, node) for node in judged),
+        metrics[0].direction if metrics else found.objective.direction,
+        tuple(_point(history, node, found.fingerprint, node.id in kept) for node in here),
+        len(judged) - len(here),
     )
 
 
-def _point(history: History, node: Node) -> Point:
-    score = history.score(node) if node.outcome and node.outcome.finished else None
-    return Point(node.order, node.id, node.pool, _mark(node, score), score)
+def _point(history: History, node: Node, fingerprint: str, kept: bool) -> Point:
+    value = score(history, node, fingerprint) if comparable(node, fingerprint) else None
+    return Point(node.order, node.id, node.pool, _mark(node, value, kept), value)
 
 
-def _mark(node: Node, score: float | None) -> Mark:
+def _mark(node: Node, score: float | None, kept: bool) -> Mark:
+    if node.verdict is Verdict.REJECTED:
+        return Mark.REJECTED
     if score is None:
         return Mark.FAILED
-    return Mark.KEPT if node.verdict is Verdict.KEPT else Mark.DISCARDED
+    if kept:
+        return Mark.KEPT
+    return Mark.INCONCLUSIVE if node.verdict is Verdict.INCONCLUSIVE else Mark.DISCARDED

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from loopty.core import budget
-from loopty.core.history import History
+from loopty.core.history import LOOKING, History
 from loopty.core.ids import NodeId
-from loopty.core.objective import Direction
-from loopty.core.outcome import Pool
-from loopty.core.records import Run, trial_parts
-from loopty.core.space import Value
+from loopty.core.objective import Direction, Metric
+from loopty.core.outcome import Ending, Pool
+from loopty.core.records import Flight, Run, trial_parts
 from loopty.core.task import Pools
 from loopty.views.change import Change, change
+from loopty.views.cohorts import machine_words
+from loopty.views.standing import Standing, standing
+
+_FEWEST_SAMPLES = 2
 
 
 class State(enum.StrEnum):
@@ -40,16 +43,23 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A node with its score."""
+class Champion:
+    """The best under another fingerprint: no result under the present one is compared with it."""
 
-    node: NodeId
-    score: float
-    over_baseline: Change | None
-    """None for the baseline itself."""
-    params: Mapping[str, Value]
-    edited: bool
-    """Whether its files differ from the baseline's."""
+    fingerprint: str
+    machine: str
+    best: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How much the score of one and the same thing varies."""
+
+    sigma: float
+    percent: float | None
+    """Of the baseline's score; None where that is zero or next to it."""
+    measurements: int
+    """Of the baseline, so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,17 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """What a repeated measurement is for."""
+
+    subject: NodeId
+    rival: NodeId | None
+    """The incumbent that the subject is measured against, in turns."""
+    number: int
+    """Of the pair, or of the measurement where there is no rival."""
+
+
+@dataclass(frozen=True, slots=True)
 class Airborne:
     """A trial in flight."""
 
@@ -70,6 +91,7 @@ class Airborne:
     number: int
     pool: Pool
     age_seconds: float
+    repeat: Repeat | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +112,10 @@ class Status:
     """The best of the control, where there is one."""
     uplift: Change | None
     """Of the best attempt over the best of the control."""
+    elsewhere: tuple[Champion, ...]
+    """Other machines that have a baseline; baseline, best and control above are those of the present one."""
+    noise: Floor | None
+    """None while nothing was measured twice."""
     since_best: int
     elapsed_seconds: float
     trials_per_second: float | None
@@ -112,15 +138,11 @@ def status(
     """`alive` tells whether the process that an owner names still runs; `pools` is the budget, if known."""
     state = _state(run, alive)
     seconds = run.seconds_before + now - run.session_from if state is State.RUNNING else run.seconds
-    root = history[run.root]
-    metrics = history.metrics(root)
-    metric, direction = (metrics[0].name, metrics[0].direction) if metrics else ("score", run.objective.direction)
-    baseline = _standing(history, run.root, None, direction)
-    best = _standing(history, run.account(Pool.ATTEMPT).best, baseline, direction)
+    metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
+    best = standing(history, run.account(Pool.ATTEMPT).best, run.fingerprint, metric)
     shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _in_use(run, pool, pools)]
-    control = None
-    if Pool.CONTROL in shown:
-        control = _standing(history, run.account(Pool.CONTROL).best, baseline, direction)
+    of_control = run.account(Pool.CONTROL).best if Pool.CONTROL in shown else None
+    control = standing(history, of_control, run.fingerprint, metric)
     ended = sum(sum(run.account(pool).endings.values()) for pool in Pool)
     return Status(
         run.number,
@@ -128,13 +150,15 @@ def status(
         state,
         run.driver,
         run.ended,
-        metric,
-        direction,
+        metric.name,
+        metric.direction,
         tuple(_count(history, run, pool, pools) for pool in shown),
-        baseline,
+        standing(history, run.root, run.fingerprint, metric),
         best,
         control,
-        change(best.score, control.score, direction) if best and control else None,
+        change(best.score, control.score, metric.direction) if best and control else None,
+        tuple(_elsewhere(history, run, metric)),
+        _floor(history, run, metric),
         run.account(Pool.ATTEMPT).since_best,
         seconds,
         ended / seconds if ended and seconds > 0 else None,
@@ -142,8 +166,8 @@ def status(
         budget.money_usd(run),
         _left(run, pools, seconds) if pools else None,
         tuple(
-            Airborne(*trial_parts(name), flight.pool, max(now - flight.since, 0.0))
-            for name, flight in run.flights.items()
+            Airborne(*trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight))
+            for name, flight in _in_order(history, run)
         ),
     )
 
@@ -154,30 +178,55 @@ def _state(run: Run, alive: Callable[[str], bool]) -> State:
     return State.STOPPED if run.ended else State.IDLE
 
 
-def _standing(
-    history: History, node: NodeId | None, baseline: Standing | None, direction: Direction
-) -> Standing | None:
-    if node is None:
+def _elsewhere(history: History, run: Run, metric: Metric) -> Iterator[Champion]:
+    for fingerprint, champion in run.account(Pool.ATTEMPT).champions.items():
+        best = standing(history, champion, fingerprint, metric)
+        if best and fingerprint != run.fingerprint:
+            yield Champion(fingerprint, machine_words(run, fingerprint), best)
+
+
+def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
+    baseline = history[run.root].result(run.fingerprint)
+    sigma = run.floors.get(run.fingerprint, {}).get(metric.name)
+    if baseline is None or sigma is None or len(baseline.samples) < _FEWEST_SAMPLES:
         return None
-    found = history[node]
-    score = history.score(found) if found.outcome and found.outcome.finished else None
-    if score is None:
+    around = baseline.outcome.metrics[metric.name]
+    return Floor(sigma, change(around + sigma, around, Direction.MAX).percent, len(baseline.samples))
+
+
+def _in_order(history: History, run: Run) -> list[tuple[str, Flight]]:
+    """By the node that is decided of: it keeps its place while it and its rival take turns."""
+    return sorted(run.flights.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order)
+
+
+def _repeat(history: History, flight: Flight) -> Repeat | None:
+    if flight.subject is None:
         return None
-    better = change(score, baseline.score, direction) if baseline and node != baseline.node else None
-    edited = found.tree != history[history.runs[node.run].root].tree
-    return Standing(node, score, better, found.params, edited)
+    node = history[flight.subject]
+    if node.duel is None:
+        return Repeat(node.id, None, len(node.samples) + 1)
+    return Repeat(node.id, node.duel.rival, min(len(node.duel.mine), len(node.duel.theirs)) + 1)
 
 
 def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
     account = run.account(pool)
     planned = pool is Pool.CONTROL and pools is not None and pools.control > 0
-    return planned or account.started > 0 or account.refused > 0
+    return planned or account.started > 0 or account.refused > 0 or (pool in LOOKING and bool(account.endings))
 
 
 def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> Count:
     account = run.account(pool)
-    limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control} if pools else {}
-    return Count(pool, account.started, limits.get(pool), _endings(history, run, pool), account.refused)
+    started = _looks(run, pool) if pool in LOOKING else account.started
+    limits: dict[Pool, int | None] = {}
+    if pools:
+        limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control, Pool.REPEAT: pools.repeats}
+    return Count(pool, started, limits.get(pool), _endings(history, run, pool), account.refused)
+
+
+def _looks(run: Run, pool: Pool) -> int:
+    """Trials that decide of nothing; those of the baseline are counted, too."""
+    ended = sum(count for ending, count in run.account(pool).endings.items() if ending != Ending.CANCELLED)
+    return ended + sum(flight.pool is pool for flight in run.flights.values())
 
 
 def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:

@@ -14,6 +14,7 @@ from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.outcome import Pool
 from loopty.core.records import Node, Run, trial_parts
+from loopty.views.cohorts import foreign, incumbents, score
 
 LIMIT = 200
 
@@ -32,6 +33,9 @@ class Shown:
     folded: int
     """How many nodes descend from it where none of them is shown."""
     score: float | None
+    """Under the run's present fingerprint."""
+    elsewhere: float | None
+    """Its score under another fingerprint, where it has none under the present one."""
     best: bool
     on_path: bool
     """Whether it lies on the path from the root to the best node."""
@@ -62,7 +66,7 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[R
         if node in shown and node != top:
             children.setdefault(above[node], []).append(node)
     hidden = Counter(above[node] for node in below if node not in shown)
-    return _walk(history, top, children, hidden, best, path)
+    return _walk(history, run, top, children, hidden, path)
 
 
 def _below(history: History, top: NodeId) -> dict[NodeId, NodeId]:
@@ -81,7 +85,7 @@ def _chosen(
     """The nodes most worth a line: the top, the path to the best, what runs, what was kept, what is new."""
     path = best.lineage[-max(limit // 2, 1) :] if best else []
     running = [trial_parts(name)[0] for name in run.flights]
-    kept = itertools.islice(_kept(history, run), limit)
+    kept = itertools.islice(incumbents(history, run, run.fingerprint), limit)
     chosen: set[NodeId] = set()
     for node in itertools.chain(itertools.islice(below, 1), reversed(path), running, kept, reversed(below)):
         if len(chosen) >= limit:
@@ -89,15 +93,6 @@ def _chosen(
         if node in below:
             chosen.add(node)
     return chosen
-
-
-def _kept(history: History, run: Run) -> Iterator[NodeId]:
-    """The kept nodes, newest first: each was judged against the one kept before it."""
-    for pool in (Pool.ATTEMPT, Pool.CONTROL):
-        node = run.account(pool).best
-        while node:
-            yield node
-            node = history[node].against
 
 
 def _nearest_shown(below: dict[NodeId, NodeId], shown: set[NodeId]) -> dict[NodeId, NodeId]:
@@ -110,10 +105,10 @@ def _nearest_shown(below: dict[NodeId, NodeId], shown: set[NodeId]) -> dict[Node
 
 def _walk(
     history: History,
+    run: Run,
     top: NodeId,
     children: dict[NodeId, list[NodeId]],
     hidden: Counter[NodeId],
-    best: NodeId | None,
     path: frozenset[NodeId],
 ) -> Iterator[Row]:
     # A stack, not recursion: a chain may be thousands of nodes deep.
@@ -124,6 +119,7 @@ def _walk(
             yield spot
             continue
         node, level = history[spot.node], spot.level + 1
+        elsewhere = foreign(node, run)
         family = sorted((_place(child, spot.node), child) for child in children.get(spot.node, ()))
         yield Shown(
             node,
@@ -131,8 +127,9 @@ def _walk(
             spot.last,
             spot.gap,
             0 if family else hidden[node.id],
-            history.score(node),
-            node.id == best,
+            None if elsewhere else _score(history, node, run),
+            history.score(node) if elsewhere else None,
+            node.id == run.account(Pool.ATTEMPT).best,
             node.id in path,
         )
         if family and hidden[node.id]:
@@ -140,6 +137,12 @@ def _walk(
         for number, (place, child) in enumerate(reversed(family)):
             last = number == 0 and not hidden[node.id]
             waiting.append(_Spot(child, level, last, gap=len(place) > 1))
+
+
+def _score(history: History, node: Node, run: Run) -> float | None:
+    """Also of a node that did not finish, and of a baseline that is still being measured."""
+    here = score(history, node, run.fingerprint)
+    return history.score(node) if here is None else here
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,89 @@
+"""What a run's time and tokens came to: comparable results, and what was spent without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.core import budget
+from loopty.core.history import History
+from loopty.core.outcome import Ending, Pool
+from loopty.core.records import Node, Run
+from loopty.views.cohorts import comparable, incumbents
+
+_SEARCHING = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPEAT)
+_CAUSES = {
+    Ending.FAILED: "failed",
+    Ending.TIMED_OUT: "timed out",
+    Ending.PRUNED: "pruned",
+    Ending.REFUSED: "refused by a gate",
+    Ending.TAMPERED: "tampered",
+    Ending.CANCELLED: "cancelled or lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    cause: str
+    trials: int
+    seconds: float
+    """Of the trials, summed over all that ran at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """A comparable result is a finished one of a node that was judged, under the run's present fingerprint."""
+
+    results: int
+    """The baseline not counted."""
+    seconds: float
+    """Of the sessions that drove the run."""
+    per_hour: float | None
+    per_million_tokens: float | None
+    """None where no tokens were used."""
+    busy_seconds: float
+    """Of all trials of the search."""
+    waste: tuple[Spent, ...]
+    """Trials without a result, the most expensive cause first."""
+    refused: int
+    """Proposals that were not worth or not allowed a trial."""
+    telling_noise: Spent
+    """Measurements that told a difference from noise: no waste, but the price of being sure."""
+    in_vain: int
+    """How many of these were for candidates that were not kept, as far as they are remembered."""
+
+
+def goodput(history: History, run: Run, seconds: float) -> Goodput:
+    """`seconds` is the time spent on the run so far. Looks at every node."""
+    nodes = [
+        node for pool in (Pool.ATTEMPT, Pool.CONTROL) for node in history.nodes(run.number, pool) if node.id.parent
+    ]
+    results = sum(comparable(node, run.fingerprint) is not None for node in nodes)
+    tokens = budget.tokens(run)
+    kept = frozenset(node for fingerprint in run.floors for node in incumbents(history, run, fingerprint))
+    accounts = [run.account(pool) for pool in _SEARCHING]
+    waste = [
+        Spent(
+            cause,
+            sum(account.endings.get(ending, 0) for account in accounts),
+            sum(account.seconds.get(ending, 0.0) for account in accounts),
+        )
+        for ending, cause in _CAUSES.items()
+    ]
+    repeats = run.account(Pool.REPEAT)
+    finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
+    return Goodput(
+        results,
+        seconds,
+        results * 3600 / seconds if seconds > 0 else None,
+        results * 1e6 / tokens if tokens else None,
+        sum(account.busy_seconds for account in accounts),
+        tuple(sorted((spent for spent in waste if spent.trials), key=lambda spent: -spent.seconds)),
+        sum(account.refused for account in accounts),
+        Spent("telling noise", *finished),
+        sum(_repeats(node) for node in nodes if node.id not in kept),
+    )
+
+
+def _repeats(node: Node) -> int:
+    """What it cost to measure the node again, and its rival beside it."""
+    return len(node.samples) - 1 + len(node.duel.theirs) if node.duel else 0

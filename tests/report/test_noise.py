@@ -1,0 +1,251 @@
+"""Noise, other machines and chance, in words."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from loopty.core.ids import NodeId
+from loopty.core.objective import Direction
+from loopty.core.outcome import Ending, Pool
+from loopty.core.task import Noise, Pools
+from loopty.report.best import closing_text, elsewhere_text, leaderboard_text
+from loopty.report.chart import chart
+from loopty.report.columns import width
+from loopty.report.goodput import goodput_text
+from loopty.report.look import Look
+from loopty.report.node import node_text
+from loopty.report.status import status_text
+from loopty.report.tally import uplift_text
+from loopty.report.tree import tree_text
+from loopty.views.detail import detail
+from loopty.views.elsewhere import elsewhere
+from loopty.views.goodput import goodput
+from loopty.views.leaderboard import leaderboard
+from loopty.views.points import points
+from loopty.views.status import status
+from loopty.views.tally import tally
+from loopty.views.tree import tree
+from loopty.views.uplift import compared
+
+from ..views.story import Story
+
+STATUS = """
+run 1  running (process 4711 on host)
+
+  best      1.1.1: score 70, 40.0 % better than the baseline
+  baseline  score 50 (more is better)
+  elsewhere best 1.1: score 2, 100.0 % better than the baseline (cpu slow,
+            memory 16 GiB)
+  noise     none seen in 3 measurements
+  attempts  4: 3 finished, 1 refused; 1 since the best
+  repeats   2: 2 finished
+  rebases   4: 4 finished
+  verdicts  2 kept, 1 inconclusive, 1 rejected
+  time      39 s, 16.9 trials/min
+  criteria  c0ffee
+"""
+
+TREE = """
+1            50 ● baseline: the code as it is
+├─ 1.1       60 ● rewrite: a change
+│  └─ 1.1.1  70 ★ rewrite: a change
+├─ 1.2          ! (refused) rewrite: a change
+└─ 1.3          ≠ (99 elsewhere, inconclusive) rewrite: a change
+"""
+
+LEADERBOARDS = """
+     node        score  better by
+  1  1.1.1          70    +40.0 %  rewrite: a change
+  2  1.1            60    +20.0 %  rewrite: a change
+  3  1              50             baseline: the code as it is
+
+elsewhere, not comparable with the above: cpu slow, memory 16 GiB
+     node       score  better by
+  1  1.1            2   +100.0 %  rewrite: a change
+  2  1              1             baseline: the code as it is
+
+elsewhere, not comparable with the above: cpu tiny, memory 1 GiB
+     node       score  better by
+  1  1.3           99             (inconclusive) rewrite: a change
+"""
+
+NODE = """
+1.1  ● kept, the best of its run
+
+  because   better: score by 0.99 (0.951 to 1.06) in 5 pairs over that of 1
+  effect    score better by +0.99 (+0.951 to +1.06 at 90 %) than 1 in 5 pairs;
+            error rate 5 %
+  made by   rewrite
+  change    a change
+  parent    1
+  trial     finished after 0.5 s
+  measured  6 times: score 1.98 to 2.02, median 2
+  integrity weak: the candidate ran in the benchmark's own sandbox
+  gates     exact, small
+  trials    6 trials
+  commit    bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+  branch    loopty-1.1
+  folder    .loopty/nodes/1.1
+
+  metric           value    baseline   better by
+  score                2           1    +100.0 %
+"""
+
+GOODPUT = """
+2 comparable results in 30 min 00 s: 4 per hour, 20 per million tokens
+  wasted                trials          time   share
+  failed                     2         1.0 s    18 %
+  refused by a gate          1         0.5 s     9 %
+  refused proposals          1
+telling noise took 5 measurements and 2.5 s (45 %)
+"""
+
+
+def moved() -> Story:
+    """From the laptop to the server; one gate, one phantom of a phone."""
+    story = Story(baseline=1.0, machine="laptop", again=lambda _: 1.0)
+    story.sees("laptop", cpu="slow", cores="4", memory="16 GiB")
+    story.sees("server", cpu="fast", cores="4", memory="64 GiB")
+    story.sees("phone", cpu="tiny", cores="4", memory="1 GiB")
+    story.tries("1", 2.0)
+    story.tries("1", None, ending=Ending.REFUSED)
+    for _ in range(3):
+        story.moves("server", {"1": 50.0}, incumbent="1")
+    story.moves("server", {"1.1": 60.0}, incumbent="1.1")
+    story.tries("1.1", 70.0)
+    story.machine = "phone"
+    story.tries("1", 99.0)
+    return story
+
+
+def noisy() -> Story:
+    """1.1 is better by far, however often it is measured; 1.2 was lucky."""
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story = Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble))
+    story.gates("1", "exact")
+    story.gates("1.1", "small")
+    story.tries("1", 2.0)
+    story.noise = Noise(pairs=1)
+    story.tries("1", 9.0)
+    return story
+
+
+def told(story: Story, columns: int = 80, look: Look | None = None) -> str:
+    history = story.history
+    found = status(history, history.runs[1], story.now + 1, lambda _: True)
+    return status_text(found, columns, look, tally(history, 1))
+
+
+def boards(story: Story, columns: int = 80) -> str:
+    history = story.history
+    here = leaderboard_text(leaderboard(history, 1, 5), "score", columns)
+    return f"{here}\n\n{elsewhere_text(elsewhere(history, 1, 5), 'score', columns)}"
+
+
+def test_the_status_keeps_machines_apart() -> None:
+    assert told(moved()) == STATUS.strip("\n")
+
+
+def test_the_tree_marks_what_was_measured_elsewhere_and_what_was_rejected() -> None:
+    assert tree_text(tree(moved().history, NodeId("1"))) == TREE.strip("\n")
+
+
+def test_each_machine_has_its_own_leaderboard_and_heading() -> None:
+    assert boards(moved()) == LEADERBOARDS.strip("\n")
+
+
+def test_the_chart_counts_what_it_does_not_draw() -> None:
+    text = chart(points(moved().history, 1))
+    assert "≠ 1 elsewhere, not drawn" in text
+    assert "! 1 rejected" in text
+    assert "best 1.1.1: 70" in text
+
+
+def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
+    assert node_text(detail(noisy().history, NodeId("1.1")), ".loopty/nodes/1.1") == NODE.strip("\n")
+
+
+def test_an_open_interval_has_an_open_end() -> None:
+    text = node_text(detail(noisy().history, NodeId("1.2")), "folder")
+    assert "1.2  ? inconclusive" in text
+    assert "(… to … at 90 %) than 1.1 in 1 pair" in text
+
+
+def test_noise_is_a_share_of_the_score() -> None:
+    assert "  noise     score ± 2.1 % (11 measurements of the baseline)" in told(noisy()).splitlines()
+
+
+def test_a_lucky_measurement_is_not_crowned() -> None:
+    first, second, third = leaderboard_text(leaderboard(noisy().history, 1, 5), "score").splitlines()[1:]
+    assert first.startswith("  1  1.1            2   +100.0 %  rewrite")
+    assert second.startswith("  2  1 ")
+    assert third.startswith("  3  1.2            9   +800.0 %  (measured once, inconclusive) rewrite")
+
+
+def test_goodput_is_a_small_table() -> None:
+    wobble = iter([1.1, 0.9, 1.0, 1.05, 0.95])
+    story = Story(baseline=1.0, again=lambda _: next(wobble))
+    for score, ending in ((0.5, Ending.FAILED), (None, Ending.FAILED), (None, Ending.REFUSED)):
+        story.tries("1", score, ending=ending)
+    story.tries("1", 0.5, Pool.CONTROL)
+    story.tries("1", None, Pool.CONTROL)
+    story.refuses()
+    story.reserves(100_000, 0.1)
+    history = story.history
+    assert goodput_text(goodput(history, history.runs[1], 1800.0)) == GOODPUT.strip("\n")
+
+
+def controlled(attempts: list[float], control: list[float], direction: Direction = Direction.MAX) -> Story:
+    story = Story(direction, baseline=1.0)
+    for one, other in itertools.zip_longest(attempts, control):
+        if one is not None:
+            story.tries("1", one)
+        if other is not None:
+            story.tries("1", other, Pool.CONTROL)
+    return story
+
+
+def closing(story: Story) -> str:
+    history = story.history
+    found = status(history, history.runs[1], story.now + 1, lambda _: True, Pools(control=9))
+    return closing_text(found, "all attempts are spent", tally=tally(history, 1))
+
+
+def test_a_proposer_that_is_no_better_than_random_is_told_so() -> None:
+    story = controlled([1.1, 1.2, 1.3, 1.4, 1.5], [1.1, 1.2, 1.3, 1.4, 1.5])
+    assert "  uplift    no better than random, +0 in score over the control (95 %: -0.3 to\n" in told(story)
+    assert "\nuplift: no better than random, +0 in score over the control" in closing(story)
+
+
+def test_less_is_an_uplift_where_less_is_better() -> None:
+    story = controlled([0.1, 0.11, 0.12, 0.13, 0.14], [0.9] * 5, Direction.MIN)
+    text = "uplift: better than random, +0.8 in score over the control (95 %: +0.77 to +0.8), 5 trials each"
+    assert text in closing(story).replace("\n", " ")
+
+
+def test_a_control_of_two_trials_says_nothing() -> None:
+    text = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5]))
+    assert (
+        "control: nothing better than the baseline\nuplift: too few control trials to say, +0.2 in score" in text
+    )
+    assert uplift_text(compared("score", [1.0], [0.5])).endswith("over the control, 1 trial each")
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("story", [moved(), noisy()], ids=["moved", "noisy"])
+def test_no_line_is_wider_than_the_terminal(story: Story, columns: int) -> None:
+    history = story.history
+    look = Look(unicode=False)
+    texts = [
+        told(story, columns),
+        told(story, columns, look),
+        boards(story, columns),
+        tree_text(tree(history, NodeId("1")), columns),
+        node_text(detail(history, NodeId("1.1")), "folder", columns),
+        goodput_text(goodput(history, history.runs[1], 60.0), columns),
+    ]
+    for text in texts:
+        assert max(map(width, text.splitlines())) <= columns
+    assert texts[1].isascii()

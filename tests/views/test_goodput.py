@@ -1,0 +1,68 @@
+"""What time and tokens came to."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from loopty.core.outcome import Ending, Pool
+from loopty.core.task import Noise
+from loopty.views.goodput import Goodput, goodput
+
+from .story import Story
+
+
+def spent(story: Story, seconds: float = 1800.0) -> Goodput:
+    history = story.history
+    return goodput(history, history.runs[1], seconds)
+
+
+def test_results_are_counted_per_hour_and_per_million_tokens() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    story.tries("1", 1.0, Pool.CONTROL)
+    story.tries("1", None)
+    story.reserves(500_000, 0.1)
+    found = spent(story)
+    assert (found.results, found.per_hour, found.per_million_tokens) == (2, 4.0, 4.0)
+
+
+def test_without_tokens_and_time_there_is_no_rate() -> None:
+    found = spent(Story(), seconds=0.0)
+    assert (found.results, found.per_hour, found.per_million_tokens, found.waste) == (0, None, None, ())
+
+
+def test_waste_has_causes() -> None:
+    story = Story()
+    for ending in (Ending.FAILED, Ending.TIMED_OUT, Ending.FAILED, Ending.REFUSED, Ending.TAMPERED, Ending.PRUNED):
+        story.tries("1", None, ending=ending)
+    story.refuses()
+    found = spent(story)
+    assert [(each.cause, each.trials, each.seconds) for each in found.waste] == [
+        ("failed", 2, 1.0),
+        ("timed out", 1, 0.5),
+        ("pruned", 1, 0.5),
+        ("refused by a gate", 1, 0.5),
+        ("tampered", 1, 0.5),
+    ]
+    assert (found.refused, found.busy_seconds) == (1, 3.5)
+
+
+def test_telling_noise_is_no_waste() -> None:
+    wobble = itertools.cycle([0.99, 1.02, 0.98, 1.0, 1.01])
+    story = Story(baseline=1.0, noise=Noise(pairs=3), again=lambda _: next(wobble))
+    story.tries("1", 1.5)
+    found = spent(story)
+    assert found.waste == ()
+    assert found.telling_noise.trials == story.history.runs[1].account(Pool.REPEAT).started
+    assert found.in_vain == found.telling_noise.trials - 5
+    assert found.telling_noise.seconds == pytest.approx(0.5 * found.telling_noise.trials)
+
+
+def test_results_of_another_machine_are_not_comparable() -> None:
+    story = Story(machine="laptop")
+    story.tries("1", 2.0)
+    story.tries("1", 1.5)
+    story.moves("server", {"1": 50.0, "1.1": 60.0}, incumbent="1.1")
+    assert spent(story).results == 1

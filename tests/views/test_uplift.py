@@ -1,0 +1,131 @@
+"""What the proposer is worth, measured against chance."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from loopty.core.objective import Direction
+from loopty.core.outcome import Ending, Pool
+from loopty.views.tally import quick, tally
+from loopty.views.uplift import Uplift, Words, compared, uplift
+
+from .story import Story, random_story
+
+
+def lanes(attempts: list[float | None], control: list[float | None], story: Story | None = None) -> Uplift:
+    story = story or Story(baseline=1.0)
+    for score in attempts:
+        story.tries("1", score)
+    for score in control:
+        story.tries("1", score, Pool.CONTROL)
+    found = uplift(story.history, 1)
+    assert found is not None
+    return found
+
+
+def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
+    found = lanes([2.0, 2.1, 2.2, 2.3, 2.4, 2.5], [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
+    assert found.words is Words.BETTER
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.metric, found.trials, found.level) == ("score", 6, 0.95)
+    assert found.amount == pytest.approx(1.0)
+    assert 0 < found.low <= found.amount <= found.high
+
+
+def test_one_lucky_attempt_is_no_better_than_random() -> None:
+    found = lanes([1.1, 1.2, 1.3, 1.4, 1.5, 9.0], [1.1, 1.2, 1.3, 1.4, 1.5, 1.6])
+    assert found.words is Words.NO_BETTER
+    assert found.amount == pytest.approx(7.4)
+
+
+def test_a_proposer_that_is_always_behind_is_worse_than_random() -> None:
+    assert lanes([1.0] * 6, [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]).words is Words.WORSE
+
+
+def test_less_is_better_where_the_objective_says_so() -> None:
+    found = lanes([0.5, 0.4, 0.3, 0.2, 0.1], [0.9] * 5, Story(Direction.MIN, baseline=1.0))
+    assert found.words is Words.BETTER
+    assert found.amount == pytest.approx(0.8)
+
+
+def test_the_longer_lane_gets_no_more_than_the_budget_of_the_shorter() -> None:
+    found = lanes([1.5] * 5 + [9.0], [1.5] * 5)
+    assert (found.amount, found.trials, found.words) == (0.0, 5, Words.NO_BETTER)
+
+
+def test_what_failed_or_fell_behind_the_baseline_improved_nothing() -> None:
+    found = lanes([None, None, 0.1, 0.2, 0.3], [0.5, 0.6, None, None, None])
+    assert (found.amount, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_a_gate_refuses_at_the_price_of_a_trial() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", None, ending=Ending.REFUSED)
+    assert lanes([1.5] * 4, [1.5] * 5, story).trials == 5
+
+
+@pytest.mark.parametrize(
+    ("attempts", "control", "words"), [(9, 4, Words.FEW_CONTROLS), (4, 9, Words.FEW_ATTEMPTS)]
+)
+def test_with_few_trials_nothing_is_said(attempts: int, control: int, words: Words) -> None:
+    found = lanes([2.0] * attempts, [1.0] * control)
+    assert (found.words, found.low, found.high, found.trials) == (words, None, None, 4)
+
+
+def test_without_control_or_baseline_there_is_no_uplift() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 2.0)
+    assert uplift(story.history, 1) is None
+    assert uplift(Story(baseline=None).history, 1) is None
+
+
+def test_results_of_another_machine_say_nothing_here() -> None:
+    story = Story(baseline=1.0, machine="laptop")
+    for _ in range(6):
+        story.tries("1", 2.0)
+        story.tries("1", 1.5, Pool.CONTROL)
+    story.moves("server", {"1": 10.0, "1.1": 20.0}, incumbent="1.1")
+    found = uplift(story.history, 1)
+    assert found is not None
+    assert (found.amount, found.trials, found.words) == (0.0, 0, Words.FEW_CONTROLS)
+
+
+def test_the_largest_numbers_there_are_make_an_interval_too() -> None:
+    found = lanes([1.7e308] * 5, [-1.7e308] * 5, Story(baseline=-1.7e308))
+    assert found.amount == found.high == pytest.approx(1.797e308, rel=1e-3)
+
+
+@pytest.mark.parametrize("trials", [5, 8, 20, 60])
+def test_of_lanes_that_are_alike_few_are_called_better(trials: int) -> None:
+    rng = random.Random(trials)
+    said = [
+        compared("score", *([rng.gauss(0, 1) for _ in range(trials)] for _ in range(2))).words for _ in range(600)
+    ]
+    assert said.count(Words.BETTER) <= 30
+    assert said.count(Words.WORSE) <= 30
+
+
+def test_a_clear_advantage_is_seen() -> None:
+    rng = random.Random(1)
+    found = [
+        compared("score", [rng.gauss(2, 1) for _ in range(30)], [rng.gauss(0, 1) for _ in range(30)])
+        for _ in range(100)
+    ]
+    assert sum(each.words is Words.BETTER for each in found) >= 80
+
+
+def test_the_same_run_has_the_same_uplift() -> None:
+    story = random_story(seed=3, attempts=40, control=20)
+    assert uplift(story.history, 1) == uplift(story.history, 1)
+
+
+def test_the_tally_counts_verdicts_without_the_baseline() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 2.0)
+    story.tries("1", 1.0, Pool.CONTROL)
+    story.tries("1", None, ending=Ending.TAMPERED)
+    assert tally(story.history, 1).verdicts == {"kept": 1, "discarded": 1, "rejected": 1}
+    assert quick(story.history)
