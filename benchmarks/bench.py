@@ -1,6 +1,7 @@
 """What a measurement is given: the tools, each in a fresh repository, and how long it may take."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,12 @@ class Bench:
         """loopty in a repository of so many files, with a budget of so many attempts."""
         loopty = Loopty(self.loopty_executable, self.repository(f"{name}-loopty", files), self.env)
         loopty.init(attempts)
+        return loopty
+
+    def loopty_with(self, name: str, task: str, files: Mapping[str, str]) -> Loopty:
+        """loopty in a repository of these files, with a task of one's own."""
+        loopty = Loopty(self.loopty_executable, self.repository(f"{name}-loopty", 1), self.env)
+        loopty.write({"loopty.toml": task, **files})
         return loopty
 
     def evo(self, name: str, files: int) -> Evo | None:

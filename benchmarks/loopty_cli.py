@@ -40,7 +40,12 @@ class Loopty:
 
     def init(self, attempts: int) -> None:
         """Write and commit a task that allows so many attempts."""
-        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=attempts))
+        self.write({"loopty.toml": _TASK.format(attempts=attempts)})
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write and commit these files."""
+        for name, text in files.items():
+            (self._folder / name).write_text(text)
         repository.commit_all(self._folder, self._env)
 
     def run_baseline(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import measure_growth
+import measure_isolated
 import measure_start
 import measure_trial
 import measure_views
@@ -23,6 +24,7 @@ from table import NOTHING, Row, cpu, drawn, save
 _MEASUREMENTS = {
     "start": measure_start.rows,
     "trial": measure_trial.rows,
+    "isolated": measure_isolated.rows,
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,
     "growth": measure_growth.rows,

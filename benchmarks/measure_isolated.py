@@ -1,0 +1,73 @@
+"""CPU of a trial whose benchmark calls the candidate once: in a second sandbox, beside one process further."""
+
+import itertools
+from collections.abc import Iterator
+
+from bench import Bench
+from cost import Cost, side_by_side
+from table import Row, Target, cpu
+
+_TARGET = Target("ratio below 2", 2.0)
+_TASK = """\
+[benchmark]
+command = "python3 -S evaluate.py"
+files = ["evaluate.py"]
+timeout_seconds = 60
+isolated = {isolated}
+
+[access]
+write = ["program.py"]
+
+[parameters.x]
+type = "float"
+low = 0.0
+high = 1.0
+
+[proposer]
+kind = "random"
+
+[pools]
+attempts = {attempts}
+"""
+_PROGRAM = "print(1)\n"
+_SHARED = """\
+import json, os, subprocess
+said = subprocess.run(["python3", "-I", "-S", "program.py"], capture_output=True, check=True).stdout
+with open(os.environ["EVO_RESULT_PATH"], "x") as file:
+    json.dump({"score": int(said)}, file)
+"""
+_ISOLATED = """\
+from loopty_sdk import Run, candidate
+Run().finish(int(candidate.run(["python3", "-I", "-S", "program.py"], seconds=30).stdout))
+"""
+_CALLS = """\
+from loopty_sdk import Run, candidate
+with candidate("program.py:answer", seconds=30) as answer:
+    answer(0)
+    total = 0.0
+    for number in range(1000):
+        answer(number)
+        total += answer.seconds
+Run().finish(total * 1000)
+"""
+_FUNCTION = "def answer(number):\n    return number\n"
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    trials = 20 if bench.quick else 60
+    runs = itertools.count()
+
+    def optimised(evaluate: str, program: str, isolated: bool) -> Cost:
+        task = _TASK.format(attempts=trials, isolated=str(isolated).lower())
+        files = {"evaluate.py": evaluate, "program.py": program}
+        return bench.loopty_with(f"isolated-{next(runs)}", task, files).verb("optimize") / trials
+
+    ours, theirs = side_by_side(
+        3,
+        lambda: optimised(_ISOLATED, _PROGRAM, isolated=True),
+        lambda: optimised(_SHARED, _PROGRAM, isolated=False),
+    )
+    what = f"candidate in a second sandbox, 1 of {trials}"
+    yield Row(what, cpu(ours), cpu(theirs, "as a subprocess in the first"), _TARGET, of_ratio=True)
+    called = optimised(_CALLS, _FUNCTION, isolated=True)
+    yield Row("the same with 1,000 calls of a function", cpu(called), cpu(ours, "with one command"))
