@@ -19,7 +19,7 @@ from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.launch import Mount, Sandbox
-from loopty.core.outcome import Pool
+from loopty.core.outcome import Pool, Verdict
 from loopty.core.parts import Proposer, Pruner, Selector
 from loopty.core.records import Node, Run
 from loopty.core.scribe import Scribe
@@ -116,7 +116,7 @@ class Workshop:
         """Refuse to go on with a run whose incumbent was measured on another machine."""
         from loopty.executors.fingerprint import differences
 
-        if self.history[run.root].verdict is None or run.fingerprint == machine.digest:
+        if self.history[run.root].verdict is not Verdict.KEPT or run.fingerprint == machine.digest:
             return
         lines = differences(run.machines.get(run.fingerprint, {}), machine.facts)
         raise Misuse(
@@ -301,6 +301,8 @@ class Workshop:
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """Which of the criteria have changed, in words."""
+    if not before:
+        return "the criteria were recorded by an older loopty"
     parts = [name for name in after if before.get(name) != after[name]]
     return f"the criteria have changed ({', '.join(parts)})"
 

@@ -1,12 +1,12 @@
 """Results are compared under one fingerprint, never across two."""
 
-from loopty.core import decisions
+from loopty.core import budget, decisions, rebase
 from loopty.core.events import MachineSeen, Rebaselined
 from loopty.core.ids import NodeId
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
 from loopty.core.proposal import Proposal
-from loopty.core.task import Noise
+from loopty.core.task import Noise, Pools
 
 ROOT = NodeId("1")
 
@@ -88,3 +88,31 @@ def test_a_machine_is_recorded_once(bench):
     run.scribe.decide(lambda h: decisions.machine_seen(h, 1, "laptop", {"cpu": "laptop"}))
     seen = [item.event for item in run.ledger.read() if isinstance(item.event, MachineSeen)]
     assert len(seen) == 2
+
+
+def test_back_on_a_known_machine_its_own_incumbent_is_not_forgotten(bench):
+    run = begun(bench)
+    here = measured(run, 0.1, 9.0, "laptop").node
+    rebaselined(run, ROOT, 50.0, "server")
+    there = measured(run, 0.2, 60.0, "server").node
+    (item,) = run.scribe.decide(lambda h: decisions.look_started(h, there, "me", Pool.REBASE))
+    run.end(there, item.event.number, finished(2.0, "laptop"))
+    run.scribe.decide(lambda h: rebase.rebaselined(h, 1, "laptop", run.task.noise))
+    assert run.run.account(Pool.ATTEMPT).best == here
+
+
+def test_the_target_is_held_against_the_present_machine(bench):
+    run = begun(bench)
+    measured(run, 0.1, 120.0, "laptop")
+    best = run.run.account(Pool.ATTEMPT).best
+    pools = Pools(target=100.0)
+    assert budget.reached(run.history, run.run, pools)
+    rebaselined(run, best, 50.0, "server")
+    assert budget.reached(run.history, run.run, pools) is None
+
+
+def test_results_elsewhere_do_not_use_up_the_patience(bench):
+    run = begun(bench)
+    for x in (0.1, 0.2, 0.3):
+        measured(run, x, 99.0, "server")
+    assert run.run.account(Pool.ATTEMPT).since_best == 0

@@ -1,12 +1,16 @@
 """A difference is told from noise before it counts."""
 
+import contextlib
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
 from loopty.core import decisions
+from loopty.core.errors import Misuse
 from loopty.core.events import NodeJudged, TrialStarted
+from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction, Metric, Objective
@@ -220,7 +224,8 @@ async def test_stopped_in_the_middle_of_the_pairs_it_goes_on_from_there(bench):
     await run.drive()
     node = run.history[NodeId("1.1")]
     assert node.verdict is Verdict.KEPT
-    assert len(node.duel.mine) == len(noisy.measured[6:]) - len(node.duel.theirs)
+    assert len(node.duel.mine) == len(node.duel.theirs) == node.effect.pairs
+    assert len(noisy.measured[6:]) <= 2 * node.effect.pairs + 1  # at most the half of one pair was lost
     assert run.run.account(Pool.ATTEMPT).started == 1
 
 
@@ -237,7 +242,6 @@ async def test_a_process_that_dies_in_the_middle_of_the_pairs_loses_one_measurem
     assert run.history[NodeId("1.1")].losses == 1
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
-    assert run.history[NodeId("1.1")].duel.mine[0] == {"score": 20.0}
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -266,3 +270,221 @@ async def test_the_fold_of_the_pages_is_the_fold_of_the_events(bench):
         folded.apply(recorded)
     assert opened.runs == folded.runs
     assert [opened[node] for node in opened.ids] == [folded[node] for node in folded.ids]
+
+
+def finished(score, fingerprint="", **more):
+    return Outcome(Ending.FINISHED, {"score": score, **more}, fingerprint=fingerprint)
+
+
+def with_baseline(bench, scores=(0.0, 0.1, -0.1, 0.05, -0.05, 0.0), fingerprint="", **how):
+    """A run whose baseline gave these scores."""
+    run = bench(lambda _: 0.0, **how)
+    run.start("1")
+    for number, score in enumerate(scores, start=1):
+        run.end("1", number, finished(score, fingerprint))
+    return run
+
+
+def add(run, x, parent="1"):
+    proposal = Proposal("hand", NodeId(parent), "a change", {"x": x})
+    (item,) = run.scribe.decide(
+        lambda h: decisions.node_added(h, proposal, Committed(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+    )
+    return item.event.node
+
+
+def flight(run):
+    """The one trial in flight, as node and number."""
+    (name,) = run.run.flights
+    node, _, number = name.partition("#")
+    return NodeId(node), int(number)
+
+
+def test_a_baseline_that_moves_to_another_machine_before_its_verdict_begins_anew_there(bench):
+    run = with_baseline(bench, scores=(1.0, 1.1), fingerprint="laptop")
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.start("1")
+    for _ in range(6):
+        if run.history[NodeId("1")].verdict:
+            break
+        run.end(*flight(run), finished(50.0, "server"))
+    root = run.history[NodeId("1")]
+    assert root.verdict is Verdict.KEPT
+    assert root.outcome.fingerprint == run.run.fingerprint == "server"
+    assert [sample["score"] for sample in root.samples] == [50.0] * 3
+
+
+def test_a_candidate_that_moves_to_another_machine_while_it_is_seen_again_is_judged(bench):
+    run = with_baseline(bench, scores=(1.0, 1.0, 1.0), fingerprint="laptop")
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(2.0, "laptop"))
+    run.end(*flight(run), finished(90.0, "server"))
+    assert run.history[node].verdict is Verdict.INCONCLUSIVE
+    assert "not comparable" in run.history[node].reason
+
+
+def test_a_duel_broken_off_when_the_incumbent_had_just_changed_goes_on(bench):
+    run = with_baseline(bench)
+    one = add(run, 0.5)
+    run.start(one)
+    run.end(one, 1, finished(10.0))
+    run.end(*flight(run), finished(0.0))
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    other = add(run, 0.6)
+    run.start(other)
+    run.end(other, 1, finished(5.0))
+    while run.history[other].verdict is None:
+        measured, number = flight(run)
+        run.end(measured, number, finished(5.0 if measured == other else 0.0))
+    assert run.run.account(Pool.ATTEMPT).best == other
+    run.start(one)  # against its new rival now
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.start(one)
+    while run.history[one].verdict is None:
+        measured, number = flight(run)
+        run.end(measured, number, finished(10.0 if measured == one else 5.0))
+    assert run.history[one].verdict is Verdict.KEPT
+    assert run.history[one].against == other
+
+
+def test_a_half_pair_is_forgotten_when_the_measuring_is_broken_off(bench):
+    run = with_baseline(bench)
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(10.0))
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    assert run.history[node].duel.mine == ()
+
+
+def test_a_metric_that_is_reported_once_and_never_again_breaks_nothing(bench):
+    run = with_baseline(bench)
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(10.0, extra=1.0))
+    while run.history[node].verdict is None:
+        measured, number = flight(run)
+        run.end(measured, number, finished(10.0 if measured == node else 0.0))
+    assert run.history[node].outcome.metrics == {"score": 10.0, "extra": 1.0}
+
+
+@pytest.mark.parametrize("score", [1.7e308, -1.7e308, 1e101])
+def test_what_is_too_large_to_be_compared_is_a_failure(bench, score):
+    run = with_baseline(bench)
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(score))
+    assert run.history[node].outcome.ending is Ending.FAILED
+    assert "too large" in run.history[node].reason
+
+
+async def test_with_no_measurement_to_spare_nothing_is_kept_on_one(bench):
+    run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1, repeats=0))
+    await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.INCONCLUSIVE
+
+
+def test_tampering_that_shows_when_it_is_measured_again_rejects(bench):
+    run = with_baseline(bench, scores=(1.0, 1.0, 1.0))
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(2.0))
+    run.end(*flight(run), Outcome(Ending.TAMPERED, reason="the benchmark's evaluate.py was changed"))
+    assert run.history[node].verdict is Verdict.REJECTED
+
+
+async def test_a_bound_on_a_metric_holds_for_every_measurement(bench):
+    seen = []
+    run = bench(
+        lambda trial: seen.append((trial.pool, [gate.name for gate in trial.gates])) or trial.node.params["x"],
+        gates=(Gate("tests", "true"), Gate("small", metric="score", maximum=5.0)),
+        pools=Pools(attempts=2),
+    )
+    await run.drive()
+    assert {(pool, tuple(names)) for pool, names in seen} == {
+        (Pool.ATTEMPT, ("tests", "small")),
+        (Pool.REPEAT, ("small",)),
+    }
+
+
+async def test_a_duel_that_is_won_resets_the_patience_that_was_about_to_end_the_run(bench):
+    noisy = Noisy(effect=20.0)
+    proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]
+
+    def score(trial):
+        return noisy(trial) if trial.node.id in ("1", "1.1") else -50.0
+
+    run = bench(score, proposer=ScriptedProposer(proposals), pools=Pools(attempts=3, patience=2), width=3)
+    finish = await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
+    assert "no improvement" not in finish.reason
+
+
+async def test_resuming_finishes_what_was_broken_off_even_when_the_patience_is_spent(bench):
+    async def pause(trial):
+        if trial.pool is Pool.REPEAT and trial.node.id == "1.3":
+            loop.stop("stopped on request")
+
+    noisy = Noisy(effect=20.0)
+    proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]
+
+    def score(trial):
+        return noisy(trial) if trial.node.id in ("1", "1.3") else -50.0
+
+    run = bench(
+        score, proposer=ScriptedProposer(proposals), pools=Pools(attempts=3, patience=2), width=3, pause=pause
+    )
+    loop = run.loop()
+    await loop.drive()
+    assert run.history[NodeId("1.3")].verdict is None
+    run.executor._pause = None
+    await run.drive()
+    assert run.history[NodeId("1.3")].verdict is Verdict.KEPT
+
+
+def test_losses_that_are_not_in_a_row_set_nothing_aside(bench):
+    run = with_baseline(bench, scores=(1.0,))
+    for score in (1.1, 1.2, 1.3, 1.4):
+        run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+        run.start("1")
+        run.end(*flight(run), finished(score))
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    assert run.history[NodeId("1")].losses == 5
+    assert run.history[NodeId("1")].verdict is None
+
+
+async def test_a_node_that_needs_no_trial_any_more_does_not_end_the_session(bench):
+    async def pause(trial):
+        if trial.pool is Pool.REPEAT and trial.node.id.parent and not stopped:
+            stopped.append(True)
+            loop.stop("stopped on request")
+
+    stopped = []
+    run = bench(Noisy(effect=20.0), pools=Pools(attempts=6), pause=pause)
+    loop = run.loop()
+    await loop.drive()
+    run.task = replace(run.task, noise=Noise(repeat="never"))
+    await run.drive()
+    assert run.run.account(Pool.ATTEMPT).started == 6
+
+
+async def test_a_full_disk_is_no_race_and_is_told(bench):
+    class Full:
+        def __init__(self, ledger):
+            self.ledger = ledger
+
+        def __getattr__(self, name):
+            return getattr(self.ledger, name)
+
+        @contextlib.contextmanager
+        def turn(self):
+            with self.ledger.turn() as turn:
+                yield turn
+                raise Misuse("the disk is full: make room")
+
+    run = bench(lambda trial: trial.node.params["x"], pools=Pools(attempts=3))
+    await run.loop()._baseline()
+    run.scribe._ledger = Full(run.ledger)
+    with pytest.raises(Misuse, match="disk is full"):
+        await run.loop()._next_trial()
+    assert run.run.number == 1

@@ -82,7 +82,7 @@ def test_an_artifact_replays_where_nothing_of_it_is_known(won, elsewhere):
     won.loopty("export", "best", "--to", str(elsewhere.top / "winner.tar.gz"))
     shutil.rmtree(won.top)
     said = elsewhere.loopty("replay", "winner.tar.gz").stdout
-    assert said == "1.1 reproduced\n  score: 6.0 then, 6.0 now\n"
+    assert said == "1.1 reproduced\n  score: 6.0 (2 times) then, 6.0 now\n"
     told = elsewhere.json("replay", "./winner.tar.gz")
     assert told["same"] is True
     assert told["samples"] == [{"score": 6.0}]
@@ -167,7 +167,7 @@ def test_a_changed_benchmark_is_told_though_the_score_is_the_same(won, elsewhere
     assert "\n  tree: " in said
     assert "\n  baseline's tree: " in said
     assert "\n  benchmark files: " in said
-    assert said.endswith("  score: 6.0 then, 6.0 now\n")
+    assert said.endswith("  score: 6.0 (2 times) then, 6.0 now\n")
 
 
 def test_another_machine_is_told_and_is_no_reason_by_itself(won, elsewhere):

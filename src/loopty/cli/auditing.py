@@ -38,7 +38,7 @@ def look(workshop: Workshop, run: int, nodes: Sequence[NodeId], unsafe: bool) ->
     measure = auditing.measure(run, executor, anywhere=True)
     for taken, node in enumerate(chosen, start=1):
         with _room_on_disk():
-            outcome = by_hand.audited(measure, node, split)
+            outcome = by_hand.looked(measure, measure.auditing(node, split))
         looks = [row.look for row in _looks(workshop) if row.node == node.id]
         say(f"{node.id}: look {looks[-1]} at this split")
         if outcome.ending is Ending.CANCELLED:

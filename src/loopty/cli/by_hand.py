@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from loopty.assemble import Workshop
 from loopty.cli.output import say
-from loopty.core import decisions
+from loopty.core import decisions, rebase
 from loopty.core.curve import Row
 from loopty.core.errors import Misuse
 from loopty.core.events import Rebaselined
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.measure import Measure
-from loopty.core.objective import Directions, missing
+from loopty.core.objective import Directions, unfit
 from loopty.core.outcome import Outcome, Pool, Verdict
 from loopty.core.parts import Seen, Trial
 from loopty.core.proposal import Proposal
@@ -76,18 +76,12 @@ def replayed(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:
     """Measure the node again; its verdict stays."""
     workshop.same_criteria(node)
     executor = workshop.executor(unsafe, node.id.run)
-    return looked(workshop.measure(node.id.run, executor, anywhere=True), node, Pool.REPLAY)
+    measure = workshop.measure(node.id.run, executor, anywhere=True)
+    return looked(measure, measure.looking(node, Pool.REPLAY))
 
 
-def looked(measure: Measure, node: Node, pool: Pool) -> Outcome:
+def looked(measure: Measure, trial: Trial) -> Outcome:
     """The outcome of a trial that decides of nothing."""
-    trial = measure.looking(node, pool)
-    return asyncio.run(_unless_stopped(lambda cancel: measure.looked(trial, _unwatched, cancel)))
-
-
-def audited(measure: Measure, node: Node, split: str) -> Outcome:
-    """The outcome of a trial on the held-out split."""
-    trial = measure.auditing(node, split)
     return asyncio.run(_unless_stopped(lambda cancel: measure.looked(trial, _unwatched, cancel)))
 
 
@@ -96,23 +90,26 @@ def rebaselined(workshop: Workshop, run: Run, unsafe: bool) -> Rebaselined | Non
     root = workshop.history[run.root]
     if root.verdict is not Verdict.KEPT:
         raise Misuse(f"run {run.number} has no baseline to measure here yet: `loopty optimize` begins with it")
+    if run.driver:
+        raise Misuse(f"run {run.number} is being driven by `loopty optimize` ({run.driver}): stop that one first")
     workshop.same_criteria(root)
-    executor = workshop.executor(unsafe, run.number)
-    measure = workshop.measure(run.number, executor, anywhere=True)
-    fingerprint, noise = executor.machine.digest, workshop.task.noise
-    moved = asyncio.run(
-        _unless_stopped(lambda cancel: measured_here(measure, run, fingerprint, noise, _unwatched, cancel))
+    executor, noise = workshop.executor(unsafe, run.number), workshop.task.noise
+    measure, here = workshop.measure(run.number, executor, anywhere=True), executor.machine.digest
+    done = asyncio.run(
+        _unless_stopped(lambda cancel: measured_here(measure, run.number, here, noise, _unwatched, cancel))
     )
-    if moved:
-        workshop.scribe.decide(lambda _: [moved])
-    return moved
+    if not done:
+        return None
+    (item,) = workshop.scribe.decide(lambda history: rebase.rebaselined(history, run.number, here, noise))
+    assert isinstance(item.event, Rebaselined)
+    return item.event
 
 
 def wrong_with(workshop: Workshop, outcome: Outcome) -> str | None:
     """Why a checked run proves that something is amiss, or None."""
     if not outcome.finished:
         return outcome.reason
-    return missing(outcome.metrics, workshop.task.objective.metrics)
+    return unfit(outcome.metrics, workshop.task.objective.metrics)
 
 
 def checked(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:

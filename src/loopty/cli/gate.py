@@ -42,7 +42,10 @@ def add(
     maximum: float | None,
     as_json: bool,
 ) -> None:
-    """Add a gate to a node and all that descends from it. Verdicts that are there stay."""
+    """Add a gate to a node and all that descends from it.
+
+    It holds for every node whose first trial starts from now on; verdicts that are there stay.
+    """
     from loopty.assemble import Workshop
     from loopty.core import decisions
     from loopty.core.errors import Misuse
@@ -76,7 +79,7 @@ def listed(node: NodeId | None, as_json: bool) -> None:
         node = found[node].id
     rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.around(here()).top).gates]
     for where, gates in run.gates.items():
-        if node is None or node == where or node.startswith(f"{where}."):
+        if node is None or node.within(where):
             rows += [(where, gate) for gate in gates]
     if as_json:
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])

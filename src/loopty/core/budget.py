@@ -48,8 +48,9 @@ def reached(history: History, run: Run, pools: Pools) -> str | None:
     target, best = pools.target, run.account(Pool.ATTEMPT).best
     if target is None or best is None:
         return None
-    score = history.score(history[best])
-    direction = history.metrics(history[best])[0].direction
+    found, metrics = history[best].result(run.fingerprint), history.metrics(history[best])
+    score = found.outcome.metrics.get(metrics[0].name) if found and metrics else None
+    direction = metrics[0].direction if metrics else run.objective.direction
     if score is None or direction.sign * (score - target) < 0:
         return None
     return f"node {best} reached the target of {target:g} with {score:g}"

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from loopty.core import budget, events
-from loopty.core.errors import Misuse
+from loopty.core.duel import Again
+from loopty.core.errors import Misuse, Taken
 from loopty.core.events import Event
 from loopty.core.gate import Gate
 from loopty.core.history import LOOKING, LOSSES_UNTIL_QUARANTINE, History
 from loopty.core.ids import NodeId
-from loopty.core.judge import Again, ruling
-from loopty.core.objective import missing
+from loopty.core.judge import ruling
+from loopty.core.objective import unfit
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
 from loopty.core.proposal import Proposal, identity
@@ -99,9 +100,9 @@ def trial_started(history: History, node: NodeId, owner: str, pools: Pools, nois
     """The start of the next trial that helps to decide of a node, within the budget; or the verdict."""
     found = history[node]
     if found.running:
-        raise Misuse(f"node {node} is running already: follow it with `loopty show {node}`")
+        raise Taken(f"node {node} is running already: follow it with `loopty show {node}`")
     if found.verdict:
-        raise Misuse(
+        raise Taken(
             f"node {node} has its verdict ({found.verdict}): "
             f"measure it again with `loopty replay {node}`, or change it with `loopty new --parent {node}`"
         )
@@ -109,7 +110,7 @@ def trial_started(history: History, node: NodeId, owner: str, pools: Pools, nois
         yield from _settled(history, node, owner, pools, noise)
         return
     if node.parent and (reason := budget.spent(history.runs[node.run], pools, found.pool)):
-        raise Misuse(f"{reason}: raise it under [pools] in loopty.toml")
+        raise Taken(f"{reason}: raise it under [pools] in loopty.toml")
     yield events.TrialStarted(node, found.trials + 1, found.pool, owner)
 
 
@@ -134,7 +135,7 @@ def trial_ended(
     flight = history.runs[node.run].flights.get(trial_name(node, number))
     if flight is None:
         return  # another process took this one for dead and closed it
-    reason = missing(outcome.metrics, history.yardstick(node.run))
+    reason = unfit(outcome.metrics, history.yardstick(node.run))
     if outcome.finished and reason and flight.pool is not Pool.AUDIT:
         outcome = replace(outcome, ending=Ending.FAILED, reason=reason)
     yield events.TrialEnded(node, number, outcome)
@@ -155,11 +156,13 @@ def _settled(history: History, node: NodeId, owner: str, pools: Pools, noise: No
 
 def trial_lost(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:
     """The end of a trial that the machinery failed; a node that this happens to again and again is set aside."""
-    flight = history.runs[node.run].flights[trial_name(node, number)]
+    flight = history.runs[node.run].flights.get(trial_name(node, number))
+    if flight is None:
+        return  # another process took this one for dead and closed it
     yield events.TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
     subject = flight.subject or node
-    if flight.pool not in LOOKING and history[subject].losses >= LOSSES_UNTIL_QUARANTINE:
-        why = f"lost {LOSSES_UNTIL_QUARANTINE} times, last because {reason}"
+    if flight.pool not in LOOKING and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
+        why = f"lost {LOSSES_UNTIL_QUARANTINE} times in a row, last because {reason}"
         yield events.NodeJudged(subject, Verdict.QUARANTINED, why)
 
 
@@ -171,7 +174,7 @@ def machine_seen(history: History, run: int, fingerprint: str, facts: Mapping[st
 def gate_added(history: History, node: NodeId, gate: Gate) -> list[Event]:
     """A gate for a node and its descendants; its name is new among those that apply there."""
     run = history.runs[history[node].id.run]
-    related = (other for other in run.gates if node.startswith(f"{other}.") or f"{other}.".startswith(f"{node}."))
+    related = (other for other in map(NodeId, run.gates) if node.within(other) or other.within(node))
     if any(gate.name == known.name for other in related for known in run.gates[other]):
         raise Misuse(f"there is a gate {gate.name} at or around {node} already: give this one another name")
     return [events.GateAdded(node, gate)]

@@ -4,6 +4,7 @@ Inside a trial nothing here is raised: a trial that goes wrong is an Outcome.
 
     LooptyError
     ├── Misuse        a wrong task file, command line or state: one line with the remedy, exit 2
+    │   └── Taken     another process was faster
     ├── Exhausted     a proposer has nothing left to propose
     ├── SandboxError  the sandbox itself failed (core/launch.py)
     └── GitError      git refused (workspaces/repository.py)
@@ -18,6 +19,10 @@ class LooptyError(Exception):
 
 class Misuse(LooptyError):  # noqa: N818 - named after what the user did, as in the design's glossary
     """The user asked for something that cannot be done as asked; the message holds the remedy."""
+
+
+class Taken(Misuse):
+    """What was about to start was started, ended or paid for by another process."""
 
 
 class Exhausted(LooptyError):  # noqa: N818

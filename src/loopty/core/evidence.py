@@ -72,6 +72,11 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
     )
 
 
+def winnable(error_rate: float, most_pairs: int) -> bool:
+    """Whether so many pairs could win the bet at all."""
+    return (1 + _MOST_AT_STAKE) ** most_pairs >= 1 / error_rate
+
+
 def median(values: Sequence[float]) -> float:
     """By hand, because `statistics` would double the start of a reading verb."""
     ordered, half = sorted(values), len(values) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,10 @@ class Gate:
             return f"names the metric {self.metric} and no bound: give minimum or maximum"
         if self.command and bounded:
             return "has a bound and no metric to hold against it"
+        if not all(math.isfinite(bound) for bound in (self.minimum, self.maximum) if bound is not None):
+            return "needs finite bounds"
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            return f"can never pass: {self.minimum:g} is above {self.maximum:g}"
         return None
 
     def refusal(self, metrics: Metrics) -> str | None:

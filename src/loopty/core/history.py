@@ -17,7 +17,7 @@ from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
 from loopty.core.evidence import noise_floor
 from loopty.core.ids import NodeId
-from loopty.core.objective import Metric
+from loopty.core.objective import Metric, Metrics
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.records import Duel, Flight, Hold, Node, Result, Run, trial_name
 from loopty.kit import codec
@@ -27,7 +27,7 @@ LOSSES_UNTIL_QUARANTINE = 5
 LOOKING = (Pool.REPLAY, Pool.REBASE, Pool.AUDIT)
 """Trials in these pools decide of nothing. What audits find is in their events alone, where no search looks."""
 
-FOLD = 2
+FOLD = 3
 """Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
 
 
@@ -248,33 +248,52 @@ class History:
         if cancelled and (event.node.parent or flight.subject):
             account = replace(account, started=account.started - 1)
         run = replace(run.with_account(flight.pool, account), flights=flights)
-        if flight.pool is Pool.REBASE and outcome.finished:
-            self._put(_measured_again(node, outcome))
+        if flight.pool is Pool.REBASE and (sampled := self._sampled(node.id, outcome)):
+            self._put(_measured_again(node, outcome, sampled[0]))
         elif flight.pool not in LOOKING:
-            subject = self[flight.subject or node.id]
-            self._put(replace(subject, running=False, losses=subject.losses + event.lost))
+            self._settle_down(self[flight.subject or node.id], cancelled, event.lost)
             if flight.subject and not cancelled:
                 self._repeat(flight.subject, node.id, outcome)
             elif not cancelled:
-                samples = (outcome.metrics,) if outcome.finished else ()
-                self._put(replace(self[node.id], outcome=outcome, samples=samples))
+                self._put(replace(self[node.id], outcome=outcome))
+                self._put(replace(self[node.id], samples=self._sampled(node.id, outcome)))
                 run = replace(run, undecided=(*run.undecided, node.id))
         self._put_run(run)
 
+    def _settle_down(self, subject: Node, cancelled: bool, lost: bool) -> None:
+        """A trial that helped to decide of this node is over."""
+        in_row = subject.losses_in_row + lost if cancelled else 0
+        duel = subject.duel.whole() if subject.duel and cancelled else subject.duel
+        losses = subject.losses + lost
+        self._put(replace(subject, running=False, losses=losses, losses_in_row=in_row, duel=duel))
+
+    def _sampled(self, node: NodeId, outcome: Outcome) -> tuple[Metrics, ...]:
+        """The metrics that count, of one measurement; none when it gave no result."""
+        if not outcome.finished:
+            return ()
+        names = (metric.name for metric in self.yardstick(node.run))
+        return ({name: outcome.metrics[name] for name in names if name in outcome.metrics},)
+
     def _repeat(self, subject: NodeId, measured: NodeId, outcome: Outcome) -> None:
         """A measurement that helps to decide of the subject: of itself, or of its rival."""
-        if outcome.finished:
-            self._put(_measured_again(self[measured], outcome))
-        node = self[subject]
-        duel, own = node.duel, measured == subject
+        sampled = self._sampled(measured, outcome)
+        node, own = self[subject], measured == subject
         same = node.outcome is not None and node.outcome.fingerprint == outcome.fingerprint
-        if own and not outcome.finished:
-            node = replace(node, fault=f"{outcome.ending}: {outcome.reason}")
-        elif duel and outcome.finished and same:
-            added = (outcome.metrics,)
-            duel = replace(duel, mine=duel.mine + added) if own else replace(duel, theirs=duel.theirs + added)
+        if own and not same:
+            # Its machine changed before its verdict: what was measured there is of no use here.
+            fault = None if outcome.finished else outcome
+            self._put(replace(node, outcome=outcome, samples=sampled, duel=None, fault=fault))
+            return
+        if sampled:
+            self._put(_measured_again(self[measured], outcome, sampled[0]))
+        node = self[subject]
+        duel = node.duel
+        if own and not sampled:
+            node = replace(node, fault=outcome)
+        elif duel and sampled and same:
+            duel = replace(duel, mine=duel.mine + sampled) if own else replace(duel, theirs=duel.theirs + sampled)
         elif duel:
-            duel = replace(duel, faults=duel.faults + 1)
+            duel = replace(duel.whole(), faults=duel.faults + 1)
         self._put(replace(node, duel=duel))
 
     def _judge(self, event: events.NodeJudged) -> None:
@@ -300,7 +319,7 @@ class History:
                 account = replace(account, champions={**account.champions, fingerprint: node.id})
                 if fingerprint == run.fingerprint:
                     account = replace(account, best=node.id, since_best=0)
-            elif event.verdict is not Verdict.QUARANTINED and not first:
+            elif event.verdict is not Verdict.QUARANTINED and fingerprint == run.fingerprint and not first:
                 account = replace(account, since_best=account.since_best + 1)
             run = run.with_account(pool, account)
         self._put_run(run)
@@ -310,7 +329,8 @@ class History:
         measured = self[event.incumbent].result(event.fingerprint)
         floor = noise_floor(measured.samples if measured else ())
         run = replace(run, floors={**run.floors, event.fingerprint: floor})
-        for pool, champion in ((Pool.ATTEMPT, event.incumbent), (Pool.CONTROL, run.root)):
+        control = run.account(Pool.CONTROL).champions.get(event.fingerprint, run.root)
+        for pool, champion in ((Pool.ATTEMPT, event.incumbent), (Pool.CONTROL, control)):
             account = run.account(pool)
             champions = {**account.champions, event.fingerprint: champion}
             run = run.with_account(pool, replace(account, best=champion, champions=champions))
@@ -353,12 +373,12 @@ def _duel(node: Node, rival: NodeId | None) -> Duel | None:
     """
     if rival is None or (node.duel and node.duel.rival == rival):
         return node.duel
-    return Duel(rival, () if node.duel else node.samples[:1])
+    return Duel(rival, () if node.duel else node.samples[-1:])
 
 
-def _measured_again(node: Node, outcome: Outcome) -> Node:
+def _measured_again(node: Node, outcome: Outcome, sample: Metrics) -> Node:
     known = node.result(outcome.fingerprint)
-    result = known.with_sample(outcome.metrics) if known else Result(outcome, (outcome.metrics,))
+    result = known.with_sample(sample) if known else Result(outcome, (sample,))
     if node.outcome and node.outcome.fingerprint == outcome.fingerprint:
         return replace(node, outcome=result.outcome, samples=result.samples)
     return replace(node, elsewhere={**node.elsewhere, outcome.fingerprint: result})

@@ -9,6 +9,7 @@ from loopty.core.errors import Misuse
 
 _SHAPE = re.compile(r"[1-9][0-9]*(\.[1-9][0-9]*)*")
 _LONGEST_NAME = 100
+_DEEP = 10
 
 
 class NodeId(str):
@@ -35,6 +36,15 @@ class NodeId(str):
     @property
     def depth(self) -> int:
         return self.count(".")
+
+    @property
+    def named(self) -> str:
+        """` of ID` to end a sentence with; nothing where the id would be most of it."""
+        return f" of {self}" if self.depth < _DEEP else ""
+
+    def within(self, top: NodeId | str) -> bool:
+        """Whether it is this node or descends from it."""
+        return self == top or self.startswith(f"{top}.")
 
     @property
     def place(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from loopty.core import budget, decisions
 from loopty.core.curve import Curve, Row, primary
-from loopty.core.errors import Exhausted, Misuse
+from loopty.core.errors import Exhausted, Misuse, Taken
 from loopty.core.events import Event, NodeAdded, ProposalRefused, SessionEnded
 from loopty.core.history import History
 from loopty.core.ids import NodeId
@@ -122,21 +122,15 @@ class Loop:
 
     async def _search(self) -> Finish:
         while True:
-            over = self._over()
-            while not over and not self._cancel.is_set() and len(self._flying) < self._measure.executor.width:
-                trial = await self._next_trial()
+            while not self._cancel.is_set() and len(self._flying) < self._measure.executor.width:
+                trial = self._next_undecided() or (None if self._over() else await self._next_trial())
                 if trial is None:
                     break
                 self._flying.add(asyncio.create_task(self._fly(trial)))
-                over = self._over()
             if self._cancel.is_set():
                 return self._stopped()
-            if over:
-                # Trials already started are paid for: let them end unless time itself is up.
-                await self._land()
-                return self._finish(self._over() or over)
             if not self._flying:
-                return self._finish(self._spent())
+                return self._finish(self._over() or self._spent())
             done, _ = await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 self._flying.remove(task)
@@ -146,13 +140,26 @@ class Loop:
         """Start the next trial of the pool that is furthest behind; None when none can start now."""
         pools = sorted(self._lanes, key=lambda pool: self.run.account(pool).started)
         for pool in pools:
-            node = decisions.next_undecided(self.history, self._run, pool)
-            if node is None and not (pool in self._exhausted or budget.spent(self.run, self._pools, pool)):
+            while not (pool in self._exhausted or budget.spent(self.run, self._pools, pool)):
                 node = decisions.next_pending(self.history, self._run, pool) or await self._conceive(pool)
-            if node is not None:
-                with contextlib.suppress(Misuse):  # another process was faster, with the node or the budget
-                    if trial := self._measure.started(node):
-                        return trial
+                if node is None:
+                    break
+                if trial := self._started(node):
+                    return trial
+        return None
+
+    def _next_undecided(self) -> Trial | None:
+        """The next measurement of a node that was broken off: whatever else is over, that is paid for."""
+        for pool in self._lanes:
+            while node := decisions.next_undecided(self.history, self._run, pool):
+                if trial := self._started(node):
+                    return trial
+        return None
+
+    def _started(self, node: Node) -> Trial | None:
+        """The node's next trial; None when it needs none any more, or another process was faster."""
+        with contextlib.suppress(Taken):
+            return self._measure.started(node)
         return None
 
     async def _conceive(self, pool: Pool) -> Node | None:

@@ -17,7 +17,7 @@ from loopty.core.scribe import Scribe
 from loopty.core.task import Noise, Pools
 
 _GATED = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPLAY)
-"""A gate is passed once; the measurements that follow need not pass it again."""
+"""The command of a gate is passed once; a bound on a metric holds for every measurement."""
 
 Watch = Callable[[Trial], Seen]
 
@@ -92,7 +92,7 @@ class Measure:
             outcome = await self.executor.execute(trial, seen, cancel)
         except SandboxError as error:
             reason = str(error)
-            self._record(lambda history: decisions.trial_lost(history, node, number, reason))
+            self._conclude(self._record(lambda history: decisions.trial_lost(history, node, number, reason)))
             raise
         finally:
             recorded = self._record(
@@ -106,7 +106,9 @@ class Measure:
         if event is None:
             return None
         node, run = self.history[event.node], self.history.runs[event.node.run]
-        gates = (*self._gates, *run.gates_of(node.id)) if event.pool in _GATED else ()
+        gates = (*self._gates, *run.gates_of(node.id))
+        if event.pool not in _GATED:
+            gates = tuple(gate for gate in gates if gate.metric and event.pool is Pool.REPEAT)
         return Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates)
 
     def _conclude(self, recorded: Sequence[Event]) -> None:

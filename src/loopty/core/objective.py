@@ -10,6 +10,8 @@ from loopty.kit.option import option
 
 SCORE = "score"
 _NAMED = 8
+_LARGEST = 1e100
+"""Beyond this sums and differences run into infinity."""
 
 
 class Direction(enum.StrEnum):
@@ -55,7 +57,7 @@ class Objective:
         return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
 
 
-def missing(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
+def unfit(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
     """Why these metrics cannot be judged by those that are wanted, or None."""
     if not metrics:
         return "the benchmark reported no metric"
@@ -63,6 +65,9 @@ def missing(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
     if absent:
         reported = ", ".join(list(metrics)[:_NAMED]) + (", …" if len(metrics) > _NAMED else "")
         return f"the benchmark did not report {', '.join(absent)} (it reported {reported})"
+    for metric in wanted:
+        if abs(metrics[metric.name]) > _LARGEST:
+            return f"{metric.name} {metrics[metric.name]:g} is too large to be compared"
     return None
 
 

@@ -1,11 +1,12 @@
-"""Going on where another machine left off: the baseline and the incumbent are measured here first."""
+"""Going on where another machine left off: the baseline and the incumbents are measured here first."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 
 from loopty.core.errors import Misuse
-from loopty.core.events import Rebaselined
+from loopty.core.events import Event, Rebaselined
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.judge import floor_known
@@ -17,35 +18,50 @@ from loopty.core.task import Noise
 
 
 async def measured_here(
-    measure: Measure, run: Run, fingerprint: str, noise: Noise, watch: Watch, cancel: asyncio.Event
-) -> Rebaselined | None:
-    """Measure both in turns until their noise is known; None when it was stopped, to go on another time."""
-    nodes = list(dict.fromkeys((run.root, run.account(Pool.ATTEMPT).best or run.root)))
-
-    def unknown() -> list[NodeId]:
-        return [node for node in nodes if not floor_known(_samples(measure.history, node, fingerprint), noise)]
-
-    while wanted := unknown():
+    measure: Measure, run: int, fingerprint: str, noise: Noise, watch: Watch, cancel: asyncio.Event
+) -> bool:
+    """Measure the contenders in turns until their noise is known; False when stopped, to go on another time."""
+    while wanted := _unknown(measure.history, run, fingerprint, noise):
         for node in wanted:
             trial = measure.looking(measure.history[node], Pool.REBASE)
             outcome = await measure.looked(trial, watch, cancel)
             if outcome.ending is Ending.CANCELLED:
-                return None
+                return False
             if not outcome.finished:
                 raise Misuse(f"node {node} gives no result here ({outcome.ending}: {outcome.reason})")
-    return Rebaselined(run.number, fingerprint, _better(measure.history, nodes, fingerprint))
+    return True
 
 
-def _better(history: History, nodes: list[NodeId], fingerprint: str) -> NodeId:
-    """The incumbent, unless the baseline is better here."""
-    baseline, incumbent = (history[node].result(fingerprint) for node in (nodes[0], nodes[-1]))
-    assert baseline is not None
-    assert incumbent is not None
-    metrics = history.yardstick(nodes[0].run)
-    better = gain(incumbent.outcome.metrics, baseline.outcome.metrics, metrics).amount >= 0
-    return nodes[-1] if better else nodes[0]
+def rebaselined(history: History, run: int, fingerprint: str, noise: Noise) -> list[Event]:
+    """From now on compare under this fingerprint, with the best of the contenders as the one to beat."""
+    found = history.runs[run]
+    if found.driver:
+        raise Misuse(f"run {run} is being driven by `loopty optimize` ({found.driver}): stop that one first")
+    if _unknown(history, run, fingerprint, noise):
+        raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
+    metrics = history.yardstick(run)
+
+    def better(one: NodeId, other: NodeId) -> NodeId:
+        mine, theirs = (history[node].result(fingerprint) for node in (one, other))
+        assert mine is not None
+        assert theirs is not None
+        return other if gain(theirs.outcome.metrics, mine.outcome.metrics, metrics).amount > 0 else one
+
+    return [Rebaselined(run, fingerprint, functools.reduce(better, _contenders(found, fingerprint)))]
 
 
-def _samples(history: History, node: NodeId, fingerprint: str) -> tuple[Metrics, ...]:
-    found = history[node].result(fingerprint)
-    return found.samples if found else ()
+def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
+    """Who may be the one to beat here: the incumbent, who was it here before, and the baseline."""
+    account = run.account(Pool.ATTEMPT)
+    known = (account.best, account.champions.get(fingerprint), run.root)
+    return list(dict.fromkeys(node for node in known if node))
+
+
+def _unknown(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
+    """The contenders that are still to be measured here."""
+
+    def samples(node: NodeId) -> tuple[Metrics, ...]:
+        found = history[node].result(fingerprint)
+        return found.samples if found else ()
+
+    return [node for node in _contenders(history.runs[run], fingerprint) if not floor_known(samples(node), noise)]

@@ -13,7 +13,8 @@ from loopty.core.outcome import Effect, Outcome, Pool, Verdict
 from loopty.core.proposal import identity
 from loopty.core.space import Value
 
-_MOST_SAMPLES = 32
+MOST_SAMPLES = 32
+"""Of one node under one fingerprint; older ones are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,16 @@ class Duel:
     mine: tuple[Metrics, ...] = ()
     theirs: tuple[Metrics, ...] = ()
     faults: int = 0
-    """Measurements of the rival that gave no result."""
+    """Measurements of the rival that gave no result, or one under another fingerprint."""
 
     @property
     def pairs(self) -> list[tuple[Metrics, Metrics]]:
-        return list(zip(self.mine, self.theirs, strict=False))
+        return list(zip(self.mine, self.theirs, strict=True))
+
+    def whole(self) -> Duel:
+        """Without a half pair: after a break its halves would lie too far apart."""
+        whole = min(len(self.mine), len(self.theirs))
+        return replace(self, mine=self.mine[:whole], theirs=self.theirs[:whole])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,9 @@ class Result:
     samples: tuple[Metrics, ...] = ()
 
     def with_sample(self, metrics: Metrics) -> Result:
-        samples = (*self.samples, metrics)[-_MOST_SAMPLES:]
-        middle = {
-            name: median([sample[name] for sample in samples if name in sample]) for name in self.outcome.metrics
-        }
-        return Result(replace(self.outcome, metrics=middle), samples)
+        samples = (*self.samples, metrics)[-MOST_SAMPLES:]
+        middle = {name: median([sample[name] for sample in samples]) for name in metrics}
+        return Result(replace(self.outcome, metrics={**self.outcome.metrics, **middle}), samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,14 @@ class Node:
     children: int = 0
     trials: int = 0
     losses: int = 0
+    losses_in_row: int = 0
     running: bool = False
     outcome: Outcome | None = None
     """Of the trial that decides; its metrics are the medians of the samples."""
     samples: tuple[Metrics, ...] = ()
-    """Every measurement under the outcome's fingerprint, newest last, the oldest forgotten."""
-    fault: str = ""
-    """Why a repeated measurement of it gave no result."""
+    """The metrics that count, of each measurement under the outcome's fingerprint, newest last."""
+    fault: Outcome | None = None
+    """A repeated measurement of it that gave no result."""
     duel: Duel | None = None
     elsewhere: Mapping[str, Result] = field(default_factory=dict)
     """Results under other fingerprints than the outcome's."""
@@ -193,12 +198,7 @@ class Run:
 
     def gates_of(self, node: NodeId) -> tuple[Gate, ...]:
         """The gates added to the node and to those above it."""
-        return tuple(
-            gate
-            for above, gates in self.gates.items()
-            if node == above or node.startswith(f"{above}.")
-            for gate in gates
-        )
+        return tuple(gate for above, gates in self.gates.items() if node.within(above) for gate in gates)
 
     def account(self, pool: Pool) -> Account:
         return self.accounts.get(pool, Account())

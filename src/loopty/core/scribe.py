@@ -38,7 +38,7 @@ class Scribe:
                     turn.write(events, self.history.touched())
         except BaseException:
             if events:
-                self.history = History()  # it holds what was never written: catch up from nothing
+                self.history = self._ledger.history()  # it held what was never written
             raise
         for recorded in events:
             for listener in self.listeners:

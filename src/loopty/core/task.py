@@ -101,7 +101,7 @@ class Noise:
         "The most that the chance may be of keeping a candidate that is no better.", 0.05, above=0, below=0.5
     )
     pairs: int = option("Pairs of measurements after which a candidate stays inconclusive.", 16, minimum=1)
-    baseline: int = option("Measurements of a baseline whose results vary.", 6, minimum=3)
+    baseline: int = option("Measurements of a baseline whose results vary.", 6, minimum=3, below=33)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from loopty.core.access import TASK_FILE, Access
 from loopty.core.errors import Misuse
+from loopty.core.evidence import winnable
 from loopty.core.gate import Gate
 from loopty.core.objective import Objective
 from loopty.core.space import Parameter, Space
@@ -39,7 +42,7 @@ def load(top: Path) -> Task:
     """The task of the repository."""
     path = top / TASK_FILE
     try:
-        return parse(path.read_bytes().decode())
+        return _anchored(parse(path.read_bytes().decode()), top)
     except FileNotFoundError:
         raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
     except OSError as error:
@@ -47,6 +50,21 @@ def load(top: Path) -> Task:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise Misuse(f"{TASK_FILE}:{line}: holds bytes that are no UTF-8: save the file as UTF-8") from None
+
+
+def _anchored(task: Task, top: Path) -> Task:
+    """The task with data inside the repository named from its top, however it was spelt: so it can be hidden."""
+
+    def named(stated: str) -> str:
+        real = Path(os.path.realpath(top / Path(stated).expanduser()))
+        inside = real.is_relative_to(os.path.realpath(top)) and Path(stated).is_absolute()
+        return str(real.relative_to(os.path.realpath(top))) if inside else stated
+
+    return replace(
+        task,
+        benchmark=replace(task.benchmark, data=tuple(map(named, task.benchmark.data))),
+        audit=replace(task.audit, data=tuple(map(named, task.audit.data))),
+    )
 
 
 def parse(text: str) -> Task:
@@ -83,8 +101,11 @@ def _task(data: Mapping[str, Any], checker: Checker) -> Task:
     access = tables["access"]
     if access is not WRONG and not access.write and not has_space:
         checker.fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
-    if tables["audit"] is not WRONG and tables["audit"].files and not data.get("benchmark", {}).get("files"):
+    benchmark, audit, noise = tables["benchmark"], tables["audit"], tables["noise"]
+    if WRONG not in (benchmark, audit) and audit.files and not benchmark.files:
         checker.fault(("audit", "files"), "needs benchmark.files: say what of the benchmark the search may see")
+    if noise is not WRONG and not winnable(noise.error_rate, noise.pairs):
+        checker.fault(("noise", "pairs"), f"is too few to keep anything at an error rate of {noise.error_rate:g}")
     _consistent(tables["objective"], chosen, has_space, checker)
     gates = _gates(data.get("gates", []), checker)
     return Task(statement, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
