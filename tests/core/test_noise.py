@@ -488,3 +488,24 @@ async def test_a_full_disk_is_no_race_and_is_told(bench):
     with pytest.raises(Misuse, match="disk is full"):
         await run.loop()._next_trial()
     assert run.run.number == 1
+
+
+def test_the_stakes_follow_the_noise_of_the_incumbent_not_of_a_baseline_long_left_behind(bench):
+    rng = random.Random(5)
+    run = with_baseline(bench, scores=[-1000 * rng.lognormvariate(0, 0.03) for _ in range(6)])
+    levels = {"1": 1000.0}
+
+    def judged(x, parent, level):
+        node = add(run, x, parent)
+        levels[node] = level
+        run.start(node)
+        while run.history[node].verdict is None:
+            measured, number = flight(run)
+            run.end(measured, number, finished(-levels[measured] * rng.lognormvariate(0, 0.03)))
+        return run.history[node]
+
+    first = judged(0.1, "1", 10.0)
+    assert first.verdict is Verdict.KEPT
+    second = judged(0.2, first.id, 5.0)
+    assert second.verdict is Verdict.KEPT
+    assert second.effect.pairs <= 6

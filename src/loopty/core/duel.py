@@ -33,8 +33,6 @@ class Rules:
     """By what two results are compared."""
 
     metrics: tuple[Metric, ...]
-    floor: Mapping[str, float]
-    """The noise of each metric at the baseline."""
     noise: Noise
     affordable: bool
     """Whether the budget has room for another measurement."""
@@ -75,11 +73,11 @@ def _weighed(duel: Duel, rules: Rules) -> tuple[Effect, Evidence]:
     if len(deciding) == 1:
         (metric,) = deciding
         name = metric.name if metric else "the weighted sum"
-        noise = sigma(Gain(0.0, metric), rules.metrics, rules.floor)
+        noise = sigma(Gain(0.0, metric), rules.metrics, duel.noise)
         found = _evidence([found.amount for found in gains], noise, rules)
     else:
         name = ""
-        found = _evidence([_in_units_of_noise(one, rules) for one in gains], 1.0, rules)
+        found = _evidence([_in_units_of_noise(one, rules.metrics, duel.noise) for one in gains], 1.0, rules)
     low, high = (bound if math.isfinite(bound) else None for bound in (found.low, found.high))
     return Effect(name, found.effect, low, high, found.pairs, rules.noise.error_rate), found
 
@@ -88,8 +86,8 @@ def _evidence(amounts: list[float], noise: float, rules: Rules) -> Evidence:
     return evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
 
 
-def _in_units_of_noise(found: Gain, rules: Rules) -> float:
-    if noise := sigma(found, rules.metrics, rules.floor):
+def _in_units_of_noise(found: Gain, metrics: tuple[Metric, ...], floor: Mapping[str, float]) -> float:
+    if noise := sigma(found, metrics, floor):
         return found.amount / noise
     return math.copysign(_CERTAIN, found.amount) if found.amount else 0.0
 

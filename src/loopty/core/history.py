@@ -27,7 +27,10 @@ LOSSES_UNTIL_QUARANTINE = 5
 LOOKING = (Pool.REPLAY, Pool.REBASE, Pool.AUDIT)
 """Trials in these pools decide of nothing. What audits find is in their events alone, where no search looks."""
 
-FOLD = 3
+ENOUGH_TO_VARY = 3
+"""From so many measurements on it is known how much a node varies."""
+
+FOLD = 4
 """Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
 
 
@@ -228,7 +231,7 @@ class History:
         self._put(replace(node, trials=event.number))
         if event.pool not in LOOKING:
             subject = self[event.subject or event.node]
-            self._put(replace(subject, running=True, duel=_duel(subject, event.rival)))
+            self._put(replace(subject, running=True, duel=self._duel(subject, event.rival)))
 
     def _end(self, event: events.TrialEnded, at: float) -> None:
         run = self.runs[event.node.run] if event.lost else _ticked(self.runs[event.node.run], at)
@@ -259,6 +262,20 @@ class History:
                 self._put(replace(self[node.id], samples=self._sampled(node.id, outcome)))
                 run = replace(run, undecided=(*run.undecided, node.id))
         self._put_run(run)
+
+    def _duel(self, node: Node, rival: NodeId | None) -> Duel | None:
+        """The node's duel with this rival: the one under way, or a new one.
+
+        The measurement that made it look better is its half of the first pair; against a later rival it is stale.
+        """
+        if rival is None or (node.duel and node.duel.rival == rival):
+            return node.duel
+        fingerprint = node.outcome.fingerprint if node.outcome else ""
+        known = self[rival].result(fingerprint)
+        noise = self.runs[node.id.run].floors.get(fingerprint, {})
+        if known and len(known.samples) >= ENOUGH_TO_VARY:
+            noise = noise_floor(known.samples)
+        return Duel(rival, noise, () if node.duel else node.samples[-1:])
 
     def _settle_down(self, subject: Node, cancelled: bool, lost: bool) -> None:
         """A trial that helped to decide of this node is over."""
@@ -326,7 +343,7 @@ class History:
 
     def _rebase(self, event: events.Rebaselined) -> None:
         run = replace(self.runs[event.run], fingerprint=event.fingerprint)
-        measured = self[event.incumbent].result(event.fingerprint)
+        measured = self[run.root].result(event.fingerprint)
         floor = noise_floor(measured.samples if measured else ())
         run = replace(run, floors={**run.floors, event.fingerprint: floor})
         control = run.account(Pool.CONTROL).champions.get(event.fingerprint, run.root)
@@ -364,16 +381,6 @@ class History:
             return
         for pool in (node.pool,) if node.id.parent else tuple(Pool):
             self._identities.setdefault((node.id.run, pool, node.identity), node.id)
-
-
-def _duel(node: Node, rival: NodeId | None) -> Duel | None:
-    """The node's duel with this rival: the one under way, or a new one.
-
-    The measurement that made it look better is its half of the first pair; against a later rival it is stale.
-    """
-    if rival is None or (node.duel and node.duel.rival == rival):
-        return node.duel
-    return Duel(rival, () if node.duel else node.samples[-1:])
 
 
 def _measured_again(node: Node, outcome: Outcome, sample: Metrics) -> Node:

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from loopty.core.duel import Again, Rules, ruled, sigma
 from loopty.core.events import NodeJudged
 from loopty.core.evidence import noise_floor
-from loopty.core.history import History
+from loopty.core.history import ENOUGH_TO_VARY, History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Gain, Metric, Metrics, gain
 from loopty.core.outcome import Ending, Outcome, Verdict
 from loopty.core.records import Node, Result, Run
 from loopty.core.task import Noise
-
-_EQUAL_RESULTS = 3
-"""So many equal results of the baseline, and the benchmark is taken for deterministic."""
 
 
 def ruling(history: History, subject: NodeId, noise: Noise, affordable: bool = True) -> NodeJudged | Again:
@@ -37,10 +34,10 @@ def ruling(history: History, subject: NodeId, noise: Noise, affordable: bool = T
     incumbent = history[champion].result(outcome.fingerprint) if champion else None
     if champion is None or incumbent is None:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _incomparable(run, outcome))
-    rules = Rules(metrics, run.floors.get(outcome.fingerprint, {}), noise, affordable, run.seed)
+    rules = Rules(metrics, noise, affordable, run.seed)
     if node.duel and node.duel.rival == champion:
         return ruled(subject, node.duel, rules)
-    return _looked(node, champion, incumbent, rules)
+    return _looked(node, champion, incumbent, run.floors.get(outcome.fingerprint, {}), rules)
 
 
 def _without_result(subject: NodeId, outcome: Outcome, when: str) -> NodeJudged:
@@ -53,7 +50,7 @@ def floor_known(samples: Sequence[Metrics], noise: Noise) -> bool:
     """Whether so many results tell how much they vary."""
     if noise.repeat == "never":
         return bool(samples)
-    return len(samples) >= (_EQUAL_RESULTS if _equal(samples) else noise.baseline)
+    return len(samples) >= (ENOUGH_TO_VARY if _equal(samples) else noise.baseline)
 
 
 def _equal(samples: Sequence[Metrics]) -> bool:
@@ -72,7 +69,9 @@ def _baseline(node: Node, metric: Metric, noise: Noise, affordable: bool) -> Nod
     return NodeJudged(node.id, Verdict.KEPT, f"the first result: {metric.name} {measured}")
 
 
-def _looked(node: Node, champion: NodeId, incumbent: Result, rules: Rules) -> NodeJudged | Again:
+def _looked(
+    node: Node, champion: NodeId, incumbent: Result, floor: Mapping[str, float], rules: Rules
+) -> NodeJudged | Again:
     """A first look: worse is worse; what looks better is seen again, alone where nothing varies, else in pairs."""
     assert node.outcome is not None
     mine, theirs = node.outcome.metrics, incumbent.outcome.metrics
@@ -82,7 +81,7 @@ def _looked(node: Node, champion: NodeId, incumbent: Result, rules: Rules) -> No
         return NodeJudged(node.id, Verdict.DISCARDED, words, champion)
     if rules.noise.repeat == "never":
         return NodeJudged(node.id, Verdict.KEPT, words, champion)
-    varies = sigma(found, rules.metrics, _varied(rules.floor, node.samples, incumbent.samples)) > 0
+    varies = sigma(found, rules.metrics, _varied(floor, node.samples, incumbent.samples)) > 0
     if not varies and len(node.samples) > 1:
         return NodeJudged(node.id, Verdict.KEPT, words, champion)
     if not rules.affordable:

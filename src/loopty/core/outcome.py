@@ -76,7 +76,8 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     unenforced: tuple[str, ...] = ()
-    integrity: Integrity = Integrity.WEAK
+    integrity: Integrity | None = None
+    """None where nothing is known of it."""
     fingerprint: str = ""
     """Of the machine and the toolchain: results under different ones are not comparable."""
 

@@ -22,6 +22,8 @@ class Duel:
     """A node measured against the incumbent, again and again; the pairs are in the order of measurement."""
 
     rival: NodeId
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """How much the rival varied before the duel began, by metric."""
     mine: tuple[Metrics, ...] = ()
     theirs: tuple[Metrics, ...] = ()
     faults: int = 0
