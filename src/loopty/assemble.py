@@ -120,7 +120,7 @@ class Workshop:
             return
         lines = differences(run.machines.get(run.fingerprint, {}), machine.facts)
         raise Misuse(
-            f"run {run.number} was measured on another machine ({'; '.join(lines)}): results would not be "
+            f"run {run.number} was measured under other conditions ({'; '.join(lines)}): results would not be "
             "comparable; `loopty rebaseline` measures the incumbent here and goes on, "
             "`loopty optimize --new-run` starts anew"
         )

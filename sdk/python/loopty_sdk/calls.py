@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 16
 _LONGEST_MESSAGE = 500
 _SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
+# Where loopty shows the same file to the candidate, whose view of the file system is another than ours.
+_SHOWN_AT = "/loopty/sdk/loopty_sdk/serve.py"
 
 
 class Function:
@@ -70,7 +72,8 @@ class Function:
         self.close()
 
     def _started(self) -> Session:
-        command = (sys.executable or "python3", "-I", "-B", _SERVER, self._target)
+        server = _SHOWN_AT if os.environ.get("LOOPTY_CANDIDATE") else _SERVER
+        command = (sys.executable or "python3", "-I", "-B", server, self._target)
         session = Session(command, self._start_seconds, self._memory_mb, self._env, name=self._target)
         try:
             self._asked(session, frames.LOAD, b"", self._start_seconds)

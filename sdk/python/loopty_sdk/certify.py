@@ -93,8 +93,10 @@ def _loaded(target: str) -> Callable[..., Any]:
     path = Path(place).absolute()
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        sys.exit(f"{target} names no function in a file of the benchmark: write it as reference.py:f")
+    if not path.is_file():
+        sys.exit(f"{place} is not there: name it in benchmark.files")
+    if spec is None or spec.loader is None:
+        sys.exit(f"{target} names no function of a Python file: write it as reference.py:f")
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, name)  # type: ignore[no-any-return]

@@ -1,0 +1,61 @@
+"""The whole way under each back end that needs no image: together with the benchmark, and apart from it."""
+
+import json
+
+import pytest
+
+TASK = """
+[benchmark]
+command = "python3 evaluate.py"
+files = ["evaluate.py"]
+timeout_seconds = 30
+isolated = {isolated}
+[access]
+write = ["src/**"]
+[sandbox]
+kind = "{kind}"
+"""
+APART = """\
+from loopty_sdk import Run, candidate
+with candidate("src/program.py:answer", seconds=10) as answer:
+    Run().finish(answer(2))
+"""
+TOGETHER = """\
+import sys
+sys.path.insert(0, "src")
+import program
+from loopty_sdk import Run
+Run().finish(program.answer(2))
+"""
+
+
+@pytest.mark.parametrize("isolated", [True, False], ids=["apart", "together"])
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_changed_candidate_is_measured_and_kept(place, kind, isolated):
+    place.write("loopty.toml", TASK.format(kind=kind, isolated=str(isolated).lower()))
+    place.write("evaluate.py", APART if isolated else TOGETHER)
+    place.write("src/program.py", "def answer(x):\n    return x\n")
+    place.write("src/other.py", "")
+    place.commit()
+    place.loopty("run", "1")
+    made = place.json("new", "--parent", "1")
+    (place.top / made["workspace"] / "src/program.py").write_text("def answer(x):\n    return 3 * x\n")
+    (place.top / made["workspace"] / "src/new.py").write_text("")
+    node = json.loads(place.loopty("run", made["node"], "--json").stdout)
+    assert node["verdict"] == "kept"
+    assert node["outcome"]["metrics"] == {"score": 6}
+    assert node["outcome"]["integrity"] == ("strong" if isolated else "weak")
+
+
+def test_a_run_moves_from_one_back_end_to_another(place):
+    place.write("loopty.toml", TASK.format(kind="bubblewrap", isolated="true"))
+    place.write("evaluate.py", APART)
+    place.write("src/program.py", "def answer(x):\n    return x\n")
+    place.commit()
+    place.loopty("run", "1")
+    made = place.json("new", "--parent", "1")
+    (place.top / made["workspace"] / "src/program.py").write_text("def answer(x):\n    return 3 * x\n")
+    place.loopty("run", made["node"])
+    place.write("loopty.toml", TASK.format(kind="landlock", isolated="true"))
+    assert place.json("rebaseline")["incumbent"] == made["node"]
+    assert place.json("rebaseline")["machine"]["sandbox"] == "landlock"
