@@ -60,9 +60,9 @@ def restated(folder: Path, **changes) -> None:
     tampered(folder)
 
 
-def test_the_best_node_goes_into_one_file_beside_you(won, elsewhere):
+def test_the_best_node_goes_into_one_file_out_of_the_way(won, elsewhere):
     said = won.loopty("export", "best").stdout
-    assert said.startswith(f"{won.top}/loopty-1.1.tar.gz holds 1.1, digest ")
+    assert said.startswith(f"{won.top}/.loopty/artifacts/loopty-1.1.tar.gz holds 1.1, digest ")
     told = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
     assert told["path"] == str(elsewhere.top / "w")
     assert told["digest"].startswith(said.split()[-1])
@@ -241,10 +241,10 @@ def test_there_must_be_something_to_export(won):
 
 def test_nothing_is_overwritten_unless_asked_for(won, elsewhere):
     won.loopty("export", "1.1")
-    first = (won.top / "loopty-1.1.tar.gz").read_bytes()
+    first = (won.top / ".loopty/artifacts/loopty-1.1.tar.gz").read_bytes()
     assert "--force" in won.loopty("export", "1.1", code=2).stderr
     won.loopty("export", "1.1", "--force")
-    assert (won.top / "loopty-1.1.tar.gz").read_bytes() == first
+    assert (won.top / ".loopty/artifacts/loopty-1.1.tar.gz").read_bytes() == first
     assert "--to" in won.loopty("export", "1.1", "--to", str(elsewhere.top / "no/such"), code=2).stderr
 
 

@@ -20,7 +20,7 @@ from loopty.workspaces.state import State
 
 @click.command("export")
 @click.argument("node", type=NodeArgument())
-@click.option("--to", type=click.Path(path_type=Path), help="Where. Default: ./loopty-NODE.tar.gz.")
+@click.option("--to", type=click.Path(path_type=Path), help="Where. Default: below .loopty/artifacts.")
 @click.option("--force", is_flag=True, help="Replace the artifact that is there.")
 @json_option
 def command(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
@@ -37,7 +37,8 @@ def command(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
     repository = Repository.around(state.top)
     manifest = _manifest(history, node, _judged_at(state, history, node))
     # From here, as `..` and links are: the place is told as it was asked for, and made where that is.
-    place = Path(os.path.abspath(to or f"{node.branch}.tar.gz"))  # noqa: PTH100
+    place = Path(os.path.abspath(to)) if to else state.artifacts / f"{node.branch}.tar.gz"  # noqa: PTH100
+    state.artifacts.mkdir(exist_ok=True)
     digest = packed(repository, manifest, _task_file(repository, state, manifest), state.node(node), place, force)
     if as_json:
         print_json({"node": node, "path": str(place), "digest": digest})

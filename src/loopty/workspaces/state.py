@@ -32,6 +32,11 @@ class State:
         return self.folder / "trials"
 
     @property
+    def artifacts(self) -> Path:
+        """Winners packed up: here, because what lies in the working tree is part of the next baseline."""
+        return self.folder / "artifacts"
+
+    @property
     def probes(self) -> Path:
         """What was found when sandboxes were tried."""
         return self.folder / "probes.json"
