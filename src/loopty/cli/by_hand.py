@@ -52,8 +52,9 @@ def decided(workshop: Workshop, node: Node, unsafe: bool) -> Node:
         say(f"the baseline {root.id} comes first")
         root = _decided(measure, root)
     if node.id != root.id and root.verdict is not Verdict.KEPT:
+        why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
         remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else "wait for it"
-        raise Misuse(f"the baseline has no result, so nothing can be compared: {remedy}")
+        raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
     refuse_what_cannot_start(workshop.history)
     if node.draft:
         try:

@@ -25,6 +25,7 @@ from loopty.evaluators.metrics_csv import Stream
 from loopty.evaluators.strict import Unreadable
 
 _READ_ONLY = "Read-only file system"
+_NOT_THERE = ("No module named", "No such file or directory")
 
 Gatekeeper = Callable[[Trial, asyncio.Event], Awaitable[list[Passage]]]
 """Tells what each gate of a trial says of its node."""
@@ -135,13 +136,24 @@ class CommandEvaluator:
             return Outcome(Ending.FAILED, reason=reason)
         if ended.code != 0:
             said = harvest.last_line(stage.folder / "stderr.log")
-            hint = " (name directories to write to under benchmark.scratch)" if _READ_ONLY in said else ""
+            hint = f" ({advice})" if (advice := self._advice(said)) else ""
             return Outcome(Ending.FAILED, reason=f"exit code {ended.code}" + (f": {said}{hint}" if said else ""))
         try:
             found = self._result(stage, watch)
         except Unreadable as error:
             return Outcome(Ending.FAILED, reason=str(error))
         return Outcome(Ending.FINISHED, found.metrics, {**watch.stream.directions, **found.directions})
+
+    def _advice(self, said: str) -> str:
+        """What to do about the last line of a benchmark that failed, where that shows."""
+        if _READ_ONLY in said:
+            return "name directories to write to under benchmark.scratch"
+        if self._benchmark.isolated and any(words in said for words in _NOT_THERE):
+            return (
+                "an isolated benchmark sees its own files alone: name them in benchmark.files, "
+                "and call the candidate with loopty_sdk.candidate"
+            )
+        return ""
 
     def _result(self, stage: Stage, watch: Watch) -> result.Result:
         """The result file, else the last row of the metrics; with both, the row's metrics come after the score."""
