@@ -1,7 +1,24 @@
-"""Settings for all tests."""
+"""Settings for all tests, and what is said at their end."""
+
+from collections import Counter
 
 from hypothesis import settings
+
+from loopty.attacks.run import Standing
 
 # The same examples on every machine and every run: a red test is a change, never luck.
 settings.register_profile("fixed", derandomize=True)
 settings.load_profile("fixed")
+
+
+# Not in the folder of the attacks: what runs the tests side by side loads no conftest below the one it is given.
+def pytest_terminal_summary(terminalreporter) -> None:
+    # Each test reports three times: as it is set up, called and taken down.
+    found = (report for reports in terminalreporter.stats.values() for report in reports)
+    reports = [report for report in found if getattr(report, "when", "") == "call"]
+    standings = Counter(value for report in reports for name, value in report.user_properties if name == "attack")
+    if standings:
+        others = "".join(f", {count} {name}" for name, count in standings.items() if name != Standing.HELD)
+        terminalreporter.write_line(
+            f"attack suite: {standings.total()} attacks, {standings[Standing.HELD]} held{others}"
+        )

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from loopty.attacks.run import Standing
 
 SOURCE = Path(loopty.__file__).parent.parent
 USER = 61001
-COUNTED = "attack"
 
 DRIVER = """
 import asyncio, json, sys
@@ -76,17 +74,5 @@ def _ordinary(python: str) -> list[str]:
 
 @pytest.fixture
 def counted(record_property) -> Callable[[Standing], None]:
-    """Have the summary count what came of an attack."""
-    return lambda standing: record_property(COUNTED, str(standing))
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    # Each test reports three times: as it is set up, called and taken down.
-    found = (report for reports in terminalreporter.stats.values() for report in reports)
-    reports = [report for report in found if getattr(report, "when", "") == "call"]
-    standings = Counter(value for report in reports for name, value in report.user_properties if name == COUNTED)
-    if standings:
-        others = "".join(f", {count} {name}" for name, count in standings.items() if name != Standing.HELD)
-        terminalreporter.write_line(
-            f"attack suite: {standings.total()} attacks, {standings[Standing.HELD]} held{others}"
-        )
+    """Have the summary of all tests count what came of an attack."""
+    return lambda standing: record_property("attack", str(standing))

@@ -35,8 +35,9 @@ def test_each_attack_has_a_line_and_they_are_counted(told):
     assert said.exit_code == 0
     assert said.output.splitlines() == [
         "not applicable  fly: there are no wings here",
-        "held            write to the system: [Errno 30] Read-only file system: '/usr/loopty'",
-        "bubblewrap: 1 of 1 attacks held, 1 do not apply here",
+        "held            write to the system: [Errno 30] Read-only file system:",
+        "                '/usr/loopty'",
+        "bubblewrap: 1 of 1 attacks held, 1 does not apply here",
     ]
 
 
@@ -44,7 +45,16 @@ def test_an_attack_that_gets_through_fails_the_verb(told):
     said = told(HELD, THROUGH)
     assert said.exit_code == 1
     assert "BROKEN          write to the outbox: wrote it" in said.output
-    assert said.output.endswith("bubblewrap: 1 of 2 attacks held, 1 got through\n")
+    assert "\nbubblewrap: 1 of 2 attacks held, 1 got through\nBROKEN: a hostile candidate could do" in said.output
+    assert max(map(len, said.output.splitlines())) <= 80
+
+
+def test_what_held_can_be_left_out(told):
+    said = told(HELD, THROUGH, ELSEWHERE, words=("--failed",))
+    assert said.output.startswith("BROKEN          write to the outbox: wrote it\nbubblewrap: 1 of 2 attacks held")
+    assert [row["attack"] for row in json.loads(told(HELD, THROUGH, words=("--failed", "--json")).output)] == [
+        THROUGH.name
+    ]
 
 
 def test_machines_read_it_too(told):
@@ -60,7 +70,8 @@ def test_machines_read_it_too(told):
     }
 
 
-def test_a_back_end_is_named_for_an_attack_alone():
-    said = CliRunner().invoke(doctor.command, ["--sandbox", "landlock"])
+@pytest.mark.parametrize("words", [["--sandbox", "landlock"], ["--failed"]])
+def test_some_options_are_for_an_attack_alone(words):
+    said = CliRunner().invoke(doctor.command, words)
     assert said.exit_code == 2
-    assert "--sandbox goes with --attack" in said.output
+    assert f"{words[0]} goes with --attack" in said.output

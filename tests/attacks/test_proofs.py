@@ -59,6 +59,23 @@ def walking_deeper(patch: pytest.MonkeyPatch) -> Sandbox:
     return Lifted()
 
 
+def blind_to(*names: str) -> Weakened:
+    """Bubblewrap with a watcher that does not look everywhere."""
+
+    def weakened(patch: pytest.MonkeyPatch) -> Sandbox:
+        for name in names:
+            patch.setattr(usage, name, lambda *_: iter(()))
+        return Bubblewrap()
+
+    return weakened
+
+
+def without_a_cgroup(patch: pytest.MonkeyPatch) -> Sandbox:
+    patch.setattr(bubblewrap, "cgroups_can_be_made", lambda: True)
+    patch.setattr(bubblewrap.Cgroup, "made", lambda _: None)
+    return Bubblewrap()
+
+
 def without(*options: str) -> Bubblewrap:
     """Bubblewrap without some of what every trial is started with."""
     sandbox = Bubblewrap()
@@ -141,7 +158,11 @@ WEAKENED: dict[str, Weakened] = {
     "fill the disk with empty directories": lifted,
     "fill the disk with files that have no name": lifted,
     "fill the disk where nobody may look": lifted,
-    "fill the disk out of the sight of others": lifted,
+    "fill the disk out of the sight of others": blind_to("_held"),
+    "fill the disk with files that are only mapped": blind_to("_mapped"),
+    "fill the disk with files on their way between processes": blind_to("_held"),
+    "hide memory in a shared mapping": without_a_cgroup,
+    "hide memory in the buffers of sockets": without_a_cgroup,
     "fill the disk deeper than anybody walks": walking_deeper,
     "fill /dev and /": with_a_writable_root,
     "flood the output": lifted,

@@ -7,6 +7,7 @@ import signal
 
 from loopty.core.launch import Stop
 from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.cgroup import Cgroup
 
 
 async def test_a_trial_that_takes_too_long_is_stopped(place, bounded):
@@ -72,7 +73,8 @@ except OSError:
 
 
 async def test_a_fork_bomb_is_bounded_and_dies(place, bounded, alive):
-    script = "bomb() { bomb | bomb & }; bomb; : forkbomb-token; while :; do sleep 0.1 || :; done"
+    # The shell that waits must not fork: one that cannot ends at once, and the trial would end by itself.
+    script = "bomb() { bomb | bomb & }; bomb; : forkbomb-token; while :; do :; done"
     ran = await place.shell(script, bounds=bounded(processes=20, seconds=1.5, output_mb=64))
     assert ran.exit.stop is Stop.TIME
     assert alive("forkbomb-token") == []
@@ -186,3 +188,91 @@ async def test_no_core_is_dumped(place):
 async def test_the_trial_goes_first_when_memory_is_short(place):
     ran = await place.shell("cat /proc/self/oom_score_adj")
     assert int(ran.out) >= 500
+
+
+# The first thread of a process leaves, and its place in /proc tells no more of the others.
+HEADLESS = """
+import ctypes, os, platform, threading, time
+def leave():
+    exit_thread = {"x86_64": 60, "aarch64": 93}[platform.machine()]
+    ctypes.CDLL(None).syscall(exit_thread, 0)
+"""
+
+
+async def test_memory_of_a_process_whose_first_thread_has_left_counts(place, bounded, monkeypatch):
+    # The watcher alone has to see it.
+    monkeypatch.setattr(Cgroup, "made", lambda _: None)
+    script = f"""{HEADLESS}
+def take():
+    taken = b"x" * (100 << 20)
+    time.sleep(1000)
+threading.Thread(target=take).start()
+leave()
+"""
+    ran = await place.python(script, bounds=bounded(memory_mb=60, seconds=30))
+    assert ran.exit.stop is Stop.MEMORY
+
+
+async def test_files_that_only_another_thread_has_open_count(place, bounded):
+    script = f"""{HEADLESS}
+def take():
+    held = [os.open(f"/edit/{{number}}", os.O_CREAT | os.O_WRONLY) for number in range(8)]
+    for number, file in enumerate(held):
+        os.unlink(f"/edit/{{number}}")
+        os.write(file, os.urandom(1 << 20))
+    time.sleep(1000)
+threading.Thread(target=take).start()
+leave()
+"""
+    ran = await place.python(script, bounds=bounded(disk_mb=4, seconds=30))
+    assert ran.exit.stop is Stop.DISK
+
+
+async def test_files_that_are_only_mapped_count(place, bounded):
+    script = """
+import mmap, os, time
+held = []
+for number in range(8):
+    file = os.open("/edit/file", os.O_CREAT | os.O_RDWR)
+    os.unlink("/edit/file")
+    os.write(file, os.urandom(1 << 20))
+    held.append(mmap.mmap(file, 4096, prot=mmap.PROT_READ))
+    os.close(file)
+# Python's mapping keeps a descriptor of its own.
+os.closerange(3, 64)
+time.sleep(1000)
+"""
+    ran = await place.python(script, bounds=bounded(disk_mb=4, seconds=30))
+    assert ran.exit.stop is Stop.DISK
+
+
+async def test_a_small_file_without_a_name_may_be_mapped_and_files_may_be_sent(place, bounded):
+    script = """
+import mmap, os, socket, time
+file = os.open("/edit/file", os.O_CREAT | os.O_RDWR)
+os.unlink("/edit/file")
+os.write(file, bytes(1 << 16))
+held = mmap.mmap(file, 1 << 16)
+ours, theirs = socket.socketpair()
+for _ in range(3):
+    socket.send_fds(ours, [b"x"], [file])
+    time.sleep(0.5)
+    os.close(socket.recv_fds(theirs, 1, 1)[1][0])
+    time.sleep(0.5)
+"""
+    ran = await place.python(script, bounds=bounded(disk_mb=4))
+    assert (ran.exit.stop, ran.exit.code) == (None, 0), ran.err
+
+
+async def test_files_that_nobody_receives_are_too_much(place, bounded):
+    script = """
+import os, socket, time
+ours, theirs = socket.socketpair()
+file = os.open("/edit/file", os.O_CREAT | os.O_RDWR)
+os.unlink("/edit/file")
+socket.send_fds(ours, [b"x"], [file])
+os.close(file)
+time.sleep(1000)
+"""
+    ran = await place.python(script, bounds=bounded(disk_mb=4, seconds=30))
+    assert ran.exit.stop is Stop.DISK

@@ -53,11 +53,13 @@ def minimal_system() -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if directory == "volume" else 0o755
             tar.addfile(entry)
         libraries = set()
-        for name in PROGRAMS:
-            program = shutil.which(name, path="/usr/bin:/bin")
+        programs = {name: shutil.which(name, path="/usr/bin:/bin") for name in PROGRAMS}
+        for name, program in programs.items():
             assert program is not None
             tar.add(program, f"usr/bin/{name}")
             tar.add(program, f"bin/{name}")
+        # The interpreter itself is mounted.
+        for program in (*programs.values(), sys.executable):
             linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
             libraries.update(re.findall(r"(/\S+) \(0x", linked))
         for library in sorted(libraries):
@@ -193,6 +195,21 @@ async def test_variables_arrive_whole_and_none_comes_from_the_host(place, monkey
     assert "password" not in ran.out
 
 
+async def test_a_trial_makes_ordinary_sockets_and_none_to_the_hypervisor(place):
+    script = """
+import socket
+for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+    socket.socket(family, socket.SOCK_DGRAM).close()
+socket.socketpair()
+try:
+    socket.socket(40, socket.SOCK_STREAM)
+except OSError:
+    print("refused")
+"""
+    ran = await place.python(script)
+    assert ran.out == "refused\n", ran.err
+
+
 async def test_a_trial_sees_no_process_but_its_own(place):
     ran = await place.shell("ls -d /proc/[0-9]*")
     assert len(ran.out.split()) <= 3
@@ -225,12 +242,13 @@ async def test_a_file_in_memory_cannot_grow_beyond_the_bound(place, bounded):
 @pytest.mark.parametrize("delay", [0, 0.1, 0.2])
 async def test_a_task_cancelled_while_its_container_is_set_up_leaves_nothing(engine, place, alive, delay):
     await place.shell("true")
-    task = asyncio.create_task(place.run(place.launch("/bin/sh", "-c", "sleep 1000; : early-box")))
+    token = f"early-box-{os.getpid()}"
+    task = asyncio.create_task(place.run(place.launch("/bin/sh", "-c", f"sleep 1000; : {token}")))
     await asyncio.sleep(delay)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert containers(engine) == alive("early-box") == []
+    assert containers(engine) == alive(token) == []
 
 
 async def test_many_at_once_leave_nothing_behind(engine, place):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from loopty.core.launch import Bounds, Launch, Mount, SandboxError
 from loopty.sandboxes.container_engine import Engine, Image, Kind
 from loopty.sandboxes.container_options import Terms, options
+from loopty.sandboxes.container_seccomp import narrowed, written
 
 PODMAN = Engine("/usr/bin/podman", Kind.PODMAN, False, frozenset({"memory", "pids"}), True, False)
 DOCKER = dataclasses.replace(PODMAN, program="/usr/bin/docker", kind=Kind.DOCKER)
@@ -164,3 +166,38 @@ def test_what_the_host_mounts_below_a_read_only_mount_is_read_only_too():
 
 def test_volumes_of_the_image_are_kept_off_the_disk():
     assert f"--mount=type=tmpfs,target=/cache,{TMPFS}" in asked(image=Image("sha256:1234", ("/cache",)))
+
+
+PROFILE = {
+    "defaultAction": "SCMP_ACT_ERRNO",
+    "syscalls": [
+        {"names": ["read", "socketcall", "socketpair"], "action": "SCMP_ACT_ALLOW", "args": []},
+        {"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": None},
+    ],
+}
+
+
+def test_the_engines_filter_is_kept_but_for_the_kinds_of_sockets():
+    rules = json.loads(narrowed(json.dumps(PROFILE)) or "")["syscalls"]
+    assert rules[0] == {"names": ["read", "socketpair"], "action": "SCMP_ACT_ALLOW", "args": []}
+    assert {name for rule in rules[1:] for name in rule["names"]} == {"socket"}
+    assert [rule["args"][0]["value"] for rule in rules[1:]] == [1, 2, 10, 16]
+
+
+def test_a_filter_that_names_what_it_refuses_is_left_to_the_engine():
+    assert narrowed(json.dumps({**PROFILE, "defaultAction": "SCMP_ACT_ALLOW"})) is None
+
+
+def test_a_filter_of_ours_is_named_and_goes_with_its_file(tmp_path):
+    assert not any("seccomp" in word for word in asked())
+    (tmp_path / "profile").write_text(json.dumps(PROFILE))
+    path, remove = written(str(tmp_path / "profile"))
+    assert f"--security-opt=seccomp={path}" in asked(profile=path)
+    remove()
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "no JSON"])
+def test_a_filter_that_cannot_be_read_is_left_to_the_engine(tmp_path, text):
+    (tmp_path / "profile").write_text(text)
+    assert written(str(tmp_path / "profile"))[0] == written(str(tmp_path / "absent"))[0] == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -75,12 +76,13 @@ async def test_a_cancelled_task_leaves_nothing(place, alive):
 
 @pytest.mark.parametrize("delay", [0, 0.001, 0.003, 0.006])
 async def test_a_task_cancelled_while_its_sandbox_is_set_up_leaves_nothing(place, alive, delay):
-    task = asyncio.create_task(place.run(place.launch("/bin/sh", "-c", "sleep 1000; : early-token")))
+    token = f"early-token-{os.getpid()}"
+    task = asyncio.create_task(place.run(place.launch("/bin/sh", "-c", f"sleep 1000; : {token}")))
     await asyncio.sleep(delay)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert alive("early-token") == []
+    assert alive(token) == []
 
 
 PARENT = """
@@ -120,7 +122,7 @@ def test_a_trial_dies_when_loopty_is_killed(tmp_path, alive):
 
 @pytest.mark.parametrize("delay", [0, 0.004, 0.006, 0.008, 0.010])
 def test_nothing_is_left_when_loopty_is_killed_while_it_sets_up_a_trial(tmp_path, alive, delay):
-    token = "half-made-token"
+    token = f"half-made-token-{os.getpid()}"
     command = [sys.executable, "-c", PARENT, str(tmp_path), token, str(delay)]
     assert subprocess.run(command, env=ENVIRONMENT, check=False).returncode == -signal.SIGKILL
     until(lambda: not alive(token))

@@ -278,3 +278,14 @@ def test_variables_that_point_git_elsewhere_are_not_heeded(
     repository = Repository.around(user.top)
     assert set(repository.listing(repository.snapshot("m").commit)) == {"a"}
     assert not (tmp_path / "index").exists()
+
+
+def test_a_repository_planted_in_a_draft_is_refused(user: Any) -> None:
+    user.commits({"file": "0"})
+    draft = user.top / ".loopty" / "drafts" / "1"
+    (draft / "deeper").mkdir(parents=True)
+    assert Repository.around(draft).top == user.top
+    subprocess.run(["git", "init", "--quiet", str(draft)], check=True)
+    for start in (draft, draft / "deeper"):
+        with pytest.raises(Misuse, match=f"start in {user.top}$"):
+            Repository.around(start)

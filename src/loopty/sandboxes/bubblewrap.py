@@ -19,12 +19,13 @@ from pathlib import Path
 
 from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.sandboxes import seccomp, view
+from loopty.sandboxes.cgroup import UNCOUNTED, Cgroup, cgroups_can_be_made
 from loopty.sandboxes.kernel import counts_processes_by_namespace
 from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.staging import Staging, open_source
 from loopty.sandboxes.supervise import pipes_of, readable, supervise
-from loopty.sandboxes.usage import Footprint
+from loopty.sandboxes.usage import Footprint, sees_files_between_processes, threads_below
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILLED = 128 + signal.SIGKILL
@@ -74,6 +75,11 @@ class Bubblewrap:
             missing.append(Gap(Protection.FORKS, "the bound on processes (needs Linux 5.14)"))
         if not Path("/proc/thread-self/children").exists():
             missing.append(Gap(Protection.MEMORY, "the bound on memory (the kernel does not list children)"))
+        elif not cgroups_can_be_made():
+            missing.append(Gap(Protection.MEMORY, UNCOUNTED))
+        if not sees_files_between_processes():
+            words = "files on their way between processes are not counted (needs Linux 5.7)"
+            missing.append(Gap(Protection.DISK, words))
         return tuple(missing)
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
@@ -84,8 +90,10 @@ class Bubblewrap:
         """
         with contextlib.ExitStack() as resources:
             tree = self._started(launch, resources)
-            stop = await supervise(tree, launch, cancel)
+            stop = await supervise(tree, launch, cancel) or tree.exhausted
             seconds = time.monotonic() - tree.started
+        if tree.problem:
+            raise SandboxError(f"cannot bound the memory of a trial: {tree.problem}")
         if tree.code is not None:
             return Exit(tree.code, seconds, stop)
         if stop is not None:
@@ -93,6 +101,8 @@ class Bubblewrap:
         raise SandboxError(_failure(launch.stderr))
 
     def _started(self, launch: Launch, resources: contextlib.ExitStack) -> _Namespace:
+        if (cgroup := Cgroup.made(launch.bounds)) is not None:
+            resources.callback(cgroup.remove)
         # In a file, because a pipe that nobody reads any more would kill bubblewrap halfway.
         status = _closing(_in_memory(b""), resources)
         ours, theirs = socket.socketpair()
@@ -123,7 +133,7 @@ class Bubblewrap:
             process = _spawned(self._unprivileged(command), theirs, inherited, launch.channel)
         resources.enter_context(process)
         resources.callback(process.kill)
-        tree = _Namespace(process, status, ours, launch)
+        tree = _Namespace(process, status, ours, launch, cgroup)
         resources.callback(tree.close)
         return tree
 
@@ -149,10 +159,16 @@ class _Namespace:
     """A process tree in a pid namespace: its first process dies, and the kernel takes all others with it."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], status: int, guard: socket.socket, launch: Launch
+        self,
+        process: subprocess.Popen[bytes],
+        status: int,
+        guard: socket.socket,
+        launch: Launch,
+        cgroup: Cgroup | None,
     ) -> None:
         self.pipes = pipes_of(process)
         self.code: int | None = None
+        self.problem = ""
         self.started = time.monotonic()
         self._process = process
         self._leader = os.pidfd_open(process.pid)
@@ -161,17 +177,29 @@ class _Namespace:
         self._launch = launch
         self._first: int | None = None
         self._first_pid: int | None = None
-        asyncio.get_running_loop().add_reader(guard, self._let_go)
+        self._footprint: Footprint | None = None
+        self._cgroup = cgroup
+        # It is its children that matter, but the first to be admitted takes the longest. So one is already while
+        # bubblewrap sets up.
+        self._tasks = [asyncio.create_task(self._admit(process.pid))]
+        asyncio.get_running_loop().add_reader(guard, self._greeted)
+
+    @property
+    def exhausted(self) -> Stop | None:
+        """Whether the kernel had to end something of it."""
+        return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out() else None
 
     def excess(self) -> Stop | None:
         if self._first_pid is None:
             return None
-        root = Path(f"/proc/{self._first_pid}/root")
-        return Footprint(
-            self._first_pid,
-            tuple(root / directory.lstrip("/") for directory in view.temporary_directories(self._launch)),
-            tuple(mount.source for mount in self._launch.mounts if mount.writable),
-        ).excess(self._launch.bounds)
+        if self._footprint is None:
+            root = Path(f"/proc/{self._first_pid}/root")
+            self._footprint = Footprint(
+                self._first_pid,
+                tuple(root / directory.lstrip("/") for directory in view.temporary_directories(self._launch)),
+                tuple(mount for mount in self._launch.mounts if mount.writable),
+            )
+        return self.exhausted or self._footprint.excess(self._launch.bounds)
 
     def kill(self) -> None:
         # While it is being set up, the first process outlives bubblewrap, so it must be known before anything
@@ -207,17 +235,36 @@ class _Namespace:
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._guard)
+        for task in self._tasks:
+            task.cancel()
         os.close(self._leader)
         if self._first is not None:
             os.close(self._first)
 
-    def _let_go(self) -> None:
+    def _greeted(self) -> None:
         asyncio.get_running_loop().remove_reader(self._guard)
         with contextlib.suppress(ConnectionError):
             if self._guard.recv(1):
-                self._read_status()
-                self.started = time.monotonic()
-                self._guard.send(b"\n")
+                self._tasks.append(asyncio.create_task(self._let_go()))
+
+    async def _let_go(self) -> None:
+        self._read_status()
+        if self._first_pid is not None:
+            await self._admit(*threads_below(self._first_pid))
+        if self.problem:
+            self.kill()
+            return
+        self.started = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            self._guard.send(b"\n")
+
+    async def _admit(self, *pids: int) -> None:
+        if self._cgroup is None:
+            return
+        try:
+            await asyncio.to_thread(self._cgroup.admit, *pids)
+        except OSError as error:
+            self.problem = f"{error.strerror}"
 
     def _read_status(self) -> None:
         lines = os.pread(self._status, _STATUS_BYTES, 0).split(b"\n")[:-1]

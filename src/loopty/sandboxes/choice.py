@@ -19,6 +19,7 @@ from loopty import __version__
 from loopty.core.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.core.task import Sandboxing
 from loopty.kit import codec
+from loopty.sandboxes.cgroup import cgroups_can_be_made
 from loopty.sandboxes.probe import Probe, probe
 
 _KINDS = ("bubblewrap", "landlock", "container")
@@ -139,7 +140,8 @@ def _probed(make: Callable[[], Sandbox]) -> Probe:
 
 def _key(wanted: Sandboxing) -> str:
     """What the answer of a probe depends on."""
-    facts: list[object] = [__version__, platform.release(), os.geteuid(), wanted.engine, wanted.image, wanted.gpus]
+    facts: list[object] = [__version__, platform.release(), os.geteuid(), cgroups_can_be_made()]
+    facts += [wanted.engine, wanted.image, wanted.gpus]
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
     programs = (shutil.which(name) for name in _PROGRAMS)

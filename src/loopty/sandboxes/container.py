@@ -13,10 +13,12 @@ import weakref
 from pathlib import Path
 
 from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.sandboxes import container_seccomp
 from loopty.sandboxes.container_engine import Engine, Kind, State, engine_of, environment, inherited_limits
-from loopty.sandboxes.container_leftovers import fresh_name, sweep, watch
+from loopty.sandboxes.container_leftovers import sweep, watch
 from loopty.sandboxes.container_options import Terms, options, temporary_directories
 from loopty.sandboxes.container_remedies import told
+from loopty.sandboxes.made_by import fresh_name
 from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.staging import open_source
 from loopty.sandboxes.supervise import pipes_of, supervise
@@ -52,7 +54,8 @@ class Container:
     def name(self) -> str:
         """With the image by its content, which is the toolchain of its trials."""
         try:
-            return f"container {self._image} ({self._described().image(self._image).id[:19]})"
+            image = self._described().image(self._image).id[:19]
+            return f"container {self._image} ({image})" + (" with GPUs" if self._gpus else "")
         except SandboxError:
             return f"container {self._image}"
 
@@ -111,7 +114,9 @@ class Container:
         image = engine.image(self._image)
         sweep(engine)
         weakref.finalize(self, watch(engine))
-        return Terms(engine, image, self._gpus, _trial_user(engine), inherited_limits())
+        profile, remove = container_seccomp.written(engine.profile)
+        weakref.finalize(self, remove)
+        return Terms(engine, image, self._gpus, _trial_user(engine), inherited_limits(), profile)
 
 
 class _Box:
@@ -130,6 +135,7 @@ class _Box:
         self._launch = launch
         self._temporary = temporary_directories(terms, launch)
         self._first: int | None = None
+        self._footprint: Footprint | None = None
         self._over = asyncio.Event()
         self._asking = threading.Lock()
         self._buried = False
@@ -138,13 +144,16 @@ class _Box:
         with self._asking:
             if self._first is None and not self._buried:
                 self._first = self._visible_first()
-        first = self._first or 0
-        root = Path(f"/proc/{first}/root")
-        return Footprint(
-            first,
-            tuple(root / directory.lstrip("/") for directory in self._temporary) if first else (),
-            tuple(mount.source for mount in self._launch.mounts if mount.writable),
-        ).excess(self._launch.bounds)
+        if self._first is None:
+            return None
+        if self._footprint is None:
+            root = Path(f"/proc/{self._first}/root")
+            self._footprint = Footprint(
+                self._first,
+                tuple(root / directory.lstrip("/") for directory in self._temporary) if self._first else (),
+                tuple(mount for mount in self._launch.mounts if mount.writable),
+            )
+        return self._footprint.excess(self._launch.bounds)
 
     def kill(self) -> None:
         # Not by SIGKILL: podman leaves broken layers and stuck processes behind when it goes amid its work.

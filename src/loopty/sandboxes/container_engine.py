@@ -65,6 +65,8 @@ class Engine:
     seccomp: bool
     counts_processes: bool
     """Whether a limit on a user's processes counts those of one container alone."""
+    profile: str = ""
+    """The file with its filter of system calls, where it tells."""
 
     def state(self, name: str) -> State | None:
         """What became of a container, or None when there is none of that name."""
@@ -145,6 +147,7 @@ def _podman(program: str, host: Mapping[str, Any]) -> Engine:
         security["seccompEnabled"],
         # Each of its containers has a user namespace of its own.
         counts_processes=rootless and counts_processes_by_namespace(),
+        profile=security.get("seccompProfilePath", ""),
     )
 
 

@@ -26,6 +26,8 @@ class Terms:
     gpus: bool
     owner: tuple[int, int]
     limits: Mapping[str, str]
+    profile: str = ""
+    """The file with the filter of system calls; empty: the engine's own."""
 
 
 def options(terms: Terms, launch: Launch, name: str, mounted: Sequence[Path] = ()) -> list[str]:
@@ -62,6 +64,8 @@ def _said_once(terms: Terms, launch: Launch) -> Iterator[str]:
     # and because somebody must reap what daemons leave. No log: it would grow outside of every bound.
     yield from ("init", "pull=never", "log-driver=none", "no-healthcheck")
     yield from ("read-only", "cap-drop=ALL", "security-opt=no-new-privileges", f"user={uid}:{gid}")
+    if terms.profile:
+        yield f"security-opt=seccomp={terms.profile}"
     # The other way on machines with SELinux is to relabel the user's files.
     yield "security-opt=label=disable"
     yield from ("hostname=trial", "ipc=private", f"oom-score-adj={_OOM_SCORE}")

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import loopty
-from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.core.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes import seccomp, view
+from loopty.sandboxes.cgroup import UNCOUNTED, Cgroup, cgroups_can_be_made
 from loopty.sandboxes.layout import Layout, linked
 from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.staging import open_source
@@ -26,8 +27,10 @@ from loopty.sandboxes.warden import domain
 from loopty.sandboxes.warden.main import ENDED
 from loopty.sandboxes.warden.order import Order
 
+# A byte of the standard input says that the warden may begin; an end says that it is not wanted any more.
 _START = """
-import sys
+import os, sys
+os.read(0, 1) or os._exit(0)
 sys.path.append(sys.argv[1])
 from loopty.sandboxes.warden.main import main
 main(int(sys.argv[2]), int(sys.argv[3]))
@@ -72,6 +75,8 @@ class Landlock:
             Protection.CALLS,
             "whether a hidden file exists, and its size, times and owner, can be asked (never its content)",
         )
+        if not cgroups_can_be_made():
+            yield Gap(Protection.MEMORY, UNCOUNTED)
         if self._abi < domain.SCOPES_VERSION:
             needs = "(needs Linux 6.12)"
             yield Gap(Protection.OTHERS, f"processes of the same user can be signalled {needs}")
@@ -92,13 +97,16 @@ class Landlock:
             for mount in launch.mounts:
                 os.close(open_source(mount.source))
             layout = Layout(Path(tempfile.mkdtemp(prefix="loopty-")).resolve(), launch, linked, (_TEMPORARY,))
+            cgroup = Cgroup.made(launch.bounds)
             try:
                 await _to_the_end(lambda: self._lay_out(layout))
-                tree = _started(self._order(layout, launch, guarded), layout, launch)
+                tree = _started(self._order(layout, launch, guarded), layout, launch, cgroup)
                 ours.close()
                 with contextlib.closing(tree):
-                    return tree.exit(await supervise(tree, launch, cancel))
+                    return tree.exit(await supervise(tree, launch, cancel) or tree.exhausted)
             finally:
+                if cgroup is not None:
+                    cgroup.remove()
                 await _to_the_end(layout.remove)
 
     def _guarded(self, launch: Launch) -> seccomp.Guarded:
@@ -144,17 +152,34 @@ class Landlock:
 class _Ward:
     """The process tree below a warden, which dies when the pipe to it closes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], report: int, layout: Layout, launch: Launch) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        report: int,
+        layout: Layout,
+        launch: Launch,
+        cgroup: Cgroup | None,
+    ) -> None:
         self.pipes = pipes_of(process)
         self._process = process
         self._leader = os.pidfd_open(process.pid)
         self._report = report
         self._started = time.monotonic()
-        self._footprint = Footprint(process.pid, (), layout.writable)
+        self._footprint = Footprint(
+            process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable)
+        )
         self._bounds = launch.bounds
+        self._cgroup = cgroup
+        self._problem = ""
+        self._beginning = asyncio.create_task(self._begin())
+
+    @property
+    def exhausted(self) -> Stop | None:
+        """Whether the kernel had to end something of it."""
+        return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out() else None
 
     def excess(self) -> Stop | None:
-        return self._footprint.excess(self._bounds)
+        return self.exhausted or self._footprint.excess(self._bounds)
 
     def kill(self) -> None:
         assert self._process.stdin is not None
@@ -183,18 +208,32 @@ class _Ward:
             return Exit(int(code) if int(code) >= 0 else 128 - int(code), float(seconds), stop)
         if stop is not None:
             return Exit(_KILLED, time.monotonic() - self._started, stop)
-        message = report.decode(errors="replace") or "its warden was killed from outside"
+        message = self._problem or report.decode(errors="replace") or "its warden was killed from outside"
         raise SandboxError(f"landlock failed: {message}")
 
     def close(self) -> None:
+        self._beginning.cancel()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
         os.close(self._leader)
         os.close(self._report)
 
+    async def _begin(self) -> None:
+        """Let the warden begin once it is in its cgroup; until then its interpreter starts."""
+        try:
+            if self._cgroup is not None:
+                await asyncio.to_thread(self._cgroup.admit, self._process.pid)
+        except OSError as error:
+            self._problem = f"cannot bound the memory of a trial: {error.strerror}"
+            self.kill()
+        assert self._process.stdin is not None
+        if not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(b"\n")
 
-def _started(order: Order, layout: Layout, launch: Launch) -> _Ward:
+
+def _started(order: Order, layout: Layout, launch: Launch, cgroup: Cgroup | None) -> _Ward:
     report = os.memfd_create("loopty-report")
     told = os.memfd_create("loopty-order")
     try:
@@ -216,7 +255,7 @@ def _started(order: Order, layout: Layout, launch: Launch) -> _Ward:
         raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
     finally:
         os.close(told)
-    return _Ward(process, report, layout, launch)
+    return _Ward(process, report, layout, launch, cgroup)
 
 
 def _version() -> int:

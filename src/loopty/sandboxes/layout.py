@@ -18,17 +18,17 @@ Show = Callable[[Path, Path, bool], None]
 
 def copied(source: Path, place: Path, _: bool) -> None:
     """A copy: whatever happens to it, the source is unharmed."""
-    _taken_over(source, place, _copy)
+    _taken_over(source, place)
 
 
 def linked(source: Path, place: Path, is_covered: bool) -> None:
     """The source itself, for those who are kept from writing to it.
 
-    As one link where that will do: it costs nothing and follows what the host changes. Otherwise file by file, as
-    other names of the same files where the file systems allow: a link inside would lead past what covers it.
+    As one link where that will do: it costs nothing and follows what the host changes. Otherwise a copy, because
+    a link inside would lead past what covers it.
     """
     if is_covered:
-        _taken_over(source, place, _link)
+        _taken_over(source, place)
     else:
         place.symlink_to(source)
 
@@ -126,22 +126,16 @@ class Layout:
         return place
 
 
-def _taken_over(source: Path, place: Path, take: Callable[[str, str], object]) -> None:
+def _taken_over(source: Path, place: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, place, symlinks=True, copy_function=take)
+        shutil.copytree(source, place, symlinks=True, copy_function=_copy)
     else:
-        take(str(source), str(place))
+        _copy(str(source), str(place))
 
 
 def _copy(source: str, place: str) -> None:
-    shutil.copy2(source, place, follow_symlinks=False)
-
-
-def _link(source: str, place: str) -> None:
-    try:
-        os.link(source, place, follow_symlinks=False)
-    except OSError:
-        if stat.S_ISSOCK(os.lstat(source).st_mode):
-            Path(place).symlink_to(source)
-        else:
-            _copy(source, place)
+    # Not a hard link: that would leave a mark on a sealed file, as if somebody had touched it.
+    if stat.S_ISSOCK(os.lstat(source).st_mode):
+        Path(place).symlink_to(source)
+    else:
+        shutil.copy2(source, place, follow_symlinks=False)

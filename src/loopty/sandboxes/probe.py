@@ -41,6 +41,7 @@ _MEANINGS = {
     "datagram": (Protection.NETWORK, "a datagram reached the host"),
     "path": (Protection.NETWORK, "a socket of the host was reached by its path"),
     "abstract": (Protection.NETWORK, "an abstract socket of the host was reached"),
+    "hypervisor": (Protection.NETWORK, "the hypervisor was reached (AF_VSOCK)"),
     "see": (Protection.OTHERS, "the command line of another process was seen"),
     "limit": (Protection.OTHERS, "the limits of another process were changed"),
     "signal": (Protection.OTHERS, "another process was signalled"),

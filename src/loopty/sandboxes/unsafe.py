@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.core.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes.layout import Layout, copied
 from loopty.sandboxes.supervise import pipes_of, readable, supervise
 from loopty.sandboxes.usage import Footprint
@@ -35,6 +35,7 @@ class Unsafe:
         Gap(Protection.OTHERS, "other processes of the user can be seen and signalled"),
         Gap(Protection.CALLS, "no system call is filtered"),
         Gap(Protection.FORKS, "the number of processes is not bounded"),
+        Gap(Protection.MEMORY, "memory is counted in processes only, and not in those that leave the session"),
         Gap(Protection.DISK, "disk is bounded in the writable mounts and the scratch directories only"),
         Gap(Protection.SURVIVORS, "a descendant that leaves its session and clears its environment survives"),
     )
@@ -93,7 +94,9 @@ class _Session:
         self._process = process
         self._leader = os.pidfd_open(process.pid)
         self._mark = f"{_MARK}={mark}".encode()
-        self._footprint = Footprint(process.pid, (), layout.writable)
+        self._footprint = Footprint(
+            process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable)
+        )
         self._bounds = launch.bounds
 
     def excess(self) -> Stop | None:

@@ -32,9 +32,9 @@ class Seal:
     files: tuple[str, ...] | None
     contents: Mapping[str, str]
 
-    def mark(self) -> tuple[object, ...]:
-        """What a change leaves a trace in, even one that was undone; another link to a file is no change of it."""
-        return tuple(state[:-1] for state in _signature(self.root, self.files))
+    def signature(self) -> Signature:
+        """What a change leaves a mark on, even one that was undone."""
+        return _signature(self.root, self.files)
 
     def broken(self) -> str | None:
         """The first name that is not what it was, or None."""

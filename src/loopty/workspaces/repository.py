@@ -70,8 +70,11 @@ class Repository:
         if done.returncode:
             why = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "not a git repository"
             raise Misuse(f"{why}: start in a git repository, or make one with `git init`")
-        top, git_dir = done.stdout.splitlines()
-        return cls(Path(top), Path(git_dir))
+        top, git_dir = (Path(line) for line in done.stdout.splitlines())
+        # A trial may leave a `.git` in its draft, and the filters of that would run as us.
+        if state := next((above for above in top.parents if above.name == ".loopty"), None):
+            raise Misuse(f"{top} is not a repository of yours, it was left in {state}: start in {state.parent}")
+        return cls(top, git_dir)
 
     def head(self) -> Committed:
         try:

@@ -19,7 +19,7 @@ from loopty.core.task import Task
 from loopty.kit import codec
 from loopty.workspaces.export import exported
 from loopty.workspaces.files import Files
-from loopty.workspaces.frozen import Seal, protect, sealed, taken
+from loopty.workspaces.frozen import Seal, Signature, protect, sealed, taken
 from loopty.workspaces.graft import grafted
 from loopty.workspaces.host import HostPaths
 from loopty.workspaces.removal import removed
@@ -54,7 +54,7 @@ class Stages:
         self._held_out = HostPaths(state.top, task.audit.data, "audit.data")
         self._exports: dict[str, Path] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
-        self._marks: dict[Path, tuple[object, ...]] = {}
+        self._marks: dict[Path, Signature] = {}
         """How the benchmark looked when a trial began, by the trial's place."""
 
     @contextmanager
@@ -72,7 +72,7 @@ class Stages:
                 stage = self._set(trial, place, folder)
             if changed := self.tampering(trial):
                 raise SandboxError(changed)
-            self._marks[place] = self._seals[trial.root.commit][0].mark()
+            self._marks[place] = self._seals[trial.root.commit][0].signature()
             yield stage
         finally:
             self._marks.pop(place, None)
@@ -83,7 +83,7 @@ class Stages:
         own, *data = self._seals[trial.root.commit]
         if name := own.broken():
             return f"the benchmark's {name} was changed: remove {own.root}, it is made anew from the commit"
-        if self._marks.get(self._place(trial), own.mark()) != own.mark():
+        if self._marks.get(self._place(trial), own.signature()) != own.signature():
             return f"the benchmark in {own.root} was changed and put back while the trial ran"
         for seal in data:
             if (name := seal.broken()) is not None:
