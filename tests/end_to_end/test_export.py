@@ -82,7 +82,7 @@ def test_an_artifact_replays_where_nothing_of_it_is_known(won, elsewhere):
     won.loopty("export", "best", "--to", str(elsewhere.top / "winner.tar.gz"))
     shutil.rmtree(won.top)
     said = elsewhere.loopty("replay", "winner.tar.gz").stdout
-    assert said == "1.1 reproduced\n  score: 6.0 (2 times) then, 6.0 now\n"
+    assert said == "1.1 reproduced\n  score: 6 (2 times) then, 6 now\n"
     told = elsewhere.json("replay", "./winner.tar.gz")
     assert told["same"] is True
     assert told["samples"] == [{"score": 6.0}]
@@ -102,8 +102,7 @@ def test_a_folder_replays_as_a_tarball_does_and_can_be_kept(won, elsewhere):
 def test_a_baseline_is_an_artifact_like_any_other(won, elsewhere):
     won.loopty("export", "1", "--to", str(elsewhere.top / "baseline.tar.gz"))
     assert (
-        elsewhere.loopty("replay", "baseline.tar.gz").stdout
-        == "1 reproduced\n  score: 5.0 (3 times) then, 5.0 now\n"
+        elsewhere.loopty("replay", "baseline.tar.gz").stdout == "1 reproduced\n  score: 5 (3 times) then, 5 now\n"
     )
 
 
@@ -146,7 +145,7 @@ def test_another_score_is_told_with_its_share(won, elsewhere):
     outcome = json.loads((elsewhere.top / "w/manifest.json").read_text())["outcome"]
     restated(elsewhere.top / "w", outcome={**outcome, "metrics": {"score": 8.0}}, samples=[{"score": 8.0}])
     said = elsewhere.loopty("replay", "./w", code=1).stdout
-    assert said == "1.1 differs\n  score: 8.0 then, 6.0 now (-25 %)\n"
+    assert said == "1.1 differs\n  score: 8 then, 6 now (-25 %)\n"
 
 
 def test_a_changed_benchmark_is_told_though_the_score_is_the_same(won, elsewhere):
@@ -167,7 +166,7 @@ def test_a_changed_benchmark_is_told_though_the_score_is_the_same(won, elsewhere
     assert "\n  tree: " in said
     assert "\n  baseline's tree: " in said
     assert "\n  benchmark files: " in said
-    assert said.endswith("  score: 6.0 (2 times) then, 6.0 now\n")
+    assert said.endswith("  score: 6 (2 times) then, 6 now\n")
 
 
 def test_another_machine_is_told_and_is_no_reason_by_itself(won, elsewhere):

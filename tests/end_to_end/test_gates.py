@@ -95,7 +95,10 @@ def test_checking_the_gates_runs_them_and_changes_nothing(code_place):
     before = events(place)
     said = place.loopty("gate", "check", made["node"], code=1).stdout
     assert "FAILED  gate small: exit code 1" in said
+    assert "-       plausible: not measured yet" in said
     assert "ok      signed" in said
+    told = json.loads(place.loopty("gate", "check", made["node"], "--json", code=1).stdout)
+    assert [row["ok"] for row in told] == [False, None, True]
     assert events(place) == before
     assert place.loopty("gate", "check", "1").stdout.count("ok ") == 3
 

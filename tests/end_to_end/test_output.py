@@ -85,7 +85,7 @@ def test_best_with_top_lists_so_many(finished):
         (["run", "9.9"], "there is no node 9.9"),
         (["replay", "9.9"], "there is no node 9.9"),
         (["new", "--parent", "9.9"], "there is no node 9.9"),
-        (["report", "--run", "7"], "there is no run 7: there are 1"),
+        (["report", "--run", "7"], "there is no run 7: there is only run 1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -95,6 +95,12 @@ def test_misuse_is_one_line_with_a_hint(finished, typed, hint):
     assert hint in done.stderr
     assert done.stderr.startswith("loopty: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_python_dash_m_is_the_same_command(finished):
+    command = [sys.executable, "-m", "loopty", "best"]
+    done = subprocess.run(command, cwd=finished.top, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, finished.loopty("best").stdout)
 
 
 def test_no_verb_at_all_shows_the_verbs(finished):

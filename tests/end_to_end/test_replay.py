@@ -34,8 +34,9 @@ def test_what_differs_is_said_and_the_verdict_stays(code_place):
     code_place.loopty("run", "1")
     kept = (code_place.top / ".loopty/nodes/1/result.json").read_bytes()
     before = record(code_place)
-    said = code_place.loopty("replay", "1", code=1).stdout
-    assert said == "1 differs\n  score: 5.0 (3 times) then, 9.0 now (+80 %)\n"
+    said = code_place.loopty("replay", "1", code=1)
+    assert said.stdout == "1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
+    assert said.stderr == "measured once; --repeats 5 says more\n"
     assert record(code_place) == before
     assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept
 
@@ -60,7 +61,7 @@ def test_repeats_are_compared_by_their_median(code_place):
     assert told["same"] is True
     assert told["samples"] == [{"score": 5.0}] * 3
     assert told["machine"] == []
-    assert "5.0 (3 times) then, 5.0 (3 times) now" in code_place.loopty("replay", "1", "--repeats", "3").stdout
+    assert "5 (3 times) then, 5 (3 times) now" in code_place.loopty("replay", "1", "--repeats", "3").stdout
 
 
 def test_the_first_failure_ends_the_repeats(code_place):

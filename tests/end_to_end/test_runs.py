@@ -86,7 +86,7 @@ def test_old_runs_stay_readable(begun):
     assert history.score(history["1"]) == 5
     assert history.score(history["2"]) == 50
     assert begun.loopty("tree", "1").stdout.startswith("1 ")
-    assert "there are 1, 2" in begun.loopty("status", "--run", "3", code=2).stderr
+    assert "there are runs 1, 2" in begun.loopty("status", "--run", "3", code=2).stderr
 
 
 def test_a_node_of_a_run_with_other_criteria_is_not_measured(begun):

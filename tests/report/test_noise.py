@@ -8,7 +8,7 @@ import pytest
 
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
-from loopty.core.outcome import Ending, Pool
+from loopty.core.outcome import Ending, Integrity, Pool
 from loopty.core.task import Noise, Pools
 from loopty.report.best import closing_text, elsewhere_text, leaderboard_text
 from loopty.report.chart import chart
@@ -39,11 +39,11 @@ run 1  running (process 4711 on host)
   elsewhere best 1.1: score 2, 100.0 % better than the baseline (cpu slow,
             memory 16 GiB)
   noise     none seen in 3 measurements
-  attempts  4: 3 finished, 1 refused
+  attempts  4: 3 finished, 1 rejected by a gate
   repeats   4: 4 finished
   rebases   4: 4 finished
   verdicts  2 kept, 1 inconclusive, 1 rejected
-  time      43 s, 18.1 trials/min
+  time      43 s, 12.6 trials/min
   criteria  c0ffee
 """
 
@@ -51,7 +51,7 @@ TREE = """
 1            50 ● baseline: the code as it is
 ├─ 1.1       60 ● rewrite: a change
 │  └─ 1.1.1  70 ★ rewrite: a change
-├─ 1.2          ! (refused) rewrite: a change
+├─ 1.2          ! (rejected) rewrite: a change
 └─ 1.3          ≠ (99 elsewhere, inconclusive) rewrite: a change
 """
 
@@ -74,15 +74,15 @@ elsewhere, not comparable with the above: cpu tiny, memory 1 GiB
 NODE = """
 1.1  ● kept, the best of its run
 
-  because   better: score by 0.98 (0.935 to 1.04) in 5 pairs over that of 1
-  effect    score better by +0.98 (+0.935 to +1.04 at 90 %) than 1 in 5 pairs;
-            error rate 5 %
+  because   better
+  effect    score better by 0.98 (97.0 %) than 1 in 5 pairs; 90 % interval of
+            the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
   parent    1
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median 1.995
-  integrity weak: the candidate ran in the benchmark's own sandbox
+  integrity strong: the candidate ran apart from what scored it
   gates     exact, small
   trials    6 trials
   commit    bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
@@ -97,7 +97,7 @@ GOODPUT = """
 2 comparable results in 30 min 00 s: 4 per hour, 20 per million tokens
   wasted                trials          time   share
   failed                     2         1.0 s    18 %
-  refused by a gate          1         0.5 s     9 %
+  rejected by a gate         1         0.5 s     9 %
   refused proposals          1
 telling noise took 5 measurements and 2.5 s (45 %)
 """
@@ -167,10 +167,56 @@ def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
     assert node_text(detail(noisy().history, NodeId("1.1")), ".loopty/nodes/1.1") == NODE.strip("\n")
 
 
-def test_an_open_interval_has_an_open_end() -> None:
+def test_few_pairs_have_no_interval() -> None:
     text = node_text(detail(noisy().history, NodeId("1.2")), "folder")
     assert "1.2  ? inconclusive" in text
-    assert "(… to … at 90 %) than 1.1 in 1 pair" in text
+    assert "score better by 7 (350.0 %) than 1.1 in 1 pair, too few for an interval;" in " ".join(text.split())
+
+
+def test_what_is_worse_is_called_worse() -> None:
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story = Story(baseline=1.0, again=lambda node: 1.0 - 0.1 * (node == "1.1") + next(wobble))
+    story.tries("1", 1.1)
+    text = node_text(detail(story.history, NodeId("1.1")), "folder")
+    assert "  because   looked better once, is not\n" in text
+    assert "  effect    score worse by 0.12 (11.9 %) than 1 in 3 pairs" in text
+    assert "by -" not in text
+
+
+def test_a_result_that_could_have_been_faked_is_told_once() -> None:
+    story = noisy()
+    assert "integrity" not in told(story)
+    story = Story()
+    story.integrity = Integrity.WEAK
+    assert "integrity" not in told(story)
+    story.tries("1", 2.0)
+    warning = "weak: the candidate could reach what scored it; isolated = true keeps it apart"
+    assert f"integrity {warning}" in " ".join(told(story).split())
+    assert f"integrity: {warning}" in closing(story).replace("\n", " ")
+    assert closing(story).count("isolated") == told(story).count("isolated") == 1
+
+
+def test_a_baseline_that_is_next_to_nothing_is_told_in_its_own_unit() -> None:
+    wobble = iter([-0.04, 0.05, -0.03, 0.02, 0.0])
+    story = Story(baseline=0.01, again=lambda _: next(wobble))
+    story.noise = Noise(repeat="never")
+    story.tries("1", 0.9)
+    assert "best      1.1: score 0.9, 0.895 better than the baseline" in told(story)
+    assert " % (6 measurements" not in told(story)
+    assert "+0.895" in leaderboard_text(leaderboard(story.history, 1, 5), "score")
+    assert "+0.895" in node_text(detail(story.history, NodeId("1.1")), "folder")
+
+
+def test_verdicts_of_the_control_stand_apart() -> None:
+    story = noisy()
+    story.tries("1", 0.5, Pool.CONTROL)
+    assert "  verdicts  1 kept, 1 inconclusive; control 1 discarded\n" in told(story)
+
+
+def test_a_candidate_that_tampered_is_rejected_and_why() -> None:
+    story = Story()
+    story.tries("1", None, ending=Ending.TAMPERED)
+    assert "! (rejected, tampered) rewrite" in tree_text(tree(story.history, NodeId("1")))
 
 
 def test_noise_is_a_share_of_the_score() -> None:
@@ -178,7 +224,8 @@ def test_noise_is_a_share_of_the_score() -> None:
 
 
 def test_a_lucky_measurement_is_not_crowned() -> None:
-    first, second, third = leaderboard_text(leaderboard(noisy().history, 1, 5), "score").splitlines()[1:]
+    head, first, second, third = leaderboard_text(leaderboard(noisy().history, 1, 5), "score").splitlines()
+    assert head == "     node       score  better by  (kept first, then by score)"
     assert first.startswith("  1  1.1        1.995    +99.5 %  rewrite")
     assert second.startswith("  2  1 ")
     assert third.startswith("  3  1.2            9   +800.0 %  (measured once, inconclusive) rewrite")
@@ -215,8 +262,9 @@ def closing(story: Story) -> str:
 
 def test_a_proposer_that_is_no_better_than_random_is_told_so() -> None:
     story = controlled([1.1, 1.2, 1.3, 1.4, 1.5], [1.1, 1.2, 1.3, 1.4, 1.5])
-    assert "  uplift    no better than random, +0 in score over the control (95 %: -0.3 to\n" in told(story)
-    assert "\nuplift: no better than random, +0 in score over the control" in closing(story)
+    words = "no better than random, as far as 5 trials each can show: +0 in score (95 %: -0.3 to +0.3)"
+    assert f"uplift {words}" in " ".join(told(story).split())
+    assert f"uplift: {words}" in closing(story).replace("\n", " ")
 
 
 def test_less_is_an_uplift_where_less_is_better() -> None:

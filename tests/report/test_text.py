@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from loopty.core.events import SessionStarted, TrialEnded
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
-from loopty.core.outcome import Pool
+from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.task import Pools
 from loopty.report.best import closing_text, leaderboard_text
 from loopty.report.columns import width
@@ -22,7 +23,7 @@ from loopty.views.leaderboard import leaderboard
 from loopty.views.status import Status, status
 from loopty.views.tree import tree
 
-from ..views.story import Story, random_story
+from ..views.story import OWNER, Story, random_story
 
 POOLS = Pools(attempts=9, control=3, wall_seconds=600.0, tokens=10_000, money_usd=2.0)
 
@@ -112,6 +113,32 @@ def test_the_status_of_a_stopped_run_says_why(story: Story) -> None:
         "",
         "  because   no improvement in the last 50 attempts",
     ]
+
+
+def test_the_status_of_a_baseline_without_result_says_why() -> None:
+    story = Story(baseline=None)
+    assert "  baseline  not measured yet\n" in status_text(standing(story))
+    story.ends(NodeId("1"), None)
+    assert "  baseline  no result: failed: exit code 1\n" in status_text(standing(story))
+
+
+def test_work_by_hand_took_the_time_of_its_trials() -> None:
+    story = Story(driven=False)
+    for _ in range(9):
+        story.tries("1", 2.0)
+    assert "  time      5.0 s of trials\n" in status_text(standing(story, None))
+    story.tell(SessionStarted(1, OWNER))
+    story.stops("stopped on request")
+    assert "  time      1.0 s of sessions, 5.0 s of trials\n" in status_text(standing(story, None))
+
+
+def test_trials_that_were_all_cancelled_are_told_as_such() -> None:
+    story = Story()
+    story.starts(story.adds("1"))
+    story.tell(TrialEnded(NodeId("1.1"), 1, Outcome(Ending.CANCELLED, reason="stopped")))
+    found = standing(story)
+    assert "  attempts  0 of 9: 1 cancelled\n" in status_text(found)
+    assert "0 attempts (1 cancelled) in " in closing_text(found, "stopped")
 
 
 def test_less_is_told_as_better_where_less_is_better() -> None:

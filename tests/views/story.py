@@ -25,7 +25,7 @@ from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.judge import Again, ruling
 from loopty.core.objective import Direction, Objective
-from loopty.core.outcome import Ending, Outcome, Pool
+from loopty.core.outcome import Ending, Integrity, Outcome, Pool
 from loopty.core.scribe import Scribe
 from loopty.core.space import Value
 from loopty.core.task import Noise
@@ -49,17 +49,20 @@ class Story:
         noise: Noise | None = None,
         again: Measured | None = None,
         machine: str = "",
+        driven: bool = True,
     ) -> None:
-        """One measurement decides, unless the story says how much `again` gives."""
+        """One measurement decides, unless the story says how much `again` gives. Not driven, it is by hand."""
         self.noise = noise or Noise(repeat="auto" if again else "never")
         self.again: Measured = again or (lambda _: 0.0)
         self.machine = machine
+        self.integrity = Integrity.STRONG
         self.ledger = MemoryLedger()
         self.now = 1000.0
         self.scribe = Scribe(self.ledger, self._tick)
         self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
         self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "t0"))
-        self.tell(SessionStarted(1, OWNER))
+        if driven:
+            self.tell(SessionStarted(1, OWNER))
         if baseline is not None:
             self.ends(NodeId("1"), baseline)
 
@@ -144,7 +147,7 @@ class Story:
         return codec.text(self.scribe.history.runs[1])
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
-        return Outcome(Ending.FINISHED, metrics, seconds=0.5, fingerprint=self.machine)
+        return Outcome(Ending.FINISHED, metrics, seconds=0.5, integrity=self.integrity, fingerprint=self.machine)
 
     def _tick(self) -> float:
         self.now += 1.0

@@ -11,6 +11,7 @@ from loopty.core.task import Noise
 from loopty.views.goodput import Goodput, goodput
 
 from .story import Story
+from .test_status import now
 
 
 def spent(story: Story, seconds: float = 1800.0) -> Goodput:
@@ -43,7 +44,7 @@ def test_waste_has_causes() -> None:
         ("failed", 2, 1.0),
         ("timed out", 1, 0.5),
         ("pruned", 1, 0.5),
-        ("refused by a gate", 1, 0.5),
+        ("rejected by a gate", 1, 0.5),
         ("tampered", 1, 0.5),
     ]
     assert (found.refused, found.busy_seconds) == (1, 3.5)
@@ -58,6 +59,14 @@ def test_telling_noise_is_no_waste() -> None:
     assert found.telling_noise.trials == story.history.runs[1].account(Pool.REPEAT).started
     assert found.in_vain == found.telling_noise.trials - 5
     assert found.telling_noise.seconds == pytest.approx(0.5 * found.telling_noise.trials)
+
+
+def test_seconds_of_trials_by_hand_are_those_of_the_trials() -> None:
+    story = Story(driven=False)
+    story.tries("1", 2.0)
+    found = now(story)
+    came_to = spent(story, found.worked_seconds)
+    assert (came_to.seconds, came_to.per_hour) == (1.0, 3600.0)
 
 
 def test_results_of_another_machine_are_not_comparable() -> None:

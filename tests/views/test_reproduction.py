@@ -31,6 +31,12 @@ def test_one_measurement_must_be_met_exactly_or_within_the_tolerance():
     assert not same(recorded(5.0), 5.5, tolerance=0.25)
 
 
+def test_noise_that_was_known_is_no_difference():
+    floor = {"score": 0.1}
+    assert reproduction(recorded(5.0), [finished(score=5.3)], SCORE, floor).same
+    assert not reproduction(recorded(5.0), [finished(score=5.31)], SCORE, floor).same
+
+
 @pytest.mark.parametrize(
     ("now", "expected"), [(9.0, True), (10.5, True), (12.0, True), (8.9, False), (12.1, False)]
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.core.events import TrialEnded, TrialStarted
+from loopty.core.events import SessionStarted, TrialEnded, TrialStarted
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction
 from loopty.core.outcome import Ending, Outcome, Pool
-from loopty.core.task import Pools
+from loopty.core.task import Noise, Pools
+from loopty.views.change import change
 from loopty.views.status import Repeat, State, Status, status
 
 from .story import OWNER, Story
@@ -53,6 +54,53 @@ def test_a_baseline_of_zero_has_no_percent() -> None:
     assert best is not None
     assert best.over_baseline is not None
     assert (best.over_baseline.amount, best.over_baseline.percent) == (0.5, None)
+
+
+def test_a_baseline_that_may_be_noise_has_no_percent() -> None:
+    wobble = iter([-0.04, 0.05, -0.03, 0.02, 0.0])
+    story = Story(baseline=0.01, again=lambda _: next(wobble))
+    story.noise = Noise(repeat="never")
+    story.tries("1", 0.9)
+    found = now(story)
+    assert found.noise is not None
+    assert found.noise.percent is None
+    assert found.best is not None
+    assert found.best.over_baseline is not None
+    assert found.best.over_baseline.percent is None
+    assert found.best.over_baseline.amount == pytest.approx(0.895)
+
+
+@pytest.mark.parametrize(("baseline", "score"), [(-0.5, 0.2), (0.5, -0.2)])
+def test_a_change_of_sign_has_no_percent(baseline: float, score: float) -> None:
+    assert change(score, baseline, Direction.MAX).percent is None
+
+
+def test_a_baseline_without_result_says_why() -> None:
+    story = Story(baseline=None)
+    assert now(story).without_baseline == ""
+    story.ends(NodeId("1"), None)
+    assert now(story).without_baseline == "failed: exit code 1"
+    assert now(Story()).without_baseline == ""
+
+
+def test_trials_by_hand_have_the_time_of_the_trials_and_no_pace() -> None:
+    story = Story(driven=False)
+    story.tries("1", 2.0)
+    found = now(story)
+    assert (found.by_hand, found.elapsed_seconds, found.worked_seconds) == (True, 0.0, 1.0)
+    assert found.trials_per_second is None
+
+
+def test_a_session_too_short_for_the_trials_had_help_unless_they_ran_at_once() -> None:
+    story = Story(driven=False)
+    for _ in range(9):
+        story.tries("1", 2.0)
+    story.tell(SessionStarted(1, OWNER))
+    story.stops("stopped on request")
+    assert (now(story).by_hand, now(story).trials_per_second) == (True, None)
+    history = story.history
+    at_once = status(history, history.runs[1], story.now, lambda _: True, width=8)
+    assert (at_once.by_hand, at_once.trials_per_second) == (False, 10.0)
 
 
 def test_the_baseline_is_not_counted_as_an_attempt() -> None:

@@ -122,10 +122,12 @@ def test_the_same_run_has_the_same_uplift() -> None:
     assert uplift(story.history, 1) == uplift(story.history, 1)
 
 
-def test_the_tally_counts_verdicts_without_the_baseline() -> None:
+def test_the_tally_counts_verdicts_of_each_lane_without_the_baseline() -> None:
     story = Story(baseline=1.0)
     story.tries("1", 2.0)
     story.tries("1", 1.0, Pool.CONTROL)
     story.tries("1", None, ending=Ending.TAMPERED)
-    assert tally(story.history, 1).verdicts == {"kept": 1, "discarded": 1, "rejected": 1}
+    counted = tally(story.history, 1)
+    assert counted.verdicts == {"kept": 1, "rejected": 1}
+    assert counted.control_verdicts == {"discarded": 1}
     assert quick(story.history)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import NoReturn
 
 import click
 
@@ -15,7 +16,9 @@ from loopty.cli.output import columns, history, json_option, look, newest_run, r
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Name the best node; with --top N the N best of all pools. Exits with 1 when there is no result yet.
+    """Name the best node; with --top N the N best of all pools.
+
+    Exits with 1 when the run has no result, and with 2 when nothing has run yet.
 
     Results of other machines than the present one are not comparable: they stand apart, and not in the JSON.
     """
@@ -27,8 +30,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     if top == 1:
         best = found.runs[number].account(Pool.ATTEMPT).best
         if best is None:
-            say("there is no result yet")
-            sys.exit(1)
+            _leave_without_result()
         here = score(found, found[best], found.runs[number].fingerprint)
         click.echo(found.page(best) if as_json else f"{best} {here!r}")
         return
@@ -37,6 +39,8 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     from loopty.views.leaderboard import leaderboard
 
     places = leaderboard(found, number, top)
+    if not places:
+        _leave_without_result()
     if as_json:
         for place in places:
             ranked = {"rank": place.rank, "score": place.score}
@@ -49,3 +53,8 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         elsewhere_text(elsewhere(found, number, top), metric, columns(), look()),
     ]
     click.echo("\n\n".join(filter(None, parts)))
+
+
+def _leave_without_result() -> NoReturn:
+    say("there is no result yet")
+    sys.exit(1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.output import here, json_option, print_json
+from loopty.cli.output import beside, here, json_option, print_json
 
 if TYPE_CHECKING:
     from loopty.core.task import Sandboxing, Task
@@ -33,19 +33,20 @@ class Finding:
     type=click.Choice(["bubblewrap", "landlock", "container"]),
     help="With --attack: which back end. Default: the task's.",
 )
+@click.option("--failed", is_flag=True, help="With --attack: show only what did not hold.")
 @json_option
-def command(attack: bool, kind: str | None, as_json: bool) -> None:
+def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None:
     """Check what this machine can do, by trying it, and say how to mend what it cannot.
 
     Exits with 1 when something that loopty needs is missing, or when an attack gets through that the sandbox does
     not name as a gap.
     """
-    if kind and not attack:
-        raise click.UsageError("--sandbox goes with --attack")
+    if (kind or failed) and not attack:
+        raise click.UsageError(f"{'--sandbox' if kind else '--failed'} goes with --attack")
     if attack:
         from loopty.cli.attacking import attacked
 
-        sys.exit(0 if attacked(_wanted(kind), as_json) else 1)
+        sys.exit(0 if attacked(_wanted(kind), failed, as_json) else 1)
     findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task()]
     if as_json:
         from loopty.kit import codec
@@ -54,7 +55,7 @@ def command(attack: bool, kind: str | None, as_json: bool) -> None:
     else:
         for finding in findings:
             mark = "ok" if finding.ok else "MISSING" if finding.needed else "-"
-            click.echo(f"{mark:8}{finding.name}: {finding.detail}")
+            beside(f"{mark:8}", f"{finding.name}: {finding.detail}")
     sys.exit(1 if any(finding.needed and not finding.ok for finding in findings) else 0)
 
 

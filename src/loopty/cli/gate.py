@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 import click
 
 from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import NodeArgument, here, history, json_option, newest_run, print_json, say
+from loopty.cli.output import NodeArgument, beside, here, history, json_option, newest_run, print_json, say
 from loopty.core.gate import Gate, When
 from loopty.core.ids import NodeId
+
+_UNMEASURED = "not measured yet"
 
 
 @click.group("gate")
@@ -84,10 +87,12 @@ def listed(node: NodeId | None, as_json: bool) -> None:
     if as_json:
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
         return
+    from loopty.report.columns import short
+
     if not rows:
         say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
     for where, gate in rows:
-        click.echo(f"{where}  {gate.name}: {_said(gate)}")
+        beside(f"{short(where)}  ", f"{gate.name}: {_said(gate)}")
 
 
 @command.command("check")
@@ -95,25 +100,37 @@ def listed(node: NodeId | None, as_json: bool) -> None:
 @json_option
 @UNSAFE
 def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
-    """Run the gates of a node alone, and change no state. Exits with 1 when one fails."""
+    """Run the gates of a node alone, and change no state. Exits with 1 when one fails.
+
+    A bound on a metric is held against what the node gave; there is nothing to hold it against before its trial.
+    """
     from loopty.assemble import Workshop
     from loopty.cli import by_hand
 
     workshop = Workshop.open(here())
     passages = by_hand.gated(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
+    gates = workshop.gates(node)
+    said = {passage.gate.name: passage.refusal or "" for passage in passages}
     if as_json:
         print_json(
             [
-                {"gate": passage.gate.name, "ok": not passage.refusal, "reason": passage.refusal or ""}
-                for passage in passages
+                {"gate": gate.name, "ok": _passed(said, gate), "reason": said.get(gate.name, _UNMEASURED)}
+                for gate in gates
             ]
         )
     else:
-        for passage in passages:
-            click.echo(f"{'ok' if not passage.refusal else 'FAILED':8}{passage.refusal or passage.gate.name}")
-        if not passages:
+        for gate in gates:
+            if gate.name not in said:
+                beside(f"{'-':8}", f"{gate.name}: {_UNMEASURED}")
+            else:
+                beside(f"{'FAILED' if said[gate.name] else 'ok':8}", said[gate.name] or gate.name)
+        if not gates:
             say(f"{node} has no gates")
-    sys.exit(1 if any(passage.refusal for passage in passages) else 0)
+    sys.exit(1 if any(said.values()) else 0)
+
+
+def _passed(said: Mapping[str, str], gate: Gate) -> bool | None:
+    return not said[gate.name] if gate.name in said else None
 
 
 def _said(gate: Gate) -> str:

@@ -77,6 +77,13 @@ def history() -> History:
     return read_history(here())
 
 
+def beside(head: str, text: str) -> None:
+    """Print the text beside its head, in lines as wide as the terminal."""
+    from loopty.report.columns import hanging
+
+    click.echo(look().finished(hanging(head, text, columns())))
+
+
 def columns() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
@@ -97,11 +104,12 @@ def current_status(history: History, run: int) -> Status:
     from loopty.views.status import status
 
     state = found_state(here())
+    found, now, alive = history.runs[run], time.time(), Owners(state.owners).alive
     try:
-        pools = load(state.top).pools
+        task = load(state.top)
     except Misuse:
-        pools = None
-    return status(history, history.runs[run], time.time(), Owners(state.owners).alive, pools)
+        return status(history, found, now, alive)
+    return status(history, found, now, alive, task.pools, task.width)
 
 
 def newest_run(history: History, run: int | None) -> int:
@@ -109,5 +117,8 @@ def newest_run(history: History, run: int | None) -> int:
     from loopty.core.errors import Misuse
 
     if run is not None and run not in history.runs:
-        raise Misuse(f"there is no run {run}: there are {', '.join(map(str, history.runs))}")
+        known = ", ".join(map(str, history.runs))
+        raise Misuse(
+            f"there is no run {run}: there {'are runs' if len(history.runs) > 1 else 'is only run'} {known}"
+        )
     return run if run is not None else max(history.runs)

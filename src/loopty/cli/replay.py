@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import NodeArgument, here, json_option, print_json
+from loopty.cli.output import NodeArgument, beside, here, json_option, print_json, say
 from loopty.core.ids import NodeId
 
 if TYPE_CHECKING:
     from loopty.cli.records import Record
     from loopty.core.outcome import Outcome
+    from loopty.views.reproduction import Compared
+
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{4,}\b")
 
 
 class Replayable(click.ParamType[NodeId | Path]):
@@ -46,9 +49,9 @@ def command(
     """Measure a node again from its commit, or an artifact from nothing, and compare with what was recorded.
 
     No proposer and no model is called. It is reproduced when every metric that counts is: when the medians now and
-    then differ by no more than the tolerance, or one of them lies within the spread of the other's samples,
-    widened by its own width on both sides. Exits with 1 when it differs, and says in what: the score, the machine,
-    the benchmark, its data.
+    then differ by no more than the tolerance or three times the noise of its run, or one of them lies within the
+    spread of the other's samples, widened by its own width on both sides. Exits with 1 when it differs, and says
+    in what: the score, the machine, the benchmark, its data.
     """
     from loopty.assemble import Workshop
     from loopty.cli import records
@@ -64,6 +67,7 @@ def command(
 def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool:
     from loopty.cli import by_hand
     from loopty.kit import codec
+    from loopty.report.columns import short
     from loopty.views.reproduction import reproduction
 
     outcomes: list[Outcome] = []
@@ -71,7 +75,8 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
         outcomes.append(by_hand.replayed(record.workshop, record.workshop.history[record.node], unsafe))
     now = outcomes[-1]
     then = record.result(now)
-    found = reproduction(then, outcomes, record.counting)
+    noise = record.workshop.history.runs[record.node.run].floors.get(then.outcome.fingerprint, {})
+    found = reproduction(then, outcomes, record.counting, noise)
     other_task, other_machine = record.other_task(), record.other_machine(now)
     same = found.same and not other_task
     if as_json:
@@ -87,28 +92,35 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
             }
         )
         return same
-    _echo(f"{record.name} {'reproduced' if same else 'differs'}{found.ended and f': {found.ended}'}")
+    beside("", f"{short(record.name)} {'reproduced' if same else 'differs'}{found.ended and f': {found.ended}'}")
     for line in (*other_task, *other_machine):
-        _echo(f"  {line}")
+        beside("  ", _HASH.sub(r"\1", line))
     for metric in found.metrics:
-        _echo(f"  {metric.name}: {_compared(metric.then, metric.now)}")
+        beside("  ", f"{metric.name}: {_compared(metric, noise.get(metric.name, 0.0))}")
+    if now.finished and not found.same and repeats == 1:
+        say("measured once; --repeats 5 says more")
     return same
 
 
-def _compared(then: tuple[float, ...], now: tuple[float, ...]) -> str:
-    was, found = (median(values) if values else None for values in (then, now))
-    share = f" ({100 * (found - was) / abs(was):+.2g} %)" if was and found is not None and found != was else ""
-    return f"{_told(then)} then, {_told(now)} now{share}"
+def _compared(metric: Compared, noise: float) -> str:
+    from loopty.views.change import share
+
+    then, now = metric.then, metric.now
+    percent = share(median(now) - median(then), median(then), noise) if then and now else None
+    return f"{_told(then)} then, {_told(now)} now" + (f" ({percent:+.2g} %)" if percent else "")
 
 
 def _told(values: tuple[float, ...]) -> str:
     if not values:
         return "–"
+    from loopty.report.figures import figure
+
     low, high, count = min(values), max(values), len(values)
-    spread = f" ({low:g} to {high:g} in {count})" if low < high else f" ({count} times)" if count > 1 else ""
-    return f"{median(values)}{spread}"
-
-
-def _echo(line: str) -> None:
-    """An artifact is a stranger's: what it says must not reach the terminal as commands."""
-    click.echo("".join(character if character.isprintable() else "�" for character in line))
+    spread = (
+        f" ({figure(low)} to {figure(high)} in {count})"
+        if low < high
+        else f" ({count} times)"
+        if count > 1
+        else ""
+    )
+    return f"{figure(median(values))}{spread}"

@@ -45,7 +45,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     number = newest_run(found, run)
     drawn, places, others = points(found, number), leaderboard(found, number, top), elsewhere(found, number, top)
     status, counted = current_status(found, number), tally(found, number)
-    came_to = goodput(found, found.runs[number], status.elapsed_seconds)
+    came_to = goodput(found, found.runs[number], status.worked_seconds)
     if as_json:
         standing = {**codec.plain(status), **codec.plain(counted)}
         parts = {"points": drawn, "best": places, "elsewhere": others, "goodput": came_to}

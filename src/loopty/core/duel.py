@@ -107,4 +107,5 @@ def _stated(effect: Effect) -> str:
     low = "…" if effect.low is None else f"{effect.low:.3g}"
     high = "…" if effect.high is None else f"{effect.high:.3g}"
     name = effect.metric or "all metrics, in units of noise,"
-    return f"{name} by {effect.amount:.3g} ({low} to {high}) in {effect.pairs} pairs over that"
+    pairs = f"{effect.pairs} pair{'s' * (effect.pairs != 1)}"
+    return f"{name} by {effect.amount:.3g} ({low} to {high}) in {pairs} over that"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from loopty.core.outcome import Pool
 from loopty.core.space import Value
 from loopty.report.columns import cut, padded, short, wrapped
-from loopty.report.figures import compared, duration, figure, plural, signed
+from loopty.report.figures import compared, figure, plural, signed
 from loopty.report.look import Look
-from loopty.report.status import endings_text
+from loopty.report.status import endings_text, integrity_text, time_text
 from loopty.report.tally import uplift_text
 from loopty.report.tree import note
 from loopty.views.elsewhere import Cohort
@@ -25,7 +25,9 @@ def leaderboard_text(places: Sequence[Place], metric: str, columns: int = 80, lo
     names = max(min(max(len(short(place.node.id)) for place in places), columns // 3), 4)
     scores = max(10, min(len(metric), 16))
     head = f"{'':>3}  {'node':<{names}}  {padded(metric, scores, right=True)}  {'better by':>9}"
-    lines = [look.paint(head, "dim")]
+    if any(place.varying for place in places):
+        head += "  (kept first, then by score)"
+    lines = [look.paint(cut(head, columns), "dim")]
     for place in places:
         name = padded(short(place.node.id, names), names)
         better = signed(place.over_baseline) if place.over_baseline else ""
@@ -55,6 +57,8 @@ def closing_text(
     improved = status.best is not None and status.best.over_baseline is not None
     style = "best" if improved else "strong"
     lines = [look.paint(line, style) for line in wrapped(_result(status), columns)]
+    if weak := integrity_text(status):
+        lines += [look.paint(line, "warn") for line in wrapped(f"integrity: {weak}", columns)]
     if status.control:
         lines += wrapped(_control(status), columns)
     if tally and tally.over_control:
@@ -62,7 +66,7 @@ def closing_text(
     attempts = status.count(Pool.ATTEMPT)
     spent = plural(attempts.started, "attempt")
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""
-    lines += wrapped(f"{spent} in {duration(status.elapsed_seconds)}; {reason}", columns)
+    lines += wrapped(f"{spent} in {time_text(status)}; {reason}", columns)
     if status.best and improved and status.best.params:
         lines += wrapped(f"its parameters: {_listed(status.best.params)}", columns)
     if not (status.best and improved):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-from loopty.core.ids import NodeId
-
 _LONGEST_ID = 32
 
 
@@ -64,7 +62,13 @@ def wrapped(text: str, columns: int) -> list[str]:
     return lines
 
 
-def short(node: NodeId, columns: int = _LONGEST_ID) -> str:
+def hanging(head: str, text: str, columns: int) -> str:
+    """The text beside its head, in as many lines as that takes."""
+    room = max(columns - width(head), 1)
+    return head + f"\n{' ' * width(head)}".join(wrapped(text, room))
+
+
+def short(node: str, columns: int = _LONGEST_ID) -> str:
     """The id, or its head and tail: a chain of thousands of changes has an id of kilobytes."""
     if len(node) <= columns:
         return str(node)

@@ -16,7 +16,7 @@ def signed(change: Change) -> str:
     """The change for a column: `+24.3 %`, positive is better."""
     if change.percent is None:
         return _sign(change.amount) + figure(abs(change.amount))
-    return f"{_sign(change.percent)}{_percent(change.percent)} %"
+    return f"{_sign(change.percent)}{percent(change.percent)} %"
 
 
 def roughly(value: float) -> str:
@@ -32,13 +32,13 @@ def compared(change: Change, than: str) -> str:
     """The change as words: `24.3 % better than the baseline`."""
     if change.amount == 0:
         return f"no better than {than}"
-    much = figure(abs(change.amount)) if change.percent is None else f"{_percent(change.percent)} %"
+    much = figure(abs(change.amount)) if change.percent is None else f"{percent(change.percent)} %"
     return f"{much} {'better' if change.amount > 0 else 'worse'} than {than}"
 
 
-def deviation(sigma: float, percent: float | None) -> str:
+def deviation(sigma: float, share: float | None) -> str:
     """`± 0.8 %`, or in the metric's unit where there is no percent."""
-    return f"± {figure(sigma)}" if percent is None else f"± {_percent(percent)} %"
+    return f"± {figure(sigma)}" if share is None else f"± {percent(share)} %"
 
 
 def duration(seconds: float) -> str:
@@ -64,12 +64,13 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _sign(value: float) -> str:
-    return "+" if value >= 0 else "-"
-
-
-def _percent(percent: float) -> str:
-    size = abs(percent)
+def percent(share: float) -> str:
+    """The size of a share in percent, without its sign."""
+    size = abs(share)
     if size >= 1000:
         return f"{size:,.0f}"
     return f"{size:.1f}" if size >= 0.1 or size == 0 else f"{size:.2g}"
+
+
+def _sign(value: float) -> str:
+    return "+" if value >= 0 else "-"

@@ -8,7 +8,7 @@ from loopty.core.ids import NodeId
 from loopty.core.outcome import Effect, Integrity, Pool
 from loopty.report.columns import cut, harmless, padded, short, width
 from loopty.report.facts import NAMES, Fact, fact_lines
-from loopty.report.figures import duration, figure, plural, roughly, signed
+from loopty.report.figures import duration, figure, percent, plural, roughly, rounded, signed
 from loopty.report.look import Look
 from loopty.report.tree import mark
 from loopty.views.detail import Detail, Measured
@@ -44,9 +44,10 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
     if short(node.id) != node.id:
         yield Fact("id", str(node.id))
     if node.reason:
-        yield Fact("because", node.reason)
+        # The rest of such a reason is the effect in fewer words.
+        yield Fact("because", node.reason.partition(": ")[0] if node.effect else node.reason)
     if node.effect:
-        yield Fact("effect", _effect(node.effect, node.against))
+        yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
     if node.summary:
         yield Fact("change", node.summary)
@@ -61,7 +62,8 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
             yield Fact("measured", _spread(detail))
         if detail.machine:
             yield Fact("machine", f"{detail.machine}: not comparable with the present one")
-        yield Fact("integrity", _INTEGRITY[outcome.integrity])
+        if outcome.integrity:
+            yield Fact("integrity", _INTEGRITY[outcome.integrity])
         if outcome.unenforced:
             yield Fact("unenforced", ", ".join(outcome.unenforced))
     for other in detail.elsewhere:
@@ -78,18 +80,22 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
     yield Fact("folder", folder)
 
 
-def _effect(effect: Effect, rival: NodeId | None) -> str:
-    """`score better by +0.21 (+0.05 to +0.4 at 90 %) than 1 in 6 pairs; error rate 5 %`."""
+def _effect(effect: Effect, share: float | None, rival: NodeId | None) -> str:
+    """`score better by 0.21 (12 %) than 1 in 6 pairs; 90 % interval of the gain +0.05 to +0.4; error rate 5 %`."""
+    name, unit = (effect.metric, "") if effect.metric else ("all metrics", " times the noise")
+    much = rounded(abs(effect.amount)) + unit + ("" if share is None else f" ({percent(share)} %)")
+    word = f"better by {much}" if effect.amount > 0 else f"worse by {much}" if effect.amount < 0 else "no better"
+    than, pairs = f" than {short(rival)}" if rival else "", plural(effect.pairs, "pair")
+    return f"{name} {word}{than} in {pairs}{_interval(effect)}; error rate {figure(100 * effect.error_rate)} %"
+
+
+def _interval(effect: Effect) -> str:
+    if effect.low is None and effect.high is None:
+        return ", too few for an interval"
     low = "…" if effect.low is None else roughly(effect.low)
     high = "…" if effect.high is None else roughly(effect.high)
     # The bet is made on either side of the interval, each with its own chance to be wrong.
-    level = figure(100 * (1 - 2 * effect.error_rate))
-    than = f" than {short(rival)}" if rival else ""
-    name, unit = (effect.metric, "") if effect.metric else ("all metrics", " times the noise")
-    return (
-        f"{name} better by {roughly(effect.amount)}{unit} ({low} to {high} at {level} %){than} "
-        f"in {plural(effect.pairs, 'pair')}; error rate {figure(100 * effect.error_rate)} %"
-    )
+    return f"; {figure(100 * (1 - 2 * effect.error_rate))} % interval of the gain {low} to {high}"
 
 
 def _spread(detail: Detail) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.core.outcome import Ending, Pool
+from loopty.core.outcome import Ending, Integrity, Pool
 from loopty.report.columns import cut, harmless, short
 from loopty.report.facts import Fact, fact_lines
 from loopty.report.figures import compared, deviation, duration, figure, plural, rate
@@ -16,6 +16,8 @@ from loopty.views.status import Count, Floor, Left, State, Status
 from loopty.views.tally import Tally
 
 _MOST_FLIGHTS = 8
+# Its verdict is `rejected`, and what is called refused here is a proposal without a trial.
+_ENDED: dict[str, str] = {Ending.REFUSED: "rejected by a gate"}
 
 
 def status_text(status: Status, columns: int = 80, look: Look | None = None, tally: Tally | None = None) -> str:
@@ -32,9 +34,29 @@ def process(owner: str) -> str:
 
 def endings_text(count: Count) -> str:
     """`51 finished, 6 failed`; what was cancelled is told apart, because it was given back."""
-    told = [f"{number:,} {end}" for end, number in count.endings.items() if end != Ending.CANCELLED]
+    told = ", ".join(
+        f"{number:,} {_ENDED.get(ending, ending)}"
+        for ending, number in count.endings.items()
+        if ending != Ending.CANCELLED
+    )
     cancelled = count.endings.get(Ending.CANCELLED, 0)
-    return ", ".join(told) + (f"; {cancelled:,} more cancelled" if cancelled else "")
+    if not cancelled:
+        return told
+    return f"{told}; {cancelled:,} more cancelled" if told else f"{cancelled:,} cancelled"
+
+
+def time_text(status: Status) -> str:
+    """`3 min 12 s`; what was done by hand took the time of its trials alone."""
+    if not status.by_hand:
+        return duration(status.elapsed_seconds)
+    trials = f"{duration(status.busy_seconds)} of trials"
+    return f"{duration(status.elapsed_seconds)} of sessions, {trials}" if status.elapsed_seconds else trials
+
+
+def integrity_text(status: Status) -> str:
+    """A warning where the best could have cheated; nothing where it only has other parameters."""
+    weak = status.best is not None and status.best.edited and status.best.integrity is Integrity.WEAK
+    return "weak: the candidate could reach what scored it; isolated = true keeps it apart" if weak else ""
 
 
 def _headline(status: Status, columns: int, look: Look) -> str:
@@ -55,10 +77,12 @@ def _facts(status: Status, tally: Tally | None) -> Iterator[Fact]:
         yield Fact("because", status.reason)
     if status.best:
         yield Fact("best", _standing(status.best, status.metric), "best")
+    if weak := integrity_text(status):
+        yield Fact("integrity", weak, "warn")
     if status.baseline:
         yield Fact("baseline", f"{status.metric} {figure(status.baseline.score)} ({better} is better)")
     else:
-        yield Fact("baseline", "not measured yet")
+        yield Fact("baseline", f"no result: {why}" if (why := status.without_baseline) else "not measured yet")
     if status.control:
         yield Fact("control", _standing(status.control, status.metric))
     if status.uplift:
@@ -74,12 +98,12 @@ def _facts(status: Status, tally: Tally | None) -> Iterator[Fact]:
         if count.pool is Pool.ATTEMPT and status.since_best:
             text += f"; {status.since_best:,} since the best"
         yield Fact(f"{count.pool}s", text)
-    if tally and (told := verdicts_text(tally.verdicts)):
+    if tally and (told := verdicts_text(tally)):
         yield Fact("verdicts", told)
     if status.refused:
         yield Fact("refused", f"{plural(status.refused, 'proposal')}, at no cost")
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
-    yield Fact("time", duration(status.elapsed_seconds) + pace)
+    yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:
         yield Fact("models", f"{plural(status.tokens, 'token')}, ${status.money_usd:.2f}")
     if status.left:

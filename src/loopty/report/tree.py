@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from loopty.core.outcome import Pool, Verdict
+from loopty.core.outcome import Ending, Pool, Verdict
 from loopty.core.records import Node
 from loopty.report.columns import cut, padded, short
 from loopty.report.figures import figure
@@ -13,7 +13,9 @@ from loopty.views.tree import Hidden, Row, Shown
 
 _NARROWEST_ID = 12
 _WIDEST_ID = 32
-_TOLD = (Verdict.INCONCLUSIVE, Verdict.QUARANTINED)
+# The verdict says what these come to.
+_UNTOLD = (Ending.FINISHED, Ending.REFUSED)
+_TOLD = (Verdict.INCONCLUSIVE, Verdict.REJECTED, Verdict.QUARANTINED)
 
 
 def tree_text(rows: Iterable[Row], columns: int = 80, look: Look | None = None) -> str:
@@ -57,7 +59,7 @@ def note(node: Node, more: str = "") -> str:
         "draft" if node.draft else "",
         ("measured again" if node.outcome else "running") if node.running else "",
         node.verdict if node.verdict in _TOLD else "",
-        node.outcome.ending if node.outcome and not node.outcome.finished else "",
+        node.outcome.ending if node.outcome and node.outcome.ending not in _UNTOLD else "",
     ]
     remark = ", ".join(filter(None, remarks))
     made = f"{node.operator}: {node.summary}" if node.summary else node.operator

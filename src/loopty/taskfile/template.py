@@ -35,6 +35,7 @@ timeout_seconds = {answers.timeout_seconds:g}
 # files = ["bench.py", "data/**"]   # what the benchmark is made of; default: the files that the command names
 # scratch = ["build"]               # directories that start empty and writable, for build products
 # mounts = ["~/data"]               # host paths to show read-only
+# isolated = true                   # the candidate in a sandbox of its own, called by the SDK: it cannot cheat
 # network = false
 # resources = ["gpu"]               # things there is one of: trials take turns
 
@@ -42,7 +43,7 @@ timeout_seconds = {answers.timeout_seconds:g}
 direction = {_toml(answers.direction)}
 # [[objective.metrics]]             # instead: metrics in order of priority
 # name = "score"
-# tolerance = 0.02                  # differences up to this are noise
+# tolerance = 0.02                  # the smallest gain worth having; noise is measured
 
 [access]
 write = {_toml(list(answers.write))}   # what may be changed
@@ -53,6 +54,19 @@ write = {_toml(list(answers.write))}   # what may be changed
 # low = 8
 # high = 128
 # log = true
+
+# [[gates]]                         # what fails one is rejected, whatever its score
+# name = "tests"
+# command = "python3 -m unittest"   # or metric = "seconds" with maximum = 2.0
+
+# [noise]                           # how a gain is told from luck
+# error_rate = 0.05                 # the most that the chance may be of keeping what is no better
+
+# [audit]                           # a held-out split that the search never sees: loopty audit
+# files = ["held_out/**"]
+
+# [sandbox]
+# kind = "auto"                     # bubblewrap | landlock | container; loopty doctor tries them
 
 [limits]                            # of one trial
 memory_mb = 2048

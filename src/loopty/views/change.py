@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from loopty.core.objective import Direction
 
+SIGMAS = 3.0
+"""What lies within so many standard deviations may be noise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -15,11 +18,20 @@ class Change:
 
     amount: float
     percent: float | None
-    """Of the older score; None where that is zero or next to it."""
+    """Of the older score; None where that tells nothing."""
 
 
-def change(score: float, over: float, direction: Direction) -> Change:
+def change(score: float, over: float, direction: Direction, sigma: float = 0.0) -> Change:
+    """`sigma` is the noise of the older score, as far as it is known."""
     # Scores may be as large as floats get; what lies beyond is told as the largest.
     amount = max(-sys.float_info.max, min(direction.sign * (score - over), sys.float_info.max))
-    percent = 100 * amount / abs(over) if over else math.inf
-    return Change(amount, percent if math.isfinite(percent) else None)
+    crossed = min(score, over) < 0 < max(score, over)
+    return Change(amount, None if crossed else share(amount, over, sigma))
+
+
+def share(amount: float, of: float, sigma: float = 0.0) -> float | None:
+    """In percent; None of a score that may as well be zero, where any percent would be an accident."""
+    if abs(of) <= SIGMAS * sigma:
+        return None
+    percent = 100 * amount / abs(of)
+    return percent if math.isfinite(percent) else None

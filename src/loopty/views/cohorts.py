@@ -49,6 +49,11 @@ def noisy(run: Run, fingerprint: str) -> bool:
     return any(run.floors.get(fingerprint, {}).values())
 
 
+def sigma(run: Run, fingerprint: str, metric: str) -> float:
+    """How much measurements of one thing vary, a standard deviation; 0 where that is not known."""
+    return run.floors.get(fingerprint, {}).get(metric, 0.0)
+
+
 def machine_words(run: Run, fingerprint: str) -> str:
     """The machine behind a fingerprint, by what is not the same on the run's present one."""
     if fingerprint == run.fingerprint:

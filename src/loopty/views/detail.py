@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from loopty.core.evidence import median
 from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
@@ -12,8 +13,8 @@ from loopty.core.objective import Direction
 from loopty.core.outcome import Pool
 from loopty.core.records import Node, Run
 from loopty.core.space import Value
-from loopty.views.change import Change, change
-from loopty.views.cohorts import established, machine_words, score
+from loopty.views.change import Change, change, share
+from loopty.views.cohorts import established, machine_words, score, sigma
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Detail:
     parent: Node | None
     metrics: tuple[Measured, ...]
     """Those of the objective first."""
+    effect_percent: float | None
+    """The effect as a share of the rival's score in the same pairs, where there is such a thing."""
     changed: Mapping[str, Value | None]
     """Parameters that differ from the parent's, with their value there; None where it had none."""
     best: bool
@@ -64,7 +67,8 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Deta
     return Detail(
         found,
         parent,
-        _measured(history, found, history[run.root]),
+        _measured(history, run, found),
+        _effect_percent(found),
         _changed(found, parent),
         run.account(Pool.ATTEMPT).best == node,
         (*gates, *run.gates_of(node)),
@@ -73,7 +77,7 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Deta
     )
 
 
-def _measured(history: History, node: Node, root: Node) -> tuple[Measured, ...]:
+def _measured(history: History, run: Run, node: Node) -> tuple[Measured, ...]:
     if node.outcome is None:
         return ()
     judged = {metric.name: metric.direction for metric in history.metrics(node)}
@@ -81,7 +85,8 @@ def _measured(history: History, node: Node, root: Node) -> tuple[Measured, ...]:
     reported = node.outcome.metrics
     names = [name for name in judged if name in reported]
     names += [name for name in reported if name not in judged]
-    beside = root.result(node.outcome.fingerprint) if node.id != root.id else None
+    fingerprint = node.outcome.fingerprint
+    beside = history[run.root].result(fingerprint) if node.id != run.root else None
     rows = []
     for name in names:
         value = reported[name]
@@ -89,9 +94,17 @@ def _measured(history: History, node: Node, root: Node) -> tuple[Measured, ...]:
         baseline = beside.outcome.metrics.get(name) if beside else None
         better = None
         if baseline is not None and name in directions:
-            better = change(value, baseline, directions[name])
+            better = change(value, baseline, directions[name], sigma(run, fingerprint, name))
         rows.append(Measured(name, value, min(samples), max(samples), baseline, better))
     return tuple(rows)
+
+
+def _effect_percent(node: Node) -> float | None:
+    effect, duel = node.effect, node.duel
+    if effect is None or duel is None:
+        return None
+    theirs = [sample[effect.metric] for sample in duel.theirs if effect.metric in sample]
+    return share(effect.amount, median(theirs), duel.noise.get(effect.metric, 0.0)) if theirs else None
 
 
 def _other_machine(run: Run, node: Node) -> str:

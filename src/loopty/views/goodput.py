@@ -9,13 +9,13 @@ from loopty.core.history import History
 from loopty.core.outcome import Ending, Pool
 from loopty.core.records import Node, Run
 from loopty.views.cohorts import comparable, incumbents
+from loopty.views.status import SEARCHING
 
-_SEARCHING = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPEAT)
 _CAUSES = {
     Ending.FAILED: "failed",
     Ending.TIMED_OUT: "timed out",
     Ending.PRUNED: "pruned",
-    Ending.REFUSED: "refused by a gate",
+    Ending.REFUSED: "rejected by a gate",
     Ending.TAMPERED: "tampered",
     Ending.CANCELLED: "cancelled or lost",
 }
@@ -36,7 +36,7 @@ class Goodput:
     results: int
     """The baseline not counted."""
     seconds: float
-    """Of the sessions that drove the run."""
+    """That were spent on the run."""
     per_hour: float | None
     per_million_tokens: float | None
     """None where no tokens were used."""
@@ -60,7 +60,7 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
     results = sum(comparable(node, run.fingerprint) is not None for node in nodes)
     tokens = budget.tokens(run)
     kept = frozenset(node for fingerprint in run.floors for node in incumbents(history, run, fingerprint))
-    accounts = [run.account(pool) for pool in _SEARCHING]
+    accounts = [run.account(pool) for pool in SEARCHING]
     waste = [
         Spent(
             cause,

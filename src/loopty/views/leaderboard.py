@@ -11,7 +11,7 @@ from loopty.core.objective import gain
 from loopty.core.outcome import Pool
 from loopty.core.records import Node, Result
 from loopty.views.change import Change, change
-from loopty.views.cohorts import comparable, incumbents, noisy
+from loopty.views.cohorts import comparable, incumbents, noisy, sigma
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,13 @@ class Place:
     over_baseline: Change | None
     """None for the baseline itself, and where that was not measured."""
     measurements: int
-    once: bool
-    """Whether this is a single measurement although measurements vary: it may be luck."""
+    varying: bool
+    """Whether measurements were seen to vary: what was kept is placed before what was not."""
+
+    @property
+    def once(self) -> bool:
+        """Whether this is a single measurement although measurements vary: it may be luck."""
+        return self.varying and self.measurements == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,11 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
         return one.node.order - other.node.order
 
     name, direction = metrics[0].name, metrics[0].direction
-    baseline = comparable(root, under)
+    baseline, noise = comparable(root, under), sigma(found, under, name)
     places = []
     for rank, entry in enumerate(heapq.nsmallest(top, entries, key=functools.cmp_to_key(compared)), start=1):
         score, better = entry.result.outcome.metrics[name], None
         if baseline and entry.node.id != root.id:
-            better = change(score, baseline.outcome.metrics[name], direction)
-        measurements = max(len(entry.result.samples), 1)
-        places.append(Place(rank, entry.node, score, better, measurements, varying and measurements == 1))
+            better = change(score, baseline.outcome.metrics[name], direction, noise)
+        places.append(Place(rank, entry.node, score, better, max(len(entry.result.samples), 1), varying))
     return places

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from loopty.core.objective import Metric
 from loopty.core.outcome import Outcome
 from loopty.core.records import Result
+from loopty.views.change import SIGMAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,13 @@ class Reproduction:
     same: bool
 
 
-def reproduction(then: Result, now: Sequence[Outcome], counting: Sequence[Metric]) -> Reproduction:
-    """The record beside the new outcomes; the same when every metric that counts is."""
+def reproduction(
+    then: Result, now: Sequence[Outcome], counting: Sequence[Metric], floor: Mapping[str, float] | None = None
+) -> Reproduction:
+    """The record beside the new outcomes; the same when every metric that counts is.
+
+    `floor` is the noise that was known when it was recorded, a standard deviation by metric.
+    """
     last = now[-1]
     ended = "" if last.finished else f"{last.ending}: {last.reason}"
     samples = then.samples or (then.outcome.metrics,)
@@ -43,19 +49,19 @@ def reproduction(then: Result, now: Sequence[Outcome], counting: Sequence[Metric
     for name in dict.fromkeys((*then.outcome.metrics, *last.metrics)):
         was = tuple(sample[name] for sample in samples if name in sample)
         found = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
-        same = _same(was, found, tolerances.get(name, 0.0))
+        same = _same(was, found, max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0)))
         metrics.append(Compared(name, was, found, same, name in tolerances))
     counted = [metric.same for metric in metrics if metric.counts]
     alike = last.ending is then.outcome.ending and (not last.finished or (bool(counted) and all(counted)))
     return Reproduction(ended, tuple(metrics), alike)
 
 
-def _same(then: tuple[float, ...], now: tuple[float, ...], tolerance: float) -> bool:
-    """Whether the medians are within the tolerance, or one of them lies where the other's samples do."""
+def _same(then: tuple[float, ...], now: tuple[float, ...], leeway: float) -> bool:
+    """Whether the medians are no further apart than that, or one of them lies where the other's samples do."""
     if not then or not now:
         return False
     was, found = median(then), median(now)
-    return abs(found - was) <= tolerance or _among(found, then) or _among(was, now)
+    return abs(found - was) <= leeway or _among(found, then) or _among(was, now)
 
 
 def _among(value: float, samples: tuple[float, ...]) -> bool:

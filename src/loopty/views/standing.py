@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Metric
+from loopty.core.outcome import Integrity
 from loopty.core.space import Value
 from loopty.views.change import Change, change
-from loopty.views.cohorts import comparable
+from loopty.views.cohorts import comparable, sigma
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Standing:
     params: Mapping[str, Value]
     edited: bool
     """Whether its files differ from the baseline's."""
+    integrity: Integrity | None
 
 
 def standing(history: History, node: NodeId | None, fingerprint: str, metric: Metric) -> Standing | None:
@@ -32,8 +34,12 @@ def standing(history: History, node: NodeId | None, fingerprint: str, metric: Me
     result = comparable(found, fingerprint) if found else None
     if found is None or result is None:
         return None
-    root = history[history.runs[found.id.run].root]
+    run = history.runs[found.id.run]
+    root = history[run.root]
     baseline = comparable(root, fingerprint) if found.id != root.id else None
     score = result.outcome.metrics[metric.name]
-    better = change(score, baseline.outcome.metrics[metric.name], metric.direction) if baseline else None
-    return Standing(found.id, score, better, found.params, found.tree != root.tree)
+    better = None
+    if baseline:
+        noise = sigma(run, fingerprint, metric.name)
+        better = change(score, baseline.outcome.metrics[metric.name], metric.direction, noise)
+    return Standing(found.id, score, better, found.params, found.tree != root.tree, result.outcome.integrity)

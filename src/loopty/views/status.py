@@ -11,12 +11,15 @@ from loopty.core import budget
 from loopty.core.history import LOOKING, History
 from loopty.core.ids import NodeId
 from loopty.core.objective import Direction, Metric
-from loopty.core.outcome import Ending, Pool
-from loopty.core.records import Flight, Run, trial_parts
+from loopty.core.outcome import Ending, Pool, Verdict
+from loopty.core.records import Flight, Node, Run, trial_parts
 from loopty.core.task import Pools
-from loopty.views.change import Change, change
-from loopty.views.cohorts import machine_words
+from loopty.views.change import Change, change, share
+from loopty.views.cohorts import machine_words, sigma
 from loopty.views.standing import Standing, standing
+
+SEARCHING = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPEAT)
+"""Whose trials the search is made of; those of the other pools only look."""
 
 _FEWEST_SAMPLES = 2
 
@@ -57,7 +60,7 @@ class Floor:
 
     sigma: float
     percent: float | None
-    """Of the baseline's score; None where that is zero or next to it."""
+    """Of the baseline's score; None where that may as well be zero."""
     measurements: int
     """Of the baseline, so far."""
 
@@ -107,6 +110,8 @@ class Status:
     direction: Direction
     counts: tuple[Count, ...]
     baseline: Standing | None
+    without_baseline: str
+    """Why the baseline has no result and never will; empty where it has one or may still get it."""
     best: Standing | None
     control: Standing | None
     """The best of the control, where there is one."""
@@ -118,7 +123,13 @@ class Status:
     """None while nothing was measured twice."""
     since_best: int
     elapsed_seconds: float
+    """Of the sessions that drove the run; `loopty run` works outside of them."""
+    busy_seconds: float
+    """Of all trials of the search, summed over those that ran at once."""
+    by_hand: bool
+    """Whether trials must have run outside of sessions: these had no time for so many."""
     trials_per_second: float | None
+    """Of sessions; None where trials ran outside of them."""
     tokens: int
     money_usd: float
     left: Left | None
@@ -128,14 +139,27 @@ class Status:
         return next(count for count in self.counts if count.pool is pool)
 
     @property
+    def worked_seconds(self) -> float:
+        """The time of the sessions, or of the trials where these ran outside of them."""
+        return self.busy_seconds if self.by_hand else self.elapsed_seconds
+
+    @property
     def refused(self) -> int:
         return sum(count.refused for count in self.counts)
 
 
 def status(
-    history: History, run: Run, now: float, alive: Callable[[str], bool], pools: Pools | None = None
+    history: History,
+    run: Run,
+    now: float,
+    alive: Callable[[str], bool],
+    pools: Pools | None = None,
+    width: int = 1,
 ) -> Status:
-    """`alive` tells whether the process that an owner names still runs; `pools` is the budget, if known."""
+    """`alive` tells whether the process that an owner names still runs; `pools` is the budget, if known.
+
+    `width` is how many trials a session runs at once.
+    """
     state = _state(run, alive)
     seconds = run.seconds_before + now - run.session_from if state is State.RUNNING else run.seconds
     metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
@@ -143,7 +167,9 @@ def status(
     shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _in_use(run, pool, pools)]
     of_control = run.account(Pool.CONTROL).best if Pool.CONTROL in shown else None
     control = standing(history, of_control, run.fingerprint, metric)
-    ended = sum(sum(run.account(pool).endings.values()) for pool in Pool)
+    ended = sum(sum(run.account(pool).endings.values()) for pool in SEARCHING)
+    busy = sum(run.account(pool).busy_seconds for pool in SEARCHING)
+    by_hand = busy > seconds * width
     return Status(
         run.number,
         run.criteria,
@@ -154,14 +180,17 @@ def status(
         metric.direction,
         tuple(_count(history, run, pool, pools) for pool in shown),
         standing(history, run.root, run.fingerprint, metric),
+        _without_baseline(history[run.root]),
         best,
         control,
-        change(best.score, control.score, metric.direction) if best and control else None,
+        _uplift(best, control, metric, sigma(run, run.fingerprint, metric.name)),
         tuple(_elsewhere(history, run, metric)),
         _floor(history, run, metric),
         run.account(Pool.ATTEMPT).since_best,
         seconds,
-        ended / seconds if ended and seconds > 0 else None,
+        busy,
+        by_hand,
+        ended / seconds if ended and seconds > 0 and not by_hand else None,
         budget.tokens(run),
         budget.money_usd(run),
         _left(run, pools, seconds) if pools else None,
@@ -178,6 +207,14 @@ def _state(run: Run, alive: Callable[[str], bool]) -> State:
     return State.STOPPED if run.ended else State.IDLE
 
 
+def _without_baseline(root: Node) -> str:
+    return root.reason if root.verdict not in (None, Verdict.KEPT) else ""
+
+
+def _uplift(best: Standing | None, control: Standing | None, metric: Metric, noise: float) -> Change | None:
+    return change(best.score, control.score, metric.direction, noise) if best and control else None
+
+
 def _elsewhere(history: History, run: Run, metric: Metric) -> Iterator[Champion]:
     for fingerprint, champion in run.account(Pool.ATTEMPT).champions.items():
         best = standing(history, champion, fingerprint, metric)
@@ -187,11 +224,11 @@ def _elsewhere(history: History, run: Run, metric: Metric) -> Iterator[Champion]
 
 def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
     baseline = history[run.root].result(run.fingerprint)
-    sigma = run.floors.get(run.fingerprint, {}).get(metric.name)
-    if baseline is None or sigma is None or len(baseline.samples) < _FEWEST_SAMPLES:
+    noise = run.floors.get(run.fingerprint, {}).get(metric.name)
+    if baseline is None or noise is None or len(baseline.samples) < _FEWEST_SAMPLES:
         return None
     around = baseline.outcome.metrics[metric.name]
-    return Floor(sigma, change(around + sigma, around, Direction.MAX).percent, len(baseline.samples))
+    return Floor(noise, share(noise, around, noise), len(baseline.samples))
 
 
 def _in_order(history: History, run: Run) -> list[tuple[str, Flight]]:

@@ -16,7 +16,8 @@ _MOST_NODES = 2000
 @dataclass(frozen=True, slots=True)
 class Tally:
     verdicts: Mapping[Verdict, int]
-    """The baseline not counted."""
+    """Of attempts, the baseline not counted."""
+    control_verdicts: Mapping[Verdict, int]
     over_control: Uplift | None
 
 
@@ -26,6 +27,11 @@ def quick(history: History) -> bool:
 
 
 def tally(history: History, run: int) -> Tally:
-    nodes = (node for pool in (Pool.ATTEMPT, Pool.CONTROL) for node in history.nodes(run, pool))
-    counts = Counter(node.verdict for node in nodes if node.verdict and node.id.parent)
-    return Tally({verdict: counts[verdict] for verdict in Verdict if counts[verdict]}, uplift(history, run))
+    return Tally(
+        _verdicts(history, run, Pool.ATTEMPT), _verdicts(history, run, Pool.CONTROL), uplift(history, run)
+    )
+
+
+def _verdicts(history: History, run: int, pool: Pool) -> dict[Verdict, int]:
+    counts = Counter(node.verdict for node in history.nodes(run, pool) if node.verdict and node.id.parent)
+    return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}

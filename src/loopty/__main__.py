@@ -1,0 +1,5 @@
+"""`python -m loopty` is the `loopty` command."""
+
+from loopty.cli.main import main
+
+main()
