@@ -112,3 +112,15 @@ def parameter_place(place) -> Place:
     place.write("loopty.toml", PARAMETER_TASK.format(attempts=8, command=json.dumps(ECHO_X)))
     place.commit()
     return place
+
+
+@pytest.fixture
+def small_disk(place):
+    """Room for loopty's state that a test can use up."""
+    state = place.top / ".loopty"
+    state.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", state]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    yield state
+    subprocess.run(["umount", state], check=True)

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 
 import pytest
@@ -261,18 +260,6 @@ def test_a_killed_audit_is_counted_as_a_look_and_the_next_one_goes_on(split_plac
     assert again[-1]["ended"] == ""
     assert split_place.history().runs[1].flights == {}
     assert list((split_place.top / ".loopty/trials").iterdir()) == []
-
-
-@pytest.fixture
-def small_disk(place):
-    """Room for loopty's state that a test can use up."""
-    state = place.top / ".loopty"
-    state.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", state]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no disk can be mounted here")
-    yield state
-    subprocess.run(["umount", state], check=True)
 
 
 @pytest.mark.parametrize(("room", "lacking"), [(500_000, "the split's files"), (4096, "the record")])

@@ -1,8 +1,15 @@
 """Measuring again: says whether the record holds, and changes nothing of it."""
 
+import os
+import signal
+import time
+
 import pytest
 
 from loopty.core.outcome import Pool
+
+from .conftest import NUMBER_BENCH
+from .state import events
 
 OTHERWISE_LATER = (
     'echo "{\\"score\\": $([ $EVO_ATTEMPT -gt 3 ] && echo 9 || cat src/x.txt)}" > "$EVO_RESULT_PATH"\n'
@@ -77,3 +84,37 @@ def test_a_folder_named_like_a_node_is_a_path_only_when_it_is_written_as_one(cod
     (code_place.top / "1").mkdir()
     assert "1 reproduced" in code_place.loopty("replay", "1").stdout
     assert "no whole artifact" in code_place.loopty("replay", "./1", code=2).stderr
+
+
+def test_a_killed_replay_loses_nothing_and_the_next_one_goes_on(code_place):
+    slow_once = 'if [ "$EVO_ATTEMPT" -eq 4 ]; then sleep 30; fi\n'
+    code_place.write("bench.sh", slow_once + NUMBER_BENCH)
+    code_place.commit()
+    code_place.loopty("run", "1")
+    before, node = events(code_place), code_place.history()["1"]
+    process = code_place.start("replay", "1")
+    while not (code_place.top / ".loopty/nodes/1/replay-4").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert code_place.loopty("replay", "1").stdout.startswith("1 reproduced\n")
+    assert events(code_place)[: len(before)] == before
+    after = code_place.history()["1"]
+    assert (after.verdict, after.outcome, after.samples) == (node.verdict, node.outcome, node.samples)
+    assert code_place.history().runs[1].flights == {}
+    assert list((code_place.top / ".loopty/trials").iterdir()) == []
+
+
+def test_a_full_disk_in_a_replay_loses_nothing(code_place, small_disk):
+    code_place.loopty("run", "1")
+    before = events(code_place)
+    disk = os.statvfs(small_disk)
+    (small_disk / "ballast").write_bytes(b"x" * (disk.f_bavail * disk.f_bsize - 4096))
+    said = code_place.loopty("replay", "1", code=2).stderr
+    assert "disk" in said
+    assert len(said.strip().splitlines()) == 1
+    (small_disk / "ballast").unlink()
+    assert code_place.loopty("replay", "1").stdout.startswith("1 reproduced\n")
+    assert events(code_place)[: len(before)] == before
+    assert code_place.history().runs[1].flights == {}
