@@ -178,7 +178,9 @@ class Workshop:
             sandbox,
             stages.stage,
             stages.tampering,
-            Places(staging.TREE, staging.BENCHMARK, staging.INBOX, staging.OUTBOX, _CANDIDATE),
+            Places(
+                staging.TREE, staging.BENCHMARK, staging.INBOX, staging.OUTBOX, _CANDIDATE, f"{_SDK}/loopty_sdk"
+            ),
             env={
                 **({"PATH": tools.path} if tools.path else {}),
                 "PYTHONPATH": _SDK,

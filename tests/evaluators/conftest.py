@@ -30,7 +30,7 @@ from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.toolchain import toolchain
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
-PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate")
+PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk")
 
 
 def never(_rows: Sequence[Row], _directions: Directions) -> str | None:

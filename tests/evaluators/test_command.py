@@ -68,7 +68,7 @@ class Place:
             Bubblewrap(),
             self.staged,
             lambda _: None,
-            Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate"),
+            Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk"),
             env={"PATH": tools.path},
             mounts=[Mount(prefix, str(prefix)) for prefix in tools.prefixes],
         )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 16
 _LONGEST_MESSAGE = 500
 _SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
-# Where loopty shows the same file to the candidate, whose view of the file system is another than ours.
-_SHOWN_AT = "/loopty/sdk/loopty_sdk/serve.py"
+# The same file as the candidate sees it, whose view of the file system is another than ours: loopty knows where.
+_SHOWN = "loopty:serve"
 
 
 class Function:
@@ -72,7 +72,7 @@ class Function:
         self.close()
 
     def _started(self) -> Session:
-        server = _SHOWN_AT if os.environ.get("LOOPTY_CANDIDATE") else _SERVER
+        server = _SHOWN if os.environ.get("LOOPTY_CANDIDATE") else _SERVER
         command = (sys.executable or "python3", "-I", "-B", server, self._target)
         session = Session(command, self._start_seconds, self._memory_mb, self._env, name=self._target)
         try:

@@ -2,6 +2,8 @@
 
 {"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512}}    env, seconds, memory_mb optional
 {"read": {"path": "kernel.c", "limit": 65536}}
+
+In argv `loopty:serve` stands for the SDK's server of functions, wherever the candidate sees it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from loopty.evaluators import strict
 from loopty.evaluators.strict import Unreadable
 
 LARGEST_REQUEST = 1 << 16
+SERVER = "loopty:serve"
 _LARGEST_FILE = 64 << 20
 
 

@@ -105,9 +105,11 @@ class Bench:
         # The SDK is not on the candidate's path: it is no part of it, and started by its place.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
-        offer = Offer(self._limits, seconds, self._places.tree, env, self._mounts, network)
+        places = self._places
+        server = f"{places.sdk}/serve.py"
+        offer = Offer(self._limits, seconds, places.tree, server, env, self._mounts, network)
         async with Candidates(self._sandbox, stage, offer).serving() as socket:
-            place = self._places.candidate
+            place = places.candidate
             yield _Reach({"LOOPTY_CANDIDATE": place}, (Mount(socket, place),))
 
 

@@ -38,6 +38,8 @@ class Offer:
     limits: Limits
     seconds: float
     tree: str
+    server: str
+    """What serves a function of the candidate, as the candidate sees it: the benchmark's view is another."""
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     network: bool
@@ -140,7 +142,7 @@ class Candidates:
     ) -> Exit:
         offer = self._offer
         launch = Launch(
-            argv=start.argv,
+            argv=tuple(offer.server if word == asked.SERVER else word for word in start.argv),
             cwd=offer.tree,
             bounds=replace(offer.limits.bounds(start.seconds), memory_mb=start.memory_mb),
             stdout=Path(os.devnull),

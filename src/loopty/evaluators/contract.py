@@ -24,6 +24,8 @@ class Places:
     outbox: str
     candidate: str
     """The socket by which an isolated benchmark reaches the candidate."""
+    sdk: str
+    """The package that benchmarks report with, and that serves a candidate's functions."""
 
 
 def of_benchmark(trial: Trial, benchmark: Benchmark, places: Places) -> dict[str, str]:
