@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import threading
 import time
@@ -131,7 +132,12 @@ async def _apart(action: Callable[[Arena], None], arena: Arena) -> str:
             action(arena)
         except Exception as error:  # noqa: BLE001 - whatever it is, the attack caused it
             words = f"loopty stumbled: {error!r}"
-        loop.call_soon_threadsafe(stumbled.set_result, words)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the answer any more
+            loop.call_soon_threadsafe(told, words)
+
+    def told(words: str) -> None:
+        if not stumbled.done():
+            stumbled.set_result(words)
 
     threading.Thread(target=act, daemon=True).start()
     return await stumbled
