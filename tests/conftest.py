@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from loopty.attacks.run import Standing
 
-# The same examples on every machine and every run: a red test is a change, never luck.
-settings.register_profile("fixed", derandomize=True)
+# The same examples on every machine and every run, however slow: a red test is a change, never luck.
+settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
 
 
