@@ -75,8 +75,11 @@ def run(name):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("begun", flush=True)
     inside = ["/bin/sh", "-c", f"sleep 1000; : {rest}"]
+    # As engines do: what they have started is on record before they go.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     process = subprocess.Popen(inside, stdin=-3, stdout=-3, stderr=-3, start_new_session=True)
     keep(name, pid=process.pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     if play != "desert":
         process.wait()
 
