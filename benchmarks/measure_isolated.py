@@ -43,12 +43,9 @@ Run().finish(int(candidate.run(["python3", "-I", "-S", "program.py"], seconds=30
 _CALLS = """\
 from loopty_sdk import Run, candidate
 with candidate("program.py:answer", seconds=30) as answer:
-    answer(0)
-    total = 0.0
     for number in range(1000):
         answer(number)
-        total += answer.seconds
-Run().finish(total * 1000)
+Run().finish(1)
 """
 _FUNCTION = "def answer(number):\n    return number\n"
 
