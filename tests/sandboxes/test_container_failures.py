@@ -204,13 +204,14 @@ async def test_a_container_dies_when_it_is_cancelled(engine, place, alive):
 
 @pytest.mark.parametrize("delay", [0, 0.2, 1])
 async def test_a_container_dies_when_its_task_is_cancelled(engine, place, alive, delay):
-    engine.plays("hang task-box")
+    box = f"task-box-{os.getpid()}"  # the other delays may be tried beside this one
+    engine.plays(f"hang {box}")
     task = asyncio.create_task(place.run(place.launch("command")))
     await asyncio.sleep(delay)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert engine.containers == alive("task-box") == []
+    assert engine.containers == alive(box) == []
 
 
 async def test_a_channel_is_the_standard_input_and_output_of_the_engine(engine, place):
