@@ -24,6 +24,40 @@ def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
     assert all(history[node].verdict in (Verdict.KEPT, Verdict.DISCARDED) for node in nodes)
 
 
+ISOLATED = """
+[benchmark]
+command = "python3 evaluate.py"
+files = ["evaluate.py"]
+timeout_seconds = 60
+isolated = true
+[access]
+write = ["src/**"]
+"""
+READS = """
+import time
+from loopty_sdk import Run, candidate
+time.sleep(0.5)
+Run().finish(float(candidate.read("src/x.txt")))
+"""
+
+
+def test_eight_isolated_trials_at_once_leave_each_others_benchmark_alone(place):
+    place.write("loopty.toml", ISOLATED)
+    place.write("evaluate.py", READS)
+    place.write("src/x.txt", "0\n")
+    place.commit()
+    place.loopty("run", "1")
+    drafts = [place.json("new", "--parent", "1") for _ in range(8)]
+    for number, draft in enumerate(drafts, start=1):
+        (place.top / draft["workspace"] / "src/x.txt").write_text(f"{number}\n")
+    runners = [place.start("run", draft["node"]) for draft in drafts]
+    for runner in runners:
+        out, err = runner.communicate(timeout=120)
+        assert runner.returncode == 0, out + err
+    history = place.history()
+    assert {history.score(history[draft["node"]]) for draft in drafts} == set(map(float, range(1, 9)))
+
+
 def test_of_two_starts_of_one_node_one_runs_and_the_other_says_so(code_place):
     code_place.write("bench.sh", 'sleep 1.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"\n')
     code_place.commit()

@@ -42,3 +42,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(parameter_place):
     assert place.json("rebaseline", UNSAFE)["incumbent"] == place.json("best")["id"]
     node = place.history()[place.history().runs[1].root]
     assert len(node.result(place.history().runs[1].fingerprint).samples) == 3
+
+
+def test_before_anything_has_run_there_is_nothing_to_move(parameter_place):
+    assert "nothing has run here yet" in parameter_place.loopty("rebaseline", code=2).stderr

@@ -31,8 +31,6 @@ def command(nodes: tuple[NodeId, ...], listed: bool, run: int | None, as_json: b
     from loopty.report.audits import audits_text
 
     workshop = Workshop.open(here())
-    if not workshop.history.runs:
-        raise Misuse("nothing has run here yet: start with `loopty optimize`")
     number = newest_run(workshop.history, nodes[0].run if nodes else run)
     if any(node.run != number for node in nodes):
         raise Misuse("an audit is of one run: audit the nodes of another run by themselves")

@@ -116,6 +116,8 @@ def newest_run(history: History, run: int | None) -> int:
     """The run that a reading verb is about."""
     from loopty.core.errors import Misuse
 
+    if not history.runs:
+        raise Misuse("nothing has run here yet: start with `loopty optimize`")
     if run is not None and run not in history.runs:
         known = ", ".join(map(str, history.runs))
         raise Misuse(

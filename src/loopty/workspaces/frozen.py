@@ -67,13 +67,6 @@ def taken(root: Path, files: tuple[str, ...] | None = None) -> Seal:
     return Seal(root, files, _contents(root, files))
 
 
-def protect(root: Path) -> None:
-    """Take the right to write from every file; directories keep it, so that all of it can be removed."""
-    for name in _names(root):
-        if stat.S_ISREG(mode := os.lstat(root / name).st_mode):
-            (root / name).chmod(stat.S_IMODE(mode) & ~0o222)
-
-
 def data_digest(top: Path, stated: Sequence[str]) -> str:
     """A digest of the files and directories that `benchmark.data` names, over their names and contents."""
     sources = HostPaths(top, stated, "benchmark.data").sources()

@@ -19,7 +19,7 @@ from loopty.core.task import Task
 from loopty.kit import codec
 from loopty.workspaces.export import exported
 from loopty.workspaces.files import Files
-from loopty.workspaces.frozen import Seal, Signature, protect, sealed, taken
+from loopty.workspaces.frozen import Seal, Signature, sealed, taken
 from loopty.workspaces.graft import grafted
 from loopty.workspaces.host import HostPaths
 from loopty.workspaces.removal import removed
@@ -162,7 +162,6 @@ class Stages:
         name = f"{commit}, the benchmark"
         if name not in self._exports:
             self._exports[name] = self._exported(commit, self._files.of_benchmark, self._data.points(), name)
-            protect(self._exports[name])
             self._seal(commit, self._exports[name], None)
         return self._exports[name]
 
@@ -173,7 +172,8 @@ class Stages:
         points = tuple(sorted({*benchmark.scratch, *self._mounts.inside}))
         apart = (benchmark.isolated, benchmark.data, part)
         rules = codec.text([task.access, task.audit, benchmark.files, benchmark.command, apart])
-        return exported(self._repository, commit, rules, shown, points, self._state.exports, covered)
+        exports, protected = self._state.exports, bool(part)
+        return exported(self._repository, commit, rules, shown, points, exports, covered, protected)
 
     def _seal(self, commit: str, place: Path, files: Sequence[str] | None) -> None:
         """Remember what the benchmark is made of: its files here, and its data on the host."""
