@@ -186,3 +186,25 @@ def test_a_directory_that_the_command_names_is_the_benchmarks_unless_write_names
 
 def test_a_file_in_place_of_a_mount_is_refused(refusal: Callable[..., str | None]) -> None:
     assert "is a directory" in (refusal({"data": "x"}, mounts=("data",)) or "")
+
+
+def test_a_proposer_may_see_what_is_not_hidden_and_no_links_or_large_data(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    user.writes({"evaluate.py": "e", "src/ä b.py": "a", "secret/x.txt": "s", "data.csv": "1" * 1_000_001})
+    user.writes({"loopty.toml": "seed = 1"})
+    (user.top / "link").symlink_to("src")
+    commit = user.commits()
+    assert files_of(user, Access(write=("src/**",), hidden=("secret",))).readable(commit) == [
+        "evaluate.py",
+        "src/ä b.py",
+    ]
+    narrow = files_of(user, Access(write=("src/**",), read=("docs/**",)))
+    assert narrow.readable(commit) == ["src/ä b.py"]
+
+
+def test_a_proposer_sees_no_file_that_usually_holds_a_key(user: Any, files_of: Callable[..., Any]) -> None:
+    names = (".env", "web/.env.local", "deploy/Server.PEM", "id_rsa", ".aws/credentials", ".netrc")
+    user.writes(dict.fromkeys((*names, "src/table.key", "environment.py"), "a secret"))
+    commit = user.commits()
+    assert files_of(user, Access(write=("src/**",))).readable(commit) == ["environment.py", "src/table.key"]

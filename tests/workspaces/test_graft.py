@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from loopty.core.launch import Mount
 from loopty.workspaces.graft import grafted
-from loopty.workspaces.repository import Change, Entry
+from loopty.workspaces.objects import Change, Entry
 
 Tree = dict[str, tuple[str, bytes]]
 """Mode and content by path."""

@@ -25,7 +25,8 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     """
     from loopty.core.errors import Misuse
     from loopty.reading import found_state, read_history
-    from loopty.workspaces.repository import GitError, Repository
+    from loopty.workspaces.conversation import GitError
+    from loopty.workspaces.repository import Repository
 
     history = read_history(here())
     node = node or best_node()

@@ -16,7 +16,7 @@ from loopty.core.records import Node
 from loopty.core.task import Audit
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.views.audits import Audited, audits
-from loopty.workspaces.repository import GitError
+from loopty.workspaces.conversation import GitError
 
 _EXAMPLE = """it would be, for example,
   [audit]

@@ -22,8 +22,9 @@ from pathlib import Path
 from loopty.core.access import TASK_FILE
 from loopty.core.errors import Misuse
 from loopty.core.parts import Committed
+from loopty.workspaces.conversation import GitError
 from loopty.workspaces.manifest import Manifest
-from loopty.workspaces.repository import GitError, Repository
+from loopty.workspaces.repository import Repository
 
 TARBALL = ".tar.gz"
 MANIFEST = "manifest.json"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.core.launch import Mount
-from loopty.workspaces.repository import REGULAR_FILES, Change, Entry
+from loopty.workspaces.objects import REGULAR_FILES, Change, Entry
 
 # Each mount takes a descriptor and a tenth of a millisecond of every trial.
 _MOST_MOUNTS = 64

@@ -11,7 +11,8 @@ from loopty.core.errors import Misuse
 from loopty.core.task import Audit, Benchmark, digest
 from loopty.kit import globs
 from loopty.workspaces import frozen
-from loopty.workspaces.repository import REGULAR_FILES, Entry, Repository
+from loopty.workspaces.objects import REGULAR_FILES, Entry
+from loopty.workspaces.repository import Repository
 
 # Shorter lines, and lines of few different characters, stand in many files by chance.
 _TELLING_LENGTH = 24

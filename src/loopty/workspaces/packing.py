@@ -29,9 +29,10 @@ from loopty.workspaces.artifact import (
     listed,
     params_text,
 )
+from loopty.workspaces.conversation import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.removal import removed
-from loopty.workspaces.repository import GitError, Repository
+from loopty.workspaces.repository import Repository
 
 
 def packed(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from loopty.core.errors import LooptyError, Misuse
+from loopty.core.errors import Misuse
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits
+from loopty.workspaces.conversation import Conversation, GitError, line
+from loopty.workspaces.objects import REGULAR_FILES, Change, Entry, Objects
 
 # A planted fsmonitor or hook would run as us.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
@@ -25,30 +27,19 @@ _IDENTITY = {
     "GIT_COMMITTER_EMAIL": "loopty@localhost",
 }
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
+_PATCH = (
+    *("--patch", *_NO_PROGRAMS, "--no-color", "--binary", "--full-index", "--no-renames", "--src-prefix=a/"),
+    *("--dst-prefix=b/", "--diff-algorithm=myers", "--unified=3", "--inter-hunk-context=0", "--indent-heuristic"),
+)
+_END_OF_PATCH = b"= end of patch ="
+"""What names no object, git repeats at once; and no line of a patch begins so."""
+_PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 # Each object as it is, and one thread: how the user's repository is packed must not show in the bytes.
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
 # What comes from elsewhere is checked; an old git's way to write modes is no harm, and there in good repositories.
 _CHECKED = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
-REGULAR_FILES = ("100644", "100755")
-DIRECTORY = "040000"
+_OURS = "loopty-"
 _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Something in a tree, as git stores it."""
-
-    mode: str
-    blob: str
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How a path differs between two trees; a side without the path is None."""
-
-    path: str
-    before: Entry | None
-    after: Entry | None
 
 
 class Repository:
@@ -58,6 +49,10 @@ class Repository:
         self.top = top
         self._git_dir = git_dir
         self._env = {**_without_git(os.environ), **_IDENTITY, "GIT_DIR": str(git_dir), "LC_ALL": "C.UTF-8"}
+        self._objects = Objects(self._open("cat-file", "--batch"), self._object_folder)
+        self._diffing = self._open("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
+        # Nobody looks for what a node's branch was before: it is made once.
+        self._naming = self._open("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
 
     @classmethod
     def around(cls, start: Path) -> Repository:
@@ -107,23 +102,12 @@ class Repository:
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> Committed:
         """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
-        # fast-import writes blobs, trees and commit in one process; it wants a ref, which the end takes away.
-        scratch = f"refs/loopty/making-{os.getpid()}-{os.urandom(6).hex()}"
-        stream = [f"commit {scratch}\nmark :1\ncommitter loopty <loopty@localhost> now\n".encode()]
-        stream += [_data(message.encode()), f"from {parent}\n".encode()]
-        for path, content in edits.items():
-            if content is None:
-                stream.append(f"D {_quoted(path)}\n".encode())
-                continue
-            mode = modes[path].mode if path in modes else "100644"
-            raw = content.encode(errors="replace") if isinstance(content, str) else content
-            stream += [f"M {mode} inline {_quoted(path)}\n".encode(), _data(raw)]
-        stream.append(f"get-mark :1\nreset {scratch}\nfrom {'0' * len(parent)}\n\ndone\n".encode())
-        said = self._git(
-            "fast-import", "--quiet", "--done", "--date-format=now", "--force", stdin=b"".join(stream)
-        )
-        commit = said.split()[0]
-        return Committed(commit, self._git("rev-parse", f"{commit}^{{tree}}").strip())
+        try:
+            return self._objects.commit(parent, edits, modes, message)
+        except OSError as error:
+            raise Misuse(
+                f"cannot write to the repository ({error.strerror}): make room, or mend its rights"
+            ) from None
 
     def transplanted(self, base: str, commit: str, message: str) -> tuple[str, str]:
         """The whole change from base to commit as one commit; and the commit that it stands on.
@@ -192,11 +176,22 @@ class Repository:
 
     def branch(self, name: str, commit: str, move: bool = False) -> None:
         """Make a branch; one that is there already must be at this commit, unless it is to be moved."""
+        # Our own names are plain; what else may be the name of a branch, `git branch` knows.
+        if not move and name.startswith(_OURS) and self._created(name, commit):
+            return
         try:
             self._git("branch", "--no-track", *(("--force",) if move else ()), name, commit)
         except GitError as error:
             if move or self.tip(name) != commit:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
+
+    def _created(self, name: str, commit: str) -> bool:
+        """Make a new branch; False when that could not be done, for `git branch` to say why."""
+        said = [b"start: ok", b"prepare: ok", b"commit: ok"]
+        with contextlib.suppress(EOFError):
+            question = f"start\ncreate refs/heads/{name} {commit}\nprepare\ncommit\n".encode()
+            return self._naming.ask(question, lambda stream: [line(stream) for _ in said]) == said
+        return False
 
     def tip(self, branch: str) -> str | None:
         """The commit of a branch, or None when there is no such branch."""
@@ -212,33 +207,34 @@ class Repository:
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def listing(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, Entry]:
         """The files of a commit by path, all or those at or below these paths; links and submodules included."""
-        return self._entries(commit, below, "-r")
+        found = {path: entry for place in below or ("",) for path, entry in self._objects.below(commit, place)}
+        if len(below) > 1:  # git's order, however the places are named: seeded choices depend on it
+            return dict(sorted(found.items(), key=lambda item: os.fsencode(item[0])))
+        return found
+
+    def files_up_to(self, commit: str, most_bytes: int) -> list[str]:
+        """The regular files of a commit that are no larger."""
+        rows = self._git("ls-tree", "-r", "--long", "--full-tree", "-z", commit).split("\0")
+        found = (row.partition("\t") for row in rows if row.startswith(REGULAR_FILES))
+        return [path for meta, _, path in found if int(meta.split()[-1]) <= most_bytes]
 
     def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, Entry]:
         """What stands at exactly these paths: files, links, submodules and directories."""
-        # By depth, because git leaves a directory out when a path below it is asked for, too.
-        depths: dict[int, list[str]] = {}
-        for path in paths:
-            depths.setdefault(path.count("/"), []).append(path)
-        found: dict[str, Entry] = {}
-        for level in depths.values():
-            found |= self._entries(commit, tuple(level))
-        return found
+        found = ((path, self._objects.entry(commit, path)) for path in paths)
+        return {path: entry for path, entry in found if entry}
 
     def content(self, commit: str, path: str) -> bytes:
-        return self._raw("cat-file", "blob", f"{commit}:{path}")
+        entry = self._objects.entry(commit, path)
+        if entry is None:
+            raise GitError("cat-file", f"there is no {path} in {commit}")
+        return self._objects.read(entry.blob)
 
     def blob(self, blob: str) -> bytes:
-        return self._raw("cat-file", "blob", blob)
+        return self._objects.read(blob)
 
     def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits, file by file."""
-        fields = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after).split("\0")
-        changes = []
-        for meta, path in zip(fields[::2], fields[1::2], strict=False):
-            old_mode, new_mode, old, new, _ = meta.lstrip(":").split(" ")
-            changes.append(Change(path, _entry(old_mode, old), _entry(new_mode, new)))
-        return changes
+        return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
     def diff(self, before: str, after: str, colour: bool = False) -> str:
         """The difference of two commits for a reader's eyes."""
@@ -248,10 +244,18 @@ class Repository:
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference of two commits as `git apply` takes it, whatever format the user likes to read."""
-        shape = ("--no-color", "--binary", "--full-index", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
-        lines = ("--diff-algorithm=myers", "--unified=3", "--inter-hunk-context=0", "--indent-heuristic")
-        coded = ("core.compression=6", "diff.suppressBlankEmpty=false")
-        return self._raw("diff", *_NO_PROGRAMS, *shape, *lines, before, after, "--", config=coded)
+        pair = f"{self._objects.tree_of(before)} {self._objects.tree_of(after)}\n".encode()
+
+        def answer(stream: IO[bytes]) -> bytes:
+            lines = []
+            while (read := line(stream)) != _END_OF_PATCH:
+                lines.append(read + b"\n")
+            return b"".join(lines[1:])  # the first names the two trees
+
+        try:
+            return self._diffing.ask(pair + _END_OF_PATCH + b"\n", answer)
+        except EOFError:
+            raise GitError("diff-tree", f"ended before it had told {before} from {after}") from None
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of a commit into an empty directory, outside any working tree."""
@@ -267,14 +271,11 @@ class Repository:
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
-    def _entries(self, commit: str, paths: tuple[str, ...], *flags: str) -> dict[str, Entry]:
-        entries: dict[str, Entry] = {}
-        for row in self._git("ls-tree", *flags, "--full-tree", "-z", commit, "--", *paths).split("\0"):
-            if row:
-                meta, _, path = row.partition("\t")
-                mode, _, blob = meta.split(" ")
-                entries[path] = Entry(mode, blob)
-        return entries
+    def _open(self, *args: str, config: Iterable[str] = ()) -> Conversation:
+        return Conversation(_command(*args, config=config), self._env, self._git_dir)
+
+    def _object_folder(self) -> Path:
+        return self._git_dir / self._git("rev-parse", "--git-path", "objects").strip()
 
     def _git(self, *args: str, **how: object) -> str:
         return self._raw(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]
@@ -289,41 +290,24 @@ class Repository:
         config: Iterable[str] = (),
     ) -> bytes:
         done = subprocess.run(
-            ["git", *_SAFE, *(part for setting in config for part in ("-c", setting)), *args],
+            _command(*args, config=config),
             input=stdin,
             stdout=into or subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**self._env, **(env or {})},
             cwd=cwd or self._git_dir,
             umask=0o022,
+            process_group=0,  # Ctrl-C is for the loop, which lets what runs come to its end
         )
         if done.returncode:
             raise GitError(args[0], done.stderr.decode(errors="replace").strip())
         return done.stdout or b""
 
 
-class GitError(LooptyError):
-    """Git refused; its own words."""
-
-    def __init__(self, verb: str, message: str) -> None:
-        super().__init__(f"git {verb}: {message}")
-        self.message = message
+def _command(*args: str, config: Iterable[str] = ()) -> list[str]:
+    return ["git", *_SAFE, *(part for setting in config for part in ("-c", setting)), *args]
 
 
 def _without_git(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without variables that point git at another repository or index."""
     return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
-
-
-def _data(content: bytes) -> bytes:
-    return f"data {len(content)}\n".encode() + content + b"\n"
-
-
-def _quoted(path: str) -> str:
-    """A path as fast-import reads it."""
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-def _entry(mode: str, blob: str) -> Entry | None:
-    return None if set(mode) == {"0"} else Entry(mode, blob)
