@@ -6,39 +6,60 @@ import dataclasses
 import enum
 import functools
 import json
+import operator
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
-_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
+_FLATTENINGS: dict[type, Convert] = {}
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def plain(value: Any) -> Any:
     """The value as dicts, lists, strings, numbers and None; fields that hold their default are left out."""
-    if type(value) in _AS_THEY_ARE:
-        return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            name: plain(item)
-            for name, default in _defaults(type(value))
-            if (item := getattr(value, name)) != default
-        }
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+    return _flattening(type(value))(value)
 
 
 def text(value: Any) -> str:
     """The value as one compact line of JSON."""
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _JSON.encode(plain(value))
+
+
+def _flattening(cls: type) -> Convert:
+    """What makes plain data of a value of this type; found once, because every event goes through it."""
+    if cls not in _FLATTENINGS:
+        _FLATTENINGS[cls] = _found(cls)
+    return _FLATTENINGS[cls]
+
+
+def _found(cls: type) -> Convert:
+    if dataclasses.is_dataclass(cls):
+        names = [name for name, _ in _defaults(cls)]
+        # Of a single name the getter would give the value, not a tuple.
+        values = (
+            operator.attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, n) for n in names]
+        )
+        return functools.partial(_fields, values, _defaults(cls))
+    if issubclass(cls, enum.Enum):
+        return lambda value: value.value
+    if issubclass(cls, Mapping):
+        return lambda value: {str(key): plain(item) for key, item in value.items()}
+    if issubclass(cls, list | tuple):
+        return lambda value: [plain(item) for item in value]
+    return _same
+
+
+def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, Any]], value: Any) -> dict[str, Any]:
+    data = {}
+    for (name, default), item in zip(defaults, values(value), strict=True):
+        if item is not default and item != default:
+            flatten = _flattening(type(item))
+            data[name] = item if flatten is _same else flatten(item)
+    return data
 
 
 def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:

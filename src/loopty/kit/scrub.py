@@ -1,0 +1,134 @@
+"""What text must lose before a model reads it as data: hidden characters, and lines that pose as instructions.
+
+The fence is what holds; this takes away what a careless reader could fall for. So it errs on the side of plain
+logs and code: it looks for the wordings and the tags of known attacks, no more.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import unicodedata
+
+_REMEMBERED = 1_000
+"""Characters of the longest lines whose judgement is remembered."""
+
+NOTE = "[a line that reads like an instruction was removed]"
+
+_ESCAPES = re.compile(
+    r"\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"  # a title or a link of a terminal
+    r"|\x1b[PX^_][^\x1b\n]{0,4096}(?:\x1b\\)?"
+    r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # colours, the cursor
+    r"|\x1b[ -/]{0,4}[0-~]?"
+)
+_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that show nothing, beside those of the categories below."""
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Choose how the letter before looks; a row of them can spell a hidden text."""
+_HIDDEN = ("Cc", "Cf", "Cs", "Co")
+"""Control characters, marks of direction and of no width, halves of letters, letters of nobody."""
+
+_LOOKALIKES = str.maketrans("аеорсухіјѕԁԛԝһναερτικηο", "aeopcyxijsdqwhvaeptikno")
+"""Cyrillic and Greek letters that pass for Latin ones."""
+
+_ROLES = "system|assistant|human|developer"
+_FEW = r"(?:\W+\w{1,40}){0,4}?\W+"
+"""A few words in between."""
+
+_ANYWHERE = re.compile(
+    "|".join(
+        (
+            # Ignore all previous instructions.
+            rf"\b(?:ignor|disregard|forget|overrid|bypass|discard)\w*{_FEW}"
+            r"(?:previous|prior|above|earlier|preceding|foregoing|your|system)(?:\W+\w{1,40}){0,2}?\W+"
+            r"(?:instructions?|prompts?|rules|directions|directives|guidelines)\b",
+            r"\b(?:ignor|disregard|forget)\w*\W+your(?:\W+\w{1,40}){0,2}?\W+(?:task|orders)\b",
+            r"\b(?:ignor|disregard|forget)\w*\W+(?:all|any|the|these|those|every)(?:\W+of)?(?:\W+(?:the|these|your))?"
+            r"\W+instructions\b",
+            r"\b(?:ignor|disregard|forget)\w*\W+(?:all|everything|anything)\W+(?:\w{1,40}\W+){0,3}?"
+            r"(?:above|before|previous\w*|prior)\b",
+            r"\bdo\W+not\W+(?:follow|obey)(?:\W+\w{1,40}){0,4}?\W+(?:instruction|rule|prompt)s?\b",
+            # You are now somebody else. `psql` and others use the words to say where one is.
+            r"\byou\W+are\W+now\b(?!\W+(?:connected|logged|running|using|in|on|at|up|ready|able)\b)",
+            r"\byou\W+are\W+no\W+longer\b",
+            r"\bfrom\W+now\W+on\W+(?:\w{1,40}\W+){0,2}?you\b",
+            r"\bpretend\W+(?:to\W+be|that\W+you|you)\b",
+            r"\byour\W+(?:new|real|actual|only)\W+(?:task|goal|instructions?|role|job|objective)\b",
+            r"\bnew\W+(?:system\W+)?instructions?\s*:",
+            r"\b(?:reveal|print|output|repeat|show|leak)\W+(?:\w{1,40}\W+){0,2}?your\W+(?:system\W+)?"
+            r"(?:prompt|instructions)\b",
+            r"\b(?:attention|dear|note\W+to|message\W+(?:to|for)|instructions?\W+(?:to|for))\W+(?:\w{1,20}\W+){0,2}?"
+            r"(?:ai|ais|llm|llms|chatgpt|claude|gpt|gemini|language\W+models?|(?:ai|coding)\W+(?:agent|assistant)s?)\b",
+            # The tokens and tags in which models are told who speaks.
+            r"<\|\w{1,40}\|>",
+            r"\[/?inst\]|<</?sys>>|</?(?:start|end)_of_turn>",
+            rf"</?(?:{_ROLES}|user|prompt|instructions?)\s*/?>",
+            r"</?(?:antml:)?(?:function_calls?|function_results?|tool_calls?|tool_results?|tool_use|invoke|thinking|"
+            r"system[-_](?:prompt|reminder|message|instructions?))(?=[\s>/])[^>]{0,200}>",
+            # The fences of this project, and banners that pretend to end them.
+            r"</?data-[0-9a-f]{4}",
+            r"\bend\W+of\W+(?:\w{1,40}\W+)?(?:data|untrusted\W+\w{1,40}|user\W+input|tool\W+(?:output|result))"
+            r"\W*$",
+        )
+    )
+)
+_HINT = re.compile(
+    "ignor|disregard|forget|overrid|bypass|discard|follow|obey|you|pretend|instruction|attention|dear|note|message"
+    "|<|\\[|_of_turn|end|response|user|##|" + _ROLES
+)
+"""Without one of these none of the patterns can match, and finding that out is ten times faster."""
+_MARKS = r"^[\s>*_+|/;%!\-]*"
+"""Quotes, lists, diffs and comments: what may stand before a heading."""
+_AT_START = re.compile(
+    rf"{_MARKS}#?[\s*_]*\[?(?:{_ROLES})\]?(?:\s*(?:prompt|message|instructions?))?[\s*_]*:"
+    rf"|{_MARKS}#{{2,}}[\s*_]*(?:\w{{1,20}}\s+)?(?:instructions?|user|response|{_ROLES})[\s*_]*(?::|$)"
+)
+
+
+def cleaned(text: str) -> str:
+    """Lines of letters that can be seen: no control characters, no escapes of terminals, nothing hidden."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    text = _SELECTORS.sub("", _BREAKS.sub("\n", _ESCAPES.sub("", text)))
+    return "".join(
+        letter
+        for letter in text
+        if letter in "\n\t" or (unicodedata.category(letter) not in _HIDDEN and letter not in _UNSEEN)
+    )
+
+
+def instructs(line: str) -> bool:
+    """Whether the line, cleaned, poses as an instruction to the model that reads it."""
+    return _poses(line) if len(line) <= _REMEMBERED else _poses.__wrapped__(line)
+
+
+# Briefings tell the same lines again and again, and looking at one takes long.
+@functools.lru_cache(maxsize=8192)
+def _poses(line: str, after: str | None = None) -> bool:
+    """Whether a line poses as an instruction, or two that belong together do."""
+    folded = _folded(line if after is None else f"{line} {after}")
+    if not _HINT.search(folded):
+        return False
+    return bool(_ANYWHERE.search(folded) or (after is None and _AT_START.search(folded)))
+
+
+def scrubbed(text: str) -> str:
+    """The text cleaned, with a note in place of each line that poses as an instruction."""
+    lines = cleaned(text).split("\n")
+    posing = [instructs(line) for line in lines]
+    for index, (line, after) in enumerate(itertools.pairwise(lines)):
+        # Broken over two lines it reads the same.
+        whole = _poses if len(line) + len(after) <= _REMEMBERED else _poses.__wrapped__
+        if not (posing[index] or posing[index + 1]) and whole(line, after):
+            posing[index] = posing[index + 1] = True
+    return "\n".join(NOTE if poses else line for line, poses in zip(lines, posing, strict=True))
+
+
+def _folded(text: str) -> str:
+    """As it looks: without case, accents, wide forms and letters of other alphabets that look the same."""
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFKD", text).casefold().translate(_LOOKALIKES)
+    return "".join(letter for letter in parts if not unicodedata.combining(letter))

@@ -1,0 +1,13 @@
+"""The one estimate of tokens."""
+
+from loopty.kit.tokens import size, tokens, tokens_of
+
+
+def test_a_text_is_a_token_for_four_bytes_and_never_more_tokens_than_bytes():
+    assert [tokens(text) for text in ("", "a", "abcd", "abcde", "ä" * 4, "\udcff")] == [0, 1, 1, 2, 2, 1]
+    assert size("ä\udcff") == 5
+
+
+def test_bytes_that_were_counted_piece_by_piece_are_estimated_alike():
+    text = "unroll the inner loop, über alles"
+    assert tokens_of(sum(size(letter) for letter in text)) == tokens(text)
