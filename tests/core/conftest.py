@@ -12,6 +12,7 @@ from loopty.core.measure import Measure
 from loopty.core.objective import Objective
 from loopty.core.outcome import Pool
 from loopty.core.parts import Committed
+from loopty.core.purse import Purse
 from loopty.core.scribe import Scribe
 from loopty.core.space import Kind, Parameter, Space
 from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
@@ -101,6 +102,7 @@ class Bench:
             self.workspaces,
             pruner,
             lambda _: ((), {}),
+            Purse(self.scribe, 1, self.task.pools, owner, self.task.roles),
             owner,
             lambda: next(self.ticks) / 100,
         )

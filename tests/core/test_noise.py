@@ -486,7 +486,7 @@ async def test_a_full_disk_is_no_race_and_is_told(bench):
     await run.loop()._baseline()
     run.scribe._ledger = Full(run.ledger)
     with pytest.raises(Misuse, match="disk is full"):
-        await run.loop()._next_trial()
+        await run.loop()._search()
     assert run.run.number == 1
 
 

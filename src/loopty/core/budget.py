@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
 from loopty.core.history import History
 from loopty.core.outcome import Pool
-from loopty.core.records import Run
-from loopty.core.task import Pools
+from loopty.core.records import Hold, Run
+from loopty.core.task import Pools, Roles
 
 MOST_REFUSED = 50
 
 
-def spent(run: Run, pools: Pools, pool: Pool) -> str | None:
-    """Why no further trial of this pool may start, or None. Trials in flight are counted."""
+def spent(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
+    """Why no further trial of this pool may start, or None. Trials in flight are counted, and those promised."""
     limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control, Pool.REPEAT: pools.repeats}
     limit = limits.get(pool)
-    if limit is not None and run.account(pool).started >= limit:
+    if limit is not None and run.account(pool).started + promised >= limit:
         return f"all {limit} {pool} trials are spent"
     return None
 
@@ -56,13 +60,76 @@ def reached(history: History, run: Run, pools: Pools) -> str | None:
     return f"node {best} reached the target of {target:g} with {score:g}"
 
 
-def unaffordable(run: Run, pools: Pools, more_tokens: int, more_money_usd: float) -> str | None:
-    """Why a call of this estimated cost may not start, or None. Calls in flight are counted."""
-    if pools.tokens is not None and tokens(run) + more_tokens > pools.tokens:
-        return f"{more_tokens} more tokens would pass the limit of {pools.tokens}"
-    if pools.money_usd is not None and money_usd(run) + more_money_usd > pools.money_usd:
-        return f"${more_money_usd:.4f} more would pass the limit of ${pools.money_usd:.2f}"
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Tokens and money."""
+
+    tokens: float
+    money_usd: float
+
+
+def unaffordable(run: Run, pools: Pools, roles: Roles, role: str, more: Price) -> str | None:
+    """Why a call of this estimated cost may never start, or None: what is spent leaves no room for it."""
+    for whose, cap, spent_ in _caps(run, pools, roles, role, lambda _: Price(0, 0.0)):
+        if spent_.tokens + more.tokens > cap.tokens:
+            return f"{more.tokens:.0f} more tokens would pass the limit of {cap.tokens:.0f}{whose}"
+        if spent_.money_usd + more.money_usd > cap.money_usd:
+            return f"${more.money_usd:.4f} more would pass the limit of ${cap.money_usd:.2f}{whose}"
     return None
+
+
+def crowded(run: Run, pools: Pools, roles: Roles, role: str, more: Price) -> str | None:
+    """Why a call may not start yet, or None.
+
+    Calls in flight count at their worst, and the new one as estimated. So all that can ever pass a cap is what the
+    last call really costs above its own estimate, whatever the width.
+    """
+    for whose, cap, spent_ in _caps(run, pools, roles, role, _worst):
+        if spent_.tokens + more.tokens > cap.tokens or spent_.money_usd + more.money_usd > cap.money_usd:
+            return f"calls in flight may need the rest of the limit{whose}"
+    return None
+
+
+def left(run: Run, pools: Pools, roles: Roles, role: str) -> Price:
+    """What the role may still spend, calls in flight at their worst."""
+    rests = [
+        Price(cap.tokens - spent_.tokens, cap.money_usd - spent_.money_usd)
+        for _, cap, spent_ in _caps(run, pools, roles, role, _worst)
+    ]
+    return Price(min(rest.tokens for rest in rests), min(rest.money_usd for rest in rests))
+
+
+def _worst(hold: Hold) -> Price:
+    return Price(hold.worst_tokens, hold.worst_money_usd)
+
+
+def _caps(
+    run: Run, pools: Pools, roles: Roles, role: str, flying: Callable[[Hold], Price]
+) -> Iterator[tuple[str, Price, Price]]:
+    """The run's limit and the role's: whose it is, what it is, and what is gone of it."""
+    funds = roles.of(role)
+    holds = [(hold.role, flying(hold)) for hold in run.holds.values()]
+    yield (
+        "",
+        _cap(pools.tokens, pools.money_usd),
+        Price(
+            sum(run.tokens.values()) + sum(price.tokens for _, price in holds),
+            sum(run.money_usd.values()) + sum(price.money_usd for _, price in holds),
+        ),
+    )
+    own = [price for name, price in holds if name == role]
+    yield (
+        f" for the {role}",
+        _cap(funds.tokens, funds.money_usd),
+        Price(
+            run.tokens.get(role, 0) + sum(price.tokens for price in own),
+            run.money_usd.get(role, 0.0) + sum(price.money_usd for price in own),
+        ),
+    )
+
+
+def _cap(tokens_: int | None, money: float | None) -> Price:
+    return Price(math.inf if tokens_ is None else tokens_, math.inf if money is None else money)
 
 
 def tokens(run: Run) -> int:

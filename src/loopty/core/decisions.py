@@ -10,18 +10,23 @@ from loopty.core.duel import Again
 from loopty.core.errors import Misuse, Taken
 from loopty.core.events import Event
 from loopty.core.gate import Gate
-from loopty.core.history import LOOKING, LOSSES_UNTIL_QUARANTINE, History
+from loopty.core.history import LOOKING, History
 from loopty.core.ids import NodeId
-from loopty.core.judge import ruling
+from loopty.core.judge import reviewed, ruling
 from loopty.core.objective import unfit
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Committed
-from loopty.core.proposal import Proposal, identity
+from loopty.core.proposal import Objection, Proposal, Refusal, identity
 from loopty.core.records import Node, trial_name, trial_parts
 from loopty.core.task import Noise, Pools, Task, digest
 
 BASELINE = "baseline"
 BY_HAND = "hand"
+
+LOSSES_UNTIL_QUARANTINE = 5
+
+_UNSCORED = (Pool.AUDIT, Pool.REVIEW)
+"""Their ends are not held against the objective: an audit may report what it likes, a review measures nothing."""
 
 
 def run_started(
@@ -58,7 +63,7 @@ def recovered(history: History, alive: Callable[[str], bool]) -> Iterator[Event]
                 yield from trial_lost(history, *trial_parts(name), "the process that ran it died")
         for call, hold in run.holds.items():
             if not alive(hold.owner):
-                yield events.Settled(run.number, call, hold.tokens, hold.money_usd)
+                yield events.Settled(run.number, call, hold.tokens, hold.money_usd, lost=True)
 
 
 def node_added(
@@ -74,7 +79,8 @@ def node_added(
     params = dict(proposal.params or parent.params)
     twin = None if draft else history.twin(parent.id.run, pool, identity(committed.tree, params))
     if twin is not None:
-        return [events.ProposalRefused(parent.id.run, pool, proposal.operator, f"the same as {twin}")]
+        refusal = proposal.refused(f"the same as {twin}", Objection.DUPLICATE)
+        return [proposal_refused(parent.id.run, pool, refusal)]
     node = parent.id.child(parent.children + 1)
     return [
         events.NodeAdded(
@@ -88,16 +94,32 @@ def node_added(
             draft,
             asked_after,
             tuple(sorted(proposal.edits)),
+            proposal.inspirations,
+            proposal.calls,
+            proposal.left,
+            proposal.item,
         )
     ]
+
+
+def proposal_refused(run: int, pool: Pool, refusal: Refusal) -> Event:
+    operator, reason, objection = refusal.operator, refusal.reason, refusal.objection
+    return events.ProposalRefused(
+        run, pool, operator, reason, objection, refusal.calls, refusal.left, refusal.item
+    )
 
 
 def node_sealed(history: History, node: NodeId, committed: Committed) -> list[Event]:
     return [events.NodeSealed(node, committed.commit, committed.tree)] if history[node].draft else []
 
 
-def trial_started(history: History, node: NodeId, owner: str, pools: Pools, noise: Noise) -> Iterator[Event]:
-    """The start of the next trial that helps to decide of a node, within the budget; or the verdict."""
+def trial_started(
+    history: History, node: NodeId, owner: str, pools: Pools, noise: Noise, review: str = "off"
+) -> Iterator[Event]:
+    """The start of the next trial that helps to decide of a node, within the budget; or the verdict.
+
+    `review` says what becomes of a winner that the verifier objects to, as in the task.
+    """
     found = history[node]
     if found.running:
         raise Taken(f"node {node} is running already: follow it with `loopty show {node}`")
@@ -107,7 +129,7 @@ def trial_started(history: History, node: NodeId, owner: str, pools: Pools, nois
             f"measure it again with `loopty replay {node}`, or change it with `loopty new --parent {node}`"
         )
     if found.outcome:
-        yield from _settled(history, node, owner, pools, noise)
+        yield from _settled(history, node, owner, pools, noise, review)
         return
     if node.parent and (reason := budget.spent(history.runs[node.run], pools, found.pool)):
         raise Taken(f"{reason}: raise it under [pools] in loopty.toml")
@@ -129,29 +151,39 @@ def audit_started(history: History, node: NodeId, owner: str, split: str) -> lis
 
 
 def trial_ended(
-    history: History, node: NodeId, number: int, outcome: Outcome, pools: Pools, noise: Noise
+    history: History,
+    node: NodeId,
+    number: int,
+    outcome: Outcome,
+    pools: Pools,
+    noise: Noise,
+    review: str = "off",
 ) -> Iterator[Event]:
     """The end of a trial, then the verdict that follows from it, or the start of the next measurement."""
     flight = history.runs[node.run].flights.get(trial_name(node, number))
     if flight is None:
         return  # another process took this one for dead and closed it
     reason = unfit(outcome.metrics, history.yardstick(node.run))
-    if outcome.finished and reason and flight.pool is not Pool.AUDIT:
+    if outcome.finished and reason and flight.pool not in _UNSCORED:
         outcome = replace(outcome, ending=Ending.FAILED, reason=reason)
     yield events.TrialEnded(node, number, outcome)
     if flight.pool not in LOOKING and outcome.ending is not Ending.CANCELLED:
-        yield from _settled(history, flight.subject or node, flight.owner, pools, noise)
+        yield from _settled(history, flight.subject or node, flight.owner, pools, noise, review)
 
 
-def _settled(history: History, node: NodeId, owner: str, pools: Pools, noise: Noise) -> Iterator[Event]:
-    """The verdict on a node that has a result, or the measurement that is still needed for it."""
+def _settled(
+    history: History, node: NodeId, owner: str, pools: Pools, noise: Noise, review: str
+) -> Iterator[Event]:
+    """The verdict on a node that has a result, or the measurement or review that is still needed for it."""
     affordable = budget.spent(history.runs[node.run], pools, Pool.REPEAT) is None
     ruled = ruling(history, node, noise, affordable)
     if isinstance(ruled, Again):
         number = history[ruled.node].trials + 1
         yield events.TrialStarted(ruled.node, number, Pool.REPEAT, owner, node, ruled.rival)
+    elif verdict := reviewed(history[node], ruled, review):
+        yield verdict
     else:
-        yield ruled
+        yield events.TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
 
 
 def trial_lost(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:

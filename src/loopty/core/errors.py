@@ -5,9 +5,12 @@ Inside a trial nothing here is raised: a trial that goes wrong is an Outcome.
     LooptyError
     ├── Misuse        a wrong task file, command line or state: one line with the remedy, exit 2
     │   └── Taken     another process was faster
-    ├── Exhausted     a proposer has nothing left to propose
+    ├── Exhausted     a proposer has nothing left to propose, or a cap leaves nothing to spend
+    │   └── Crowded   calls in flight may need what is left
+    ├── Outage        a model cannot be had for now (core/model.py)
+    ├── ModelFault    one request to a model gave no reply (core/model.py)
     ├── SandboxError  the sandbox itself failed (core/launch.py)
-    └── GitError      git refused (workspaces/repository.py)
+    └── GitError      git refused (workspaces/conversation.py)
 """
 
 from __future__ import annotations
@@ -26,4 +29,8 @@ class Taken(Misuse):
 
 
 class Exhausted(LooptyError):  # noqa: N818
-    """The proposer has covered everything that it can propose."""
+    """The proposer has covered everything that it can propose, or may spend nothing more."""
+
+
+class Crowded(Exhausted):
+    """Calls in flight may need what is left of a cap: wait until they are settled."""

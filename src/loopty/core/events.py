@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from loopty.core.errors import Misuse
 from loopty.core.gate import Gate
 from loopty.core.ids import NodeId
+from loopty.core.model import Usage
 from loopty.core.objective import Objective
 from loopty.core.outcome import Effect, Outcome, Pool, Verdict
+from loopty.core.proposal import Objection
 from loopty.core.space import Value
 from loopty.kit import codec
 
@@ -54,6 +56,13 @@ class NodeAdded:
     """The last event that its proposer knew of."""
     edits: tuple[str, ...] = ()
     """The paths that it changes in its parent."""
+    inspirations: tuple[NodeId, ...] = ()
+    calls: tuple[str, ...] = ()
+    """The calls of models that it took, the one that gave it last."""
+    left: int = 0
+    """How many proposals of the last call come after it."""
+    item: int = 0
+    """Which of the last call's proposals it is, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,38 @@ class ProposalRefused:
     pool: Pool
     operator: str
     reason: str
+    objection: Objection = Objection.OTHER
+    calls: tuple[str, ...] = ()
+    left: int = 0
+    item: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """The ladder of a pool went to another rung, and why."""
+
+    run: int
+    pool: Pool
+    rung: int
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """What the user wants the models to know from here on; empty takes it back."""
+
+    run: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Nothing could be proposed or scored for a while, because a model could not be had."""
+
+    run: int
+    reason: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +208,15 @@ class Reserved:
     tokens: int
     money_usd: float
     owner: str
+    model: str = ""
+    operator: str = ""
+    node: NodeId | None = None
+    """What the call is about."""
+    pool: Pool | None = None
+    """The pool whose proposer asks, where the reply is to be a proposal."""
+    worst_tokens: float = 0
+    """The most that the call can use."""
+    worst_money_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +227,11 @@ class Settled:
     call: str
     tokens: int
     money_usd: float
+    usage: Usage | None = None
+    failure: str = ""
+    """Why there was no reply."""
+    lost: bool = False
+    """The process that made the call died: charged as reserved."""
 
 
 Event = (
@@ -184,6 +239,9 @@ Event = (
     | NodeAdded
     | NodeSealed
     | ProposalRefused
+    | Stepped
+    | Directed
+    | Stalled
     | GateAdded
     | MachineSeen
     | TrialStarted

@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from loopty.core import events
+from loopty.core import events, measured, spending
 from loopty.core.errors import Misuse
 from loopty.core.events import Recorded
 from loopty.core.evidence import noise_floor
 from loopty.core.ids import NodeId
+from loopty.core.index import Index
 from loopty.core.objective import Metric, Metrics
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.records import Duel, Flight, Hold, Node, Result, Run, trial_name
+from loopty.core.records import Flight, Node, Run, trial_name
 from loopty.kit import codec
-
-LOSSES_UNTIL_QUARANTINE = 5
+from loopty.kit.replacing import replace
 
 LOOKING = (Pool.REPLAY, Pool.REBASE, Pool.AUDIT)
 """Trials in these pools decide of nothing. What audits find is in their events alone, where no search looks."""
 
-ENOUGH_TO_VARY = 3
-"""From so many measurements on it is known how much a node varies."""
-
-FOLD = 4
+FOLD = 6
 """Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
 
 
@@ -42,9 +38,9 @@ class History:
         """Of the last event folded in."""
         self.runs: dict[int, Run] = {}
         self._nodes: dict[NodeId, Node | str] = {}
-        self._identities: dict[tuple[int, Pool, str], NodeId] | None = None
-        self._lanes: dict[tuple[int, Pool], list[NodeId]] | None = None
-        self._touched: set[str] = set()
+        self._index = Index(lambda: map(self.__getitem__, list(self._nodes)))
+        self._touched: dict[str, None] = {}
+        """In the order in which pages first were touched: a ledger keeps them so, and nodes in their order."""
 
     @classmethod
     def open(cls, number: int, pages: Iterable[tuple[Any, ...]]) -> History:
@@ -84,22 +80,14 @@ class History:
 
     def lane(self, run: int, pool: Pool) -> list[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is in the lane of attempts."""
-        if self._lanes is None:
-            self._lanes = {}
-            for node in map(self.__getitem__, list(self._nodes)):
-                self._lanes.setdefault((node.id.run, node.pool), []).append(node.id)
-        return self._lanes.setdefault((run, pool), [])
+        return self._index.lane(run, pool)
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.lane(run, pool))
 
     def twin(self, run: int, pool: Pool, digest: str) -> NodeId | None:
         """The node of this run and pool that is the same experiment, or None; the baseline is in all pools."""
-        if self._identities is None:
-            self._identities = {}
-            for node in map(self.__getitem__, list(self._nodes)):
-                self._index(node)
-        return self._identities.get((run, pool, digest))
+        return self._index.twin(run, pool, digest)
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
         """The metrics by which this node is compared, most important first."""
@@ -148,11 +136,11 @@ class History:
                 self._add(event, at)
             case events.NodeSealed(node, commit, tree):
                 self._put(replace(self[node], commit=commit, tree=tree, draft=False))
-                self._index(self[node])
-            case events.ProposalRefused(run, pool):
-                account = self.runs[run].account(pool)
-                account = replace(account, refused=account.refused + 1, refused_in_row=account.refused_in_row + 1)
-                self._put_run(_ticked(self.runs[run], at).with_account(pool, account))
+                self._index.sealed(self[node])
+            case events.ProposalRefused(run, pool) as event:
+                account = self.runs[run].account(pool).refusing(event.operator, event.objection)
+                taken = spending.taken(self.runs[run], event.calls, event.item, event.left)
+                self._put_run(_ticked(taken, at).with_account(pool, account))
             case events.GateAdded(node, gate):
                 gates = self.runs[node.run].gates
                 gates = {**gates, node: (*gates.get(node, ()), gate)}
@@ -186,11 +174,17 @@ class History:
                 # A lost session is closed by a later process: the time in between was nobody's work.
                 ticked = self.runs[run] if lost else _ticked(self.runs[run], at)
                 self._put_run(replace(ticked, driver="", ended=reason))
-            case events.Reserved(run, call, role, tokens, money, owner):
-                holds = {**self.runs[run].holds, call: Hold(role, tokens, money, owner)}
-                self._put_run(replace(_ticked(self.runs[run], at), holds=holds))
-            case events.Settled(run, call, tokens, money):
-                self._settle(run, call, tokens, money, at)
+            case events.Reserved() | events.Settled():
+                self._put_run(spending.folded(_ticked(self.runs[recorded.event.run], at), recorded.event))
+            case events.Stepped(run, pool, rung, name, reason):
+                account = self.runs[run].account(pool)
+                self._put_run(self.runs[run].with_account(pool, account.stepped(rung, name, reason)))
+            case events.Directed(run, text):
+                self._put_run(replace(self.runs[run], directive=text))
+            case events.Stalled(run, _, seconds):
+                known = _ticked(self.runs[run], at)
+                stalled = known.stalled_seconds + seconds
+                self._put_run(replace(known, stalls=known.stalls + 1, stalled_seconds=stalled))
 
     def _add(self, event: events.NodeAdded, at: float) -> None:
         run = _ticked(self.runs[event.node.run], at)
@@ -204,21 +198,22 @@ class History:
             added_at=at,
             order=run.nodes + 1,
             position=run.account(event.pool).asked,
+            turn=run.account(event.pool).answers.get(event.operator, 0),
             params=event.params,
             draft=event.draft,
             asked_after=event.asked_after,
             edits=event.edits,
+            inspirations=event.inspirations,
+            calls=event.calls,
         )
+        run = spending.taken(run, event.calls, event.item, event.left)
         if parent := event.node.parent:
-            account = run.account(event.pool)
-            account = replace(account, nodes=account.nodes + 1, refused_in_row=0)
+            account = run.account(event.pool).applied(event.operator)
             run = run.with_account(event.pool, account)
             self._put(replace(self[parent], children=self[parent].children + 1))
         self._put_run(replace(run, nodes=run.nodes + 1))
         self._put(node)
-        if self._lanes is not None:
-            self._lanes.setdefault((node.id.run, node.pool), []).append(node.id)
-        self._index(node)
+        self._index.added(node)
 
     def _start(self, event: events.TrialStarted, at: float) -> None:
         run, node = _ticked(self.runs[event.node.run], at), self[event.node]
@@ -231,30 +226,25 @@ class History:
         self._put(replace(node, trials=event.number))
         if event.pool not in LOOKING:
             subject = self[event.subject or event.node]
-            self._put(replace(subject, running=True, duel=self._duel(subject, event.rival)))
+            duel = measured.duelling(subject, self[event.rival], run.floors) if event.rival else subject.duel
+            self._put(replace(subject, running=True, duel=duel))
 
     def _end(self, event: events.TrialEnded, at: float) -> None:
         run = self.runs[event.node.run] if event.lost else _ticked(self.runs[event.node.run], at)
         node, outcome = self[event.node], event.outcome
         flights = dict(run.flights)
         flight = flights.pop(trial_name(event.node, event.number))
-        account = run.account(flight.pool)
-        endings = {**account.endings, outcome.ending: account.endings.get(outcome.ending, 0) + 1}
-        seconds = round(account.seconds.get(outcome.ending, 0.0) + outcome.seconds, 6)
-        account = replace(
-            account,
-            endings=endings,
-            busy_seconds=round(account.busy_seconds + outcome.seconds, 6),
-            seconds={**account.seconds, outcome.ending: seconds},
-        )
+        account = run.account(flight.pool).ended(outcome)
         cancelled = outcome.ending is Ending.CANCELLED
         if cancelled and (event.node.parent or flight.subject):
             account = replace(account, started=account.started - 1)
         run = replace(run.with_account(flight.pool, account), flights=flights)
         if flight.pool is Pool.REBASE and (sampled := self._sampled(node.id, outcome)):
-            self._put(_measured_again(node, outcome, sampled[0]))
+            self._put(measured.measured_again(node, outcome, sampled[0]))
+        elif flight.pool is Pool.REVIEW:
+            self._put(measured.reviewed(node, outcome))
         elif flight.pool not in LOOKING:
-            self._settle_down(self[flight.subject or node.id], cancelled, event.lost)
+            self._put(measured.at_rest(self[flight.subject or node.id], cancelled, event.lost))
             if flight.subject and not cancelled:
                 self._repeat(flight.subject, node.id, outcome)
             elif not cancelled:
@@ -263,55 +253,15 @@ class History:
                 run = replace(run, undecided=(*run.undecided, node.id))
         self._put_run(run)
 
-    def _duel(self, node: Node, rival: NodeId | None) -> Duel | None:
-        """The node's duel with this rival: the one under way, or a new one.
-
-        The measurement that made it look better is its half of the first pair; against a later rival it is stale.
-        """
-        if rival is None or (node.duel and node.duel.rival == rival):
-            return node.duel
-        fingerprint = node.outcome.fingerprint if node.outcome else ""
-        known = self[rival].result(fingerprint)
-        noise = self.runs[node.id.run].floors.get(fingerprint, {})
-        if known and len(known.samples) >= ENOUGH_TO_VARY:
-            noise = noise_floor(known.samples)
-        return Duel(rival, noise, () if node.duel else node.samples[-1:])
-
-    def _settle_down(self, subject: Node, cancelled: bool, lost: bool) -> None:
-        """A trial that helped to decide of this node is over."""
-        in_row = subject.losses_in_row + lost if cancelled else 0
-        duel = subject.duel.whole() if subject.duel and cancelled else subject.duel
-        losses = subject.losses + lost
-        self._put(replace(subject, running=False, losses=losses, losses_in_row=in_row, duel=duel))
-
     def _sampled(self, node: NodeId, outcome: Outcome) -> tuple[Metrics, ...]:
-        """The metrics that count, of one measurement; none when it gave no result."""
-        if not outcome.finished:
-            return ()
-        names = (metric.name for metric in self.yardstick(node.run))
-        return ({name: outcome.metrics[name] for name in names if name in outcome.metrics},)
+        return measured.sampled(outcome, self.yardstick(node.run))
 
-    def _repeat(self, subject: NodeId, measured: NodeId, outcome: Outcome) -> None:
+    def _repeat(self, subject: NodeId, node: NodeId, outcome: Outcome) -> None:
         """A measurement that helps to decide of the subject: of itself, or of its rival."""
-        sampled = self._sampled(measured, outcome)
-        node, own = self[subject], measured == subject
-        same = node.outcome is not None and node.outcome.fingerprint == outcome.fingerprint
-        if own and not same:
-            # Its machine changed before its verdict: what was measured there is of no use here.
-            fault = None if outcome.finished else outcome
-            self._put(replace(node, outcome=outcome, samples=sampled, duel=None, fault=fault))
-            return
-        if sampled:
-            self._put(_measured_again(self[measured], outcome, sampled[0]))
-        node = self[subject]
-        duel = node.duel
-        if own and not sampled:
-            node = replace(node, fault=outcome)
-        elif duel and sampled and same:
-            duel = replace(duel, mine=duel.mine + sampled) if own else replace(duel, theirs=duel.theirs + sampled)
-        elif duel:
-            duel = replace(duel.whole(), faults=duel.faults + 1)
-        self._put(replace(node, duel=duel))
+        samples = self._sampled(node, outcome)
+        if samples and node != subject:
+            self._put(measured.measured_again(self[node], outcome, samples[0]))
+        self._put(measured.repeated(self[subject], outcome, samples, own=node == subject))
 
     def _judge(self, event: events.NodeJudged) -> None:
         node = replace(
@@ -335,9 +285,11 @@ class History:
             if event.verdict is Verdict.KEPT:
                 account = replace(account, champions={**account.champions, fingerprint: node.id})
                 if fingerprint == run.fingerprint:
-                    account = replace(account, best=node.id, since_best=0)
+                    account = replace(account, best=node.id, since_best=0, rung_falls={})
             elif event.verdict is not Verdict.QUARANTINED and fingerprint == run.fingerprint and not first:
                 account = replace(account, since_best=account.since_best + 1)
+            if event.verdict is Verdict.REJECTED and node.review and node.review.passed is False:
+                account = replace(account, vetoed=account.vetoed + 1)
             run = run.with_account(pool, account)
         self._put_run(run)
 
@@ -353,42 +305,13 @@ class History:
             run = run.with_account(pool, replace(account, best=champion, champions=champions))
         self._put_run(run)
 
-    def _settle(self, number: int, call: str, tokens: int, money: float, at: float) -> None:
-        run = _ticked(self.runs[number], at)
-        if call not in run.holds:
-            return  # its process was taken for dead, and the call was charged as reserved
-        holds = dict(run.holds)
-        role = holds.pop(call).role
-        self._put_run(
-            replace(
-                run,
-                holds=holds,
-                tokens={**run.tokens, role: run.tokens.get(role, 0) + tokens},
-                money_usd={**run.money_usd, role: run.money_usd.get(role, 0.0) + money},
-            )
-        )
-
     def _put_run(self, run: Run) -> None:
         self.runs[run.number] = run
-        self._touched.add(f"run {run.number}")
+        self._touched[f"run {run.number}"] = None
 
     def _put(self, node: Node) -> None:
         self._nodes[node.id] = node
-        self._touched.add(node.id)
-
-    def _index(self, node: Node) -> None:
-        if self._identities is None or node.draft:
-            return
-        for pool in (node.pool,) if node.id.parent else tuple(Pool):
-            self._identities.setdefault((node.id.run, pool, node.identity), node.id)
-
-
-def _measured_again(node: Node, outcome: Outcome, sample: Metrics) -> Node:
-    known = node.result(outcome.fingerprint)
-    result = known.with_sample(sample) if known else Result(outcome, (sample,))
-    if node.outcome and node.outcome.fingerprint == outcome.fingerprint:
-        return replace(node, outcome=result.outcome, samples=result.samples)
-    return replace(node, elsewhere={**node.elsewhere, outcome.fingerprint: result})
+        self._touched[node.id] = None
 
 
 def _ticked(run: Run, at: float) -> Run:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from loopty.core.duel import Again, Rules, ruled, sigma
 from loopty.core.events import NodeJudged
 from loopty.core.evidence import noise_floor
-from loopty.core.history import ENOUGH_TO_VARY, History
+from loopty.core.history import History
 from loopty.core.ids import NodeId
+from loopty.core.measured import ENOUGH_TO_VARY
 from loopty.core.objective import Gain, Metric, Metrics, gain
-from loopty.core.outcome import Ending, Outcome, Verdict
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.records import Node, Result, Run
 from loopty.core.task import Noise
 
@@ -38,6 +40,25 @@ def ruling(history: History, subject: NodeId, noise: Noise, affordable: bool = T
     if node.duel and node.duel.rival == champion:
         return ruled(subject, node.duel, rules)
     return _looked(node, champion, incumbent, run.floors.get(outcome.fingerprint, {}), rules)
+
+
+def reviewed(node: Node, ruled: NodeJudged, review: str) -> NodeJudged | None:
+    """The verdict with the verifier's say in it; None where it is still to be asked.
+
+    It can take from what the metric gave, and never add to it. The control is the yardstick, and is not reviewed.
+    """
+    searching = node.id.parent is not None and node.pool is Pool.ATTEMPT
+    if review == "off" or ruled.verdict is not Verdict.KEPT or not searching:
+        return ruled
+    if node.review is None:
+        return None
+    if node.review.passed:
+        return ruled
+    if node.review.passed is None:
+        return replace(ruled, reason=f"{ruled.reason}; not reviewed: {node.review.reason}")
+    if review == "reject":
+        return NodeJudged(node.id, Verdict.REJECTED, f"the verifier: {node.review.reason}", ruled.against)
+    return replace(ruled, reason=f"{ruled.reason}; the verifier objects: {node.review.reason}")
 
 
 def _without_result(subject: NodeId, outcome: Outcome, when: str) -> NodeJudged:

@@ -7,25 +7,30 @@ import contextlib
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from loopty.core import budget, decisions
 from loopty.core.curve import Curve, Row, primary
 from loopty.core.errors import Exhausted, Misuse, Taken
-from loopty.core.events import Event, NodeAdded, ProposalRefused, SessionEnded
+from loopty.core.events import Event, NodeAdded, SessionEnded, Stalled, Stepped
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.measure import Measure
+from loopty.core.model import Outage
 from loopty.core.objective import Directions, Metric
 from loopty.core.outcome import Ending, Pool, Verdict
-from loopty.core.parts import Ask, Curves, Proposer, Pruner, Seen, Trial, Workspaces
-from loopty.core.proposal import Proposal
+from loopty.core.parts import Ask, Committed, Curves, Proposer, Pruner, Seen, Trial, Workspaces
+from loopty.core.proposal import Objection, Proposal, Refusal, Step
 from loopty.core.purse import Purse
 from loopty.core.records import Node, Run, trial_parts
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 
-T = TypeVar("T")
+Pace = Callable[[], Coroutine[Any, Any, None]]
+"""Waits until the next proposal may be asked for."""
+
+_MOST_STEPS = 16
+"""Of a ladder, one after the other, without a proposal in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,21 @@ class Finish:
     reason: str
     sound: bool
     resumable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Thought:
+    """A proposer at work; `landings` counts the trials that had ended when it began."""
+
+    pool: Pool
+    landings: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Born:
+    """A node that was added, and the trial that it starts with unless there is none left."""
+
+    trial: Trial | None
 
 
 class Loop:
@@ -50,8 +70,10 @@ class Loop:
         workspaces: Workspaces,
         pruner: Pruner | None,
         curves: Curves,
+        purse: Purse,
         owner: str,
         clock: Callable[[], float],
+        pace: Pace | None = None,
     ) -> None:
         self._scribe = scribe
         self._run = run
@@ -63,10 +85,19 @@ class Loop:
         self._read_curve = curves
         self._owner = owner
         self._clock = clock
-        self._purse = Purse(scribe, run, pools, owner)
+        self._purse = purse
+        self._pace = pace
         self._cancel = asyncio.Event()
         self._why_stopped = ""
+        self._closing = False
+        """Whether the session ends: what is under way comes to its end, and nothing is begun."""
         self._flying: set[asyncio.Task[None]] = set()
+        self._thinking: dict[asyncio.Task[_Born | None], _Thought] = {}
+        self._landings = 0
+        self._positions: dict[Pool, int] = {}
+        """Behind the last one asked for."""
+        self._waiting: set[Pool] = set()
+        """Pools whose proposer has nothing until a trial ends."""
         self._exhausted: dict[Pool, str] = {}
         self._curves: dict[NodeId, tuple[Sequence[Row], Directions]] = {}
         self._peers: dict[NodeId, Curve] = {}
@@ -82,7 +113,13 @@ class Loop:
     def stop(self, why: str) -> None:
         """Cancel what runs, record it, and end the session."""
         self._why_stopped = self._why_stopped or why
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Tell trials to end, and proposers to stop thinking."""
         self._cancel.set()
+        for thought in self._thinking:
+            thought.cancel()
 
     def latest(self, node: NodeId) -> Row | None:
         """The newest row that a trial of this session has reported."""
@@ -93,17 +130,27 @@ class Loop:
         """Run trials until something says stop; whatever happens, the session is closed in the ledger."""
         self._record(lambda history: decisions.session_started(history, self._run, self._owner))
         timer = self._deadline()
-        finish = Finish("its process failed", sound=False, resumable=True)
+        finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
             finish = await self._baseline() or await self._search()
+        except Outage as outage:
+            finish = Finish(f"a model could not be had: {outage}", sound=False, resumable=True)
+        except Exhausted as end:
+            finish = self._finish(str(end))
         except BaseException:
-            self._cancel.set()  # what flies beside the failure is not worth waiting for
+            self._give_up()  # what flies beside the failure is not worth waiting for
             raise
         finally:
             if timer:
                 timer.cancel()
-            await self._land()
-            self._record(lambda _: [SessionEnded(self._run, finish.reason)])
+            self._closing = True
+            try:
+                await self._land()
+            except BaseException:
+                finish = failed
+                raise
+            finally:
+                self._record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 
     async def _baseline(self) -> Finish | None:
@@ -122,31 +169,72 @@ class Loop:
 
     async def _search(self) -> Finish:
         while True:
-            while not self._cancel.is_set() and len(self._flying) < self._measure.executor.width:
-                trial = self._next_undecided() or (None if self._over() else await self._next_trial())
-                if trial is None:
-                    break
-                self._flying.add(asyncio.create_task(self._fly(trial)))
+            self._fill()
             if self._cancel.is_set():
                 return self._stopped()
-            if not self._flying:
+            if not self._flying and not self._thinking:
                 return self._finish(self._over() or self._spent())
-            done, _ = await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                self._flying.remove(task)
-                task.result()
+            await asyncio.wait({*self._flying, *self._thinking}, return_when=asyncio.FIRST_COMPLETED)
+            self._landed()
 
-    async def _next_trial(self) -> Trial | None:
-        """Start the next trial of the pool that is furthest behind; None when none can start now."""
-        pools = sorted(self._lanes, key=lambda pool: self.run.account(pool).started)
-        for pool in pools:
-            while not (pool in self._exhausted or budget.spent(self.run, self._pools, pool)):
-                node = decisions.next_pending(self.history, self._run, pool) or await self._conceive(pool)
-                if node is None:
-                    break
+    def _fill(self) -> None:
+        """Let trials fly and proposers think until all slots are taken, or there is nothing to do."""
+        while not self._cancel.is_set() and len(self._flying) + len(self._thinking) < self._measure.executor.width:
+            if trial := self._next_undecided():
+                self._flying.add(asyncio.create_task(self._fly(trial)))
+            elif self._over() or not self._advanced():
+                return
+
+    def _landed(self) -> None:
+        """Take in what has ended; what its proposer thought of flies on."""
+        for flight in [task for task in self._flying if task.done()]:
+            self._flying.remove(flight)
+            self._landings += 1
+            self._waiting.clear()
+            flight.result()
+        for task in [task for task in self._thinking if task.done()]:
+            thought = self._thinking.pop(task)
+            born = None if task.cancelled() else task.result()
+            if born is None and thought.landings == self._landings:
+                self._waiting.add(thought.pool)
+            elif born and born.trial:
+                self._flying.add(asyncio.create_task(self._fly(born.trial)))
+
+    def _advanced(self) -> bool:
+        """Start the next trial or thought of the pool that is furthest behind; False when none can start now."""
+        behind: int | None = None
+        for pool in sorted(self._lanes, key=self._begun):
+            if pool in self._exhausted or self._promised(pool):
+                continue
+            begun = self._begun(pool)
+            if behind is not None and begun >= behind:
+                continue  # a pool that thinks is not overtaken by another
+            while not self._promised(pool) and (node := decisions.next_pending(self.history, self._run, pool)):
                 if trial := self._started(node):
-                    return trial
-        return None
+                    self._flying.add(asyncio.create_task(self._fly(trial)))
+                    return True
+            if pool in self._waiting or self._promised(pool) or budget.fruitless(self.run, pool):
+                continue
+            if self._thoughts(pool) < self._width(pool):
+                self._thinking[asyncio.create_task(self._conceive(pool))] = _Thought(pool, self._landings)
+                return True
+            behind = begun
+        return False
+
+    def _width(self, pool: Pool) -> int:
+        """How often the proposer of this pool may be asked at once."""
+        return getattr(self._lanes[pool], "width", 1)
+
+    def _thoughts(self, pool: Pool) -> int:
+        """How many proposals of this pool are being thought of."""
+        return sum(thought.pool is pool for thought in self._thinking.values())
+
+    def _promised(self, pool: Pool) -> bool:
+        """Whether all trials of this pool are spent, or will be on what is being thought of."""
+        return budget.spent(self.run, self._pools, pool, self._thoughts(pool)) is not None
+
+    def _begun(self, pool: Pool) -> int:
+        return self.run.account(pool).started + self._thoughts(pool)
 
     def _next_undecided(self) -> Trial | None:
         """The next measurement of a node that was broken off: whatever else is over, that is paid for."""
@@ -162,45 +250,97 @@ class Loop:
             return self._measure.started(node)
         return None
 
-    async def _conceive(self, pool: Pool) -> Node | None:
+    async def _conceive(self, pool: Pool) -> _Born | None:
         """A new node of this pool, or None when the proposer has nothing now."""
-        while not self._cancel.is_set() and not budget.fruitless(self.run, pool):
-            ask = Ask(self.history, self._run, pool, self._seeded(pool), self._busy(pool), self._purse)
-            known = self.history.number
+        steps = 0
+        while steps < _MOST_STEPS:
+            if self._pace:
+                await self._pace()
+            if not self._may_ask(pool):
+                return None
+            known, since = self.history.number, self._clock()
             try:
-                proposal = await self._unless_stopped(self._lanes[pool].propose(ask))
+                suggestion = await self._lanes[pool].propose(self._ask(pool))
             except Exhausted as end:
                 self._exhausted[pool] = str(end)
                 return None
-            if proposal is None:
-                return None
-            node = await self._add(proposal, pool, asked_after=known)
-            if node is not None:
-                return node
+            except Outage as outage:
+                self._stall(outage, since)
+                raise
+            steps = steps + 1 if isinstance(suggestion, Step) else 0
+            match suggestion:
+                case None:
+                    return None
+                case Step(rung, name, reason):
+                    self._tell(Stepped(self._run, pool, rung, name, reason))
+                case Refusal() as refusal:
+                    self._refuse(pool, refusal)
+                case Proposal() as proposal:
+                    if born := await self._add(proposal, pool, asked_after=known):
+                        return born
+        self._exhausted[pool] = f"{self._lanes[pool].name} goes from rung to rung and proposes nothing"
         return None
+
+    def _may_ask(self, pool: Pool) -> bool:
+        """Whether a proposal is wanted still: much can end while a proposer thinks."""
+        over = self._closing or self._cancel.is_set() or self._over()
+        return not over and budget.fruitless(self.run, pool) is None
+
+    def _stall(self, outage: Outage, since: float) -> None:
+        """The session ends for want of a model: told once, however many wait for it."""
+        if not self._closing:
+            self._closing = True
+            self._tell(Stalled(self._run, str(outage), self._clock() - since))
+
+    def _ask(self, pool: Pool) -> Ask:
+        """What the proposer of this pool is asked now; thoughts side by side have positions of their own."""
+        asked = self.run.account(pool).asked
+        ahead = max(self._positions.get(pool, 0) - asked, 0) if self._width(pool) > 1 else 0
+        self._positions[pool] = asked + ahead + 1
+        return Ask(self.history, self._run, pool, self._seeded(pool), self._busy(pool), self._purse, ahead)
+
+    def _refuse(self, pool: Pool, refusal: Refusal) -> None:
+        self._tell(decisions.proposal_refused(self._run, pool, refusal))
 
     def _busy(self, pool: Pool) -> frozenset[str]:
         """The paths that are being changed by trials of this pool, whoever runs them."""
         flying = (trial_parts(name)[0] for name, flight in self.run.flights.items() if flight.pool is pool)
         return frozenset(path for node in flying for path in self.history[node].edits)
 
-    async def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> Node | None:
+    async def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> _Born | None:
         """The proposal's node, committed before anything of it runs; None when it is refused."""
         parent = self.history[proposal.parent]
-        if reason := await asyncio.to_thread(self._workspaces.refusal, parent, proposal):
-            self._record(lambda _: [ProposalRefused(self._run, pool, proposal.operator, reason)])
+        committed = await asyncio.to_thread(self._committed, parent, proposal)
+        if isinstance(committed, str):
+            self._refuse(pool, proposal.refused(committed, Objection.FORBIDDEN))
             return None
-        committed = await asyncio.to_thread(
-            self._workspaces.commit, parent, proposal.edits, f"{proposal.operator}: {proposal.summary}"
-        )
-        (event,) = self._record(
-            lambda history: decisions.node_added(history, proposal, committed, pool, asked_after=asked_after)
-        )
-        return self.history[event.node] if isinstance(event, NodeAdded) else None
+
+        def added(history: History) -> list[Event]:
+            return decisions.node_added(history, proposal, committed, pool, asked_after=asked_after)
+
+        try:
+            recorded = self._measure.added(added)
+        except Taken:  # another process has spent the last attempt: the node waits
+            recorded = self._record(added)
+        if not any(isinstance(event, NodeAdded) for event in recorded):
+            return None
+        return _Born(self._measure.trial(recorded))
+
+    def _committed(self, parent: Node, proposal: Proposal) -> Committed | str:
+        """The proposal as a commit, or why it is not allowed."""
+        if reason := self._workspaces.refusal(parent, proposal):
+            return reason
+        message = f"{proposal.operator}: {proposal.summary}"
+        return self._workspaces.commit(parent, proposal.edits, message)
 
     async def _fly(self, trial: Trial | None) -> None:
         """From the first trial of a node to its verdict."""
-        await self._measure.decided(trial, self._watch, self._cancel)
+        since = self._clock()
+        try:
+            await self._measure.decided(trial, self._watch, self._cancel)
+        except Outage as outage:
+            self._stall(outage, since)
+            raise
 
     def _watch(self, trial: Trial) -> Seen:
         """What the executor calls with the metrics stream while the trial runs."""
@@ -233,22 +373,18 @@ class Loop:
         return self._peers[node.id]
 
     async def _land(self) -> None:
-        """Wait for everything in flight."""
-        flying, self._flying = self._flying, set()
-        results = await asyncio.gather(*flying, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
+        """Wait for everything in flight; what is still thought of is given up when the session is stopped."""
+        thoughts = await asyncio.gather(*self._thinking, return_exceptions=True)
+        born = [self._fly(thought.trial) for thought in thoughts if isinstance(thought, _Born)]
+        flown = await asyncio.gather(*self._flying, *born, return_exceptions=True)
+        self._thinking, self._flying = {}, set()
+        for result in (*thoughts, *flown):
+            given_up = isinstance(result, Outage | Exhausted | asyncio.CancelledError)
+            if isinstance(result, BaseException) and not given_up:
                 raise result
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of the work; None when the session was told to stop first."""
-        task, stop = asyncio.create_task(work), asyncio.create_task(self._cancel.wait())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            stop.cancel()
-            task.cancel()
+    def _tell(self, event: Event) -> None:
+        self._record(lambda _: [event])
 
     def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
         return [recorded.event for recorded in self._scribe.decide(decide)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from loopty.core import decisions
-from loopty.core.events import Event, NodeJudged, TrialEnded, TrialStarted
+from loopty.core.errors import Exhausted
+from loopty.core.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
 from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.launch import SandboxError
+from loopty.core.model import Outage
 from loopty.core.outcome import Ending, Outcome, Pool
-from loopty.core.parts import Executor, Seen, Trial, Workspaces
+from loopty.core.parts import Executor, Reviewer, Seen, Trial, Workspaces
 from loopty.core.records import Node
 from loopty.core.scribe import Scribe
 from loopty.core.task import Noise, Pools
@@ -20,6 +22,17 @@ _GATED = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPLAY)
 """The command of a gate is passed once; a bound on a metric holds for every measurement."""
 
 Watch = Callable[[Trial], Seen]
+
+
+def _blameless(trial: Trial, error: Exception) -> bool:
+    """Whether what broke a trial off says nothing of the node, however often it happens.
+
+    A node that brings the benchmark's model down again and again is set aside at last; not so the baseline, nor
+    one whose verifier cannot be had.
+    """
+    if isinstance(error, SandboxError):
+        return False
+    return isinstance(error, Exhausted) or trial.pool is Pool.REVIEW or trial.node.id.parent is None
 
 
 class Measure:
@@ -34,6 +47,7 @@ class Measure:
         executor: Executor,
         workspaces: Workspaces,
         owner: str,
+        reviewer: Reviewer | None = None,
     ) -> None:
         self.executor = executor
         self._scribe = scribe
@@ -42,6 +56,8 @@ class Measure:
         self._gates = gates
         self._workspaces = workspaces
         self._owner = owner
+        self._reviewer = reviewer
+        self._review = reviewer.mode if reviewer else "off"
 
     @property
     def history(self) -> History:
@@ -53,10 +69,25 @@ class Measure:
         Raises Misuse where no trial may start.
         """
         recorded = self._record(
-            lambda history: decisions.trial_started(history, node.id, self._owner, self._pools, self._noise)
+            lambda history: decisions.trial_started(
+                history, node.id, self._owner, self._pools, self._noise, self._review
+            )
         )
         self._conclude(recorded)
-        return self._trial(recorded)
+        return self.trial(recorded)
+
+    def added(self, add: Callable[[History], Iterable[Event]]) -> list[Event]:
+        """Record the node that `add` makes with the start of its first trial, in one turn."""
+
+        def started(history: History) -> Iterator[Event]:
+            for event in add(history):
+                yield event
+                if isinstance(event, NodeAdded):
+                    yield from decisions.trial_started(
+                        history, event.node, self._owner, self._pools, self._noise, self._review
+                    )
+
+        return self._record(started)
 
     def looking(self, node: Node, pool: Pool) -> Trial:
         """A trial that decides of nothing."""
@@ -67,7 +98,7 @@ class Measure:
         return self._looking(lambda history: decisions.audit_started(history, node.id, self._owner, split))
 
     def _looking(self, decide: Callable[[History], list[Event]]) -> Trial:
-        trial = self._trial(self._record(decide))
+        trial = self.trial(self._record(decide))
         assert trial is not None
         return trial
 
@@ -76,7 +107,7 @@ class Measure:
         while trial is not None:
             recorded = await self._flown(trial, watch(trial), cancel)
             self._conclude(recorded)
-            trial = self._trial(recorded)
+            trial = self.trial(recorded)
 
     async def looked(self, trial: Trial, watch: Watch, cancel: asyncio.Event) -> Outcome:
         """The outcome of a trial that decides of nothing, as recorded."""
@@ -88,19 +119,29 @@ class Measure:
         outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
         recorded: list[Event] = []
         try:
-            await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(trial.node))
-            outcome = await self.executor.execute(trial, seen, cancel)
-        except SandboxError as error:
-            reason = str(error)
-            self._conclude(self._record(lambda history: decisions.trial_lost(history, node, number, reason)))
+            outcome = await self._outcome(trial, seen, cancel)
+        except (Outage, Exhausted, SandboxError) as error:
+            outcome = Outcome(Ending.CANCELLED, reason=str(error))
+            if not _blameless(trial, error):
+                reason = str(error)
+                self._conclude(self._record(lambda history: decisions.trial_lost(history, node, number, reason)))
             raise
         finally:
             recorded = self._record(
-                lambda history: decisions.trial_ended(history, node, number, outcome, self._pools, self._noise)
+                lambda history: decisions.trial_ended(
+                    history, node, number, outcome, self._pools, self._noise, self._review
+                )
             )
         return recorded
 
-    def _trial(self, recorded: Sequence[Event]) -> Trial | None:
+    async def _outcome(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+        if trial.pool is Pool.REVIEW:
+            assert self._reviewer is not None
+            return await self._reviewer.review(trial, cancel)
+        await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(trial.node))
+        return await self.executor.execute(trial, seen, cancel)
+
+    def trial(self, recorded: Sequence[Event]) -> Trial | None:
         """The trial that these events start."""
         event = next((event for event in recorded if isinstance(event, TrialStarted)), None)
         if event is None:

@@ -22,6 +22,8 @@ class Pool(enum.StrEnum):
     """Measurements of a known node on another machine."""
     AUDIT = "audit"
     """Measurements on the held-out split."""
+    REVIEW = "review"
+    """Looks of the verifier at what is about to be kept."""
 
 
 class Ending(enum.StrEnum):
@@ -31,7 +33,7 @@ class Ending(enum.StrEnum):
     PRUNED = "pruned"
     CANCELLED = "cancelled"
     REFUSED = "refused"
-    """A gate said no."""
+    """A gate said no, or the verifier did."""
     TAMPERED = "tampered"
     """The benchmark changed while it ran."""
 
@@ -48,7 +50,7 @@ class Verdict(enum.StrEnum):
     DISCARDED = "discarded"
     INCONCLUSIVE = "inconclusive"
     REJECTED = "rejected"
-    """By a gate, or because it tampered with the benchmark: never kept."""
+    """By a gate or the verifier, or because it tampered with the benchmark: never kept."""
     QUARANTINED = "quarantined"
 
 

@@ -17,7 +17,7 @@ from loopty.core.history import History
 from loopty.core.launch import Mount
 from loopty.core.objective import Directions
 from loopty.core.outcome import Outcome, Pool
-from loopty.core.proposal import Edits, Proposal
+from loopty.core.proposal import Edits, Proposal, Suggestion
 from loopty.core.records import Node
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Ask:
     """Paths that the pool's proposals in flight edit; code proposals stay serial per file."""
     purse: Purse | None = None
     """How to spend tokens and money; None where nothing may be spent."""
+    ahead: int = 0
+    """How many positions further it is asked than it has answered, where it may be asked several at once."""
 
     @functools.cached_property
     def rng(self) -> random.Random:
@@ -75,7 +77,7 @@ class Ask:
     @property
     def position(self) -> int:
         """How many answers this pool's proposer has given."""
-        return self.history.runs[self.run].account(self.pool).asked
+        return self.history.runs[self.run].account(self.pool).asked + self.ahead
 
     @property
     def root(self) -> Node:
@@ -98,10 +100,13 @@ class Proposer(Protocol):
 
     name: str
 
-    async def propose(self, ask: Ask) -> Proposal | None:
+    async def propose(self, ask: Ask) -> Suggestion | None:
         """The next proposal; None when there is none until a trial in flight ends.
 
-        Raises Exhausted when there will never be another.
+        A Refusal says that it had one that is no use, a Step that a ladder goes to another rung: both are
+        recorded, and it is asked again. Raises Exhausted when there will never be another, Outage when a model
+        that it needs cannot be had. A proposer with an attribute `width` may be asked so often at once; others are
+        asked one question at a time.
         """
         ...
 
@@ -166,7 +171,22 @@ class Executor(Protocol):
     async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
         """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.
 
-        Raises SandboxError when the machinery failed, which says nothing about the candidate.
+        Raises SandboxError when the machinery failed, and Outage or Exhausted when a model that it needs could not
+        be had or paid: that says nothing about the candidate.
+        """
+        ...
+
+
+class Reviewer(Protocol):
+    """Looks at a node that is about to be kept."""
+
+    mode: str
+    """What becomes of a node that it objects to: `flag` or `reject`."""
+
+    async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
+        """Finished: no objection. Refused: one, in the reason. Failed: no answer to go by. Cancelled: stopped.
+
+        Raises Outage when its model cannot be had.
         """
         ...
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from loopty.core.account import Account
 from loopty.core.evidence import median
 from loopty.core.gate import Gate
 from loopty.core.ids import NodeId
@@ -12,6 +13,7 @@ from loopty.core.objective import Metrics, Objective
 from loopty.core.outcome import Effect, Outcome, Pool, Verdict
 from loopty.core.proposal import identity
 from loopty.core.space import Value
+from loopty.kit.replacing import replace
 
 MOST_SAMPLES = 32
 """Of one node under one fingerprint; older ones are forgotten."""
@@ -53,6 +55,15 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """What the verifier said of a node that the metric would keep."""
+
+    passed: bool | None
+    """None where it could not be asked or understood."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """What is known of one node."""
 
@@ -67,6 +78,8 @@ class Node:
     """1 for the first node of its run, in the order in which they were added."""
     position: int
     """How often its pool's proposer had been asked before."""
+    turn: int = 0
+    """How many of those answers were its operator's."""
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
     asked_after: int = 0
@@ -91,6 +104,10 @@ class Node:
     verdict: Verdict | None = None
     reason: str = ""
     against: NodeId | None = None
+    review: Review | None = None
+    """What the verifier said of it."""
+    inspirations: tuple[NodeId, ...] = ()
+    calls: tuple[str, ...] = ()
     judged: int = 0
     """The number of the event that judged it."""
 
@@ -108,30 +125,6 @@ class Node:
     @property
     def identity(self) -> str:
         return identity(self.tree, self.params)
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The counters of one pool in one run."""
-
-    nodes: int = 0
-    refused: int = 0
-    refused_in_row: int = 0
-    started: int = 0
-    endings: Mapping[str, int] = field(default_factory=dict)
-    best: NodeId | None = None
-    """The incumbent under the run's present fingerprint."""
-    champions: Mapping[str, NodeId] = field(default_factory=dict)
-    """The incumbents by fingerprint."""
-    since_best: int = 0
-    busy_seconds: float = 0.0
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """The busy seconds by ending."""
-
-    @property
-    def asked(self) -> int:
-        """How often a proposer was asked and answered: the position of the seeded generator."""
-        return self.nodes + self.refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +146,24 @@ class Hold:
     tokens: int
     money_usd: float
     owner: str
+    operator: str = ""
+    node: NodeId | None = None
+    pool: Pool | None = None
+    worst_tokens: float = 0
+    worst_money_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A reply that was paid for and holds proposals that nobody has taken yet."""
+
+    pool: Pool
+    operator: str
+    node: NodeId | None
+    taken: tuple[int, ...] = ()
+    """The proposals that were, in their order; others may be recorded before an earlier one."""
+    size: int = 0
+    """How many it holds; 0 before the first is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +197,11 @@ class Run:
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Spent by role, calls in flight not counted."""
     money_usd: Mapping[str, float] = field(default_factory=dict)
+    unread: Mapping[str, Unread] = field(default_factory=dict)
+    """By call."""
+    stalls: int = 0
+    stalled_seconds: float = 0.0
+    directive: str = ""
     driver: str = ""
     """The process whose session drives the run, or empty."""
     session_from: float = 0.0

@@ -10,6 +10,7 @@ from typing import Any
 from loopty.core.access import Access
 from loopty.core.gate import Gate
 from loopty.core.launch import Bounds, Protection
+from loopty.core.model import Role, Stated
 from loopty.core.objective import Objective
 from loopty.core.space import Space
 from loopty.kit import codec
@@ -83,8 +84,61 @@ class Pools:
     wall_seconds: float | None = option("Time for `loopty optimize`, summed over resumes.", None, above=0)
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
     money_usd: float | None = option("Money that models may cost.", None, minimum=0)
+    iterations_per_minute: float | None = option("Proposals asked for in any minute.", None, above=0)
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after so many attempts without improvement.", None, above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """A role's model, and what it may spend."""
+
+    model: str = option("A name under `[models]`, or `provider:model`.", "")
+    tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
+    money_usd: float | None = option("Money that the role may cost.", None, minimum=0)
+    cache: str = option(
+        "User role: which replies to equal requests are given again, for nothing. "
+        "`auto`: those at temperature 0 or with a seed.",
+        "auto",
+        choices=("auto", "always", "never"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who spends tokens: a table each, `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
+
+    evolver: Funds = option("Proposes changes.", Funds())
+    user: Funds = option("Works inside the benchmark, through an endpoint that loopty gives it.", Funds())
+    verifier: Funds = option("Judges proposals and winners, as `[verifier]` says.", Funds())
+
+    def of(self, role: str) -> Funds:
+        return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A metric that the verifier gives: how often it prefers what a node left to what the baseline left."""
+
+    name: str = option("Of the metric: name it under [[objective.metrics]] to let it count.")
+    artifact: str = option("The file below $EVO_TRACES_DIR that is compared.")
+    question: str = option("What makes one better than the other.")
+    comparisons: int = option("How often the two are compared, half of them in swapped order.", 4, minimum=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the verifier is asked. It can only say no: the frozen metric is never overridden upward."""
+
+    screen: bool = option("Whether it sees every proposal before its trial, and may advise against it.", False)
+    review: str = option(
+        "What becomes of a winner that breaks the rules: `off` asks nothing, `flag` keeps it and says so, "
+        "`reject` rejects it.",
+        "off",
+        choices=("off", "flag", "reject"),
+    )
+    rules: str = option("The task's rules, in words, besides the usual (gaming, removed checks, …).", "")
+    judged: tuple[Judged, ...] = option("Metrics that it gives: `[[verifier.judged]]`.", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +218,9 @@ class Task:
     pruner: Choice
     width: int
     seed: int
+    models: Mapping[str, Stated] = field(default_factory=dict)
+    roles: Roles = Roles()
+    verifier: Verification = Verification()
 
     def searching(self) -> Task:
         """The task as the search sees it: without the held-out split."""
@@ -189,7 +246,7 @@ class Task:
 
     def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:
         """What makes two results of this task comparable, as digests; a change of it starts a new run."""
-        stated = {
+        stated: dict[str, Any] = {
             "objective": self.objective,
             "benchmark": self.benchmark,
             "access rules": self.access,
@@ -199,7 +256,14 @@ class Task:
             "benchmark files": benchmark_digest,
             "benchmark data": data_digest,
         }
+        if self.roles.user.model:
+            stated["user model"] = self._character(self.roles.user.model)
+        if self.verifier.judged:
+            stated["judged metrics"] = (self.verifier.judged, self._character(self.roles.verifier.model))
         return {name: digest(part) for name, part in stated.items()}
+
+    def _character(self, model: str) -> Any:
+        return self.models[model].character if model in self.models else model
 
 
 def digest(stated: Any) -> str:

@@ -1,20 +1,27 @@
-"""Fakes that behave: workspaces without git, an executor that calls a function, a proposer with a script."""
+"""Fakes that behave: workspaces without git, a function as executor, a proposer and a line with scripts."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, LooptyError, Misuse
 from loopty.core.history import History
+from loopty.core.ids import NodeId
+from loopty.core.model import Answer, Prompt, Reply, Role, Usage
 from loopty.core.objective import SCORE
-from loopty.core.outcome import Ending, Outcome
+from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Ask, Committed, Seen, Trial
 from loopty.core.proposal import Edits, Proposal
+from loopty.core.purse import Purse
 from loopty.core.records import Node
 
 Score = Callable[[Trial], float | Outcome]
+Said = str | Mapping[str, Any] | Reply | LooptyError
+"""A text, an object to be sent as JSON, a whole reply, or what is raised instead."""
 
 
 def scored(value: float) -> Outcome:
@@ -84,3 +91,56 @@ class ScriptedProposer:
         if ask.position >= len(self._proposals):
             raise Exhausted(f"the script's {len(self._proposals)} proposals are used up")
         return self._proposals[ask.position]
+
+
+class ScriptedLine:
+    """Answers in turn what it was given, or what one function makes of each prompt; its replies are kept.
+
+    With a purse its calls are in the ledger, as those of any line.
+    """
+
+    model = "scripted:line"
+
+    def __init__(
+        self, *replies: Said | Callable[[Prompt], Said | Awaitable[Said]], purse: Purse | None = None
+    ) -> None:
+        self.replies = list(replies)
+        """What is still to be said."""
+        self.prompts: list[Prompt] = []
+        self.operators: list[str] = []
+        self.nodes: list[NodeId | None] = []
+        self.archive: dict[str, Reply] = {}
+        self._purse = purse
+
+    async def ask(
+        self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
+    ) -> Answer:
+        self.prompts.append(prompt)
+        self.operators.append(operator)
+        self.nodes.append(node)
+        said = await self._said(prompt)
+        if isinstance(said, LooptyError):
+            raise said
+        if not isinstance(said, Reply):
+            said = Reply(said if isinstance(said, str) else json.dumps(said), Usage(10, 10))
+        call = hashlib.sha256(repr(prompt).encode()).hexdigest()
+        if self._purse is not None:
+            tokens = said.usage.tokens
+            call = self._purse.reserve(
+                Role.EVOLVER, tokens, 0.0, model=self.model, operator=operator, node=node, pool=pool
+            )
+            self._purse.settle(call, tokens, 0.0, said.usage)
+        self.archive[call] = said
+        return Answer(call, said)
+
+    def kept(self, call: str) -> Reply:
+        if call not in self.archive:
+            raise Misuse(f"the reply of call {call} is gone: ask again")
+        return self.archive[call]
+
+    async def _said(self, prompt: Prompt) -> Said:
+        if not callable(first := self.replies[0]):
+            del self.replies[0]
+            return first
+        made = first(prompt)
+        return await made if isinstance(made, Awaitable) else made

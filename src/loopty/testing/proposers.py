@@ -91,5 +91,5 @@ class ProposerConformance:
 
     async def _answer(self, proposer: Proposer, story: Story) -> Proposal:
         proposal = await proposer.propose(story.ask)
-        assert proposal is not None, "nothing is in flight, so there is nothing to wait for"
+        assert isinstance(proposal, Proposal), "nothing is in flight, so there is nothing to wait for"
         return proposal
