@@ -21,7 +21,8 @@ docs: .venv/.ready   ## make the reference page of loopty.toml anew
 lock: .venv/.ready   ## pin every dependency anew
 	.venv/bin/pip install --quiet uv
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --extra samplers --group dev -o requirements.lock pyproject.toml
+		--no-header --extra samplers --extra models --extra anthropic --extra google --extra local --extra keyring \
+		--group dev -o requirements.lock pyproject.toml
 
 .venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	sh scripts/setup.sh

@@ -1,0 +1,1 @@
+"""Language models: clients, fakes, and what meters, caps, throttles and retries them."""

@@ -1,0 +1,149 @@
+"""The models that a task can name, each made once in a process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loopty.core.errors import Misuse
+from loopty.core.model import Model, Role, Stated
+from loopty.core.purse import Purse
+from loopty.models import prices
+from loopty.models.archive import Archive
+from loopty.models.keys import key_of
+from loopty.models.line import MeteredLine
+from loopty.models.meter import Meter, Settlements
+from loopty.models.retry import Retry
+from loopty.models.throttle import Clock, Sleep, Throttle
+
+Stray = Callable[[str, Stated], str | None]
+"""Why the key of a model may not be sent where it is served, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all lines to one model share."""
+
+    stated: Stated
+    rates: prices.Rates | None
+    throttle: Throttle
+    retry: Retry
+
+
+class Catalogue:
+    """Names to models: keys of `[models]`, or `provider:model`."""
+
+    def __init__(
+        self,
+        stated: Mapping[str, Stated],
+        environ: Mapping[str, str],
+        top: Path,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        rng: random.Random | None = None,
+        stray: Stray = lambda *_: None,
+    ) -> None:
+        self._stated = stated
+        self._environ = environ
+        self._top = top
+        self._clock = clock
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+        self._stray = stray
+        self._keys: dict[str, str | None] = {}
+        self._models: dict[str, Model] = {}
+        self._shared: dict[str, _Shared] = {}
+        self._settlements = Settlements()
+
+    def stated(self, name: str) -> Stated:
+        """What is said of the model. Raises Misuse for an unknown name."""
+        if name in self._stated:
+            return self._stated[name]
+        provider, _, model = name.partition(":")
+        if provider and model:
+            return Stated(provider, model)
+        known = f"known are {', '.join(self._stated)}" if self._stated else "none is stated"
+        raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or say provider:model")
+
+    def key(self, name: str) -> str | None:
+        """The key that the model is asked with. Raises Misuse when it is not there, or may not be sent there."""
+        if name not in self._keys:
+            stated = self.stated(name)
+            key = None if stated.provider in prices.OURS else key_of(name, stated, self._environ)
+            if key is not None and (reason := self._stray(name, stated)):
+                raise Misuse(reason)
+            self._keys[name] = key
+        return self._keys[name]
+
+    def model(self, name: str) -> Model:
+        if name not in self._models:
+            self._models[name] = self._made(name, self.stated(name))
+        return self._models[name]
+
+    def prompt_tokens(self, name: str) -> int:
+        """The longest prompt that the model sees whole and has room to reply to."""
+        stated = self.stated(name)
+        if stated.provider == "local":
+            from loopty.models.local import context_of, gguf_file
+
+            file = gguf_file(name, self._placed(stated), self._environ)
+            stated = replace(stated, context_tokens=context_of(file, stated))
+        return stated.prompt_tokens
+
+    def line(self, role: Role, name: str, purse: Purse, archive: Archive) -> MeteredLine:
+        """The model as this role calls it; the archive learns what key must never be written down."""
+        model, shared = self.model(name), self._of(name)
+        archive.hide(self.key(name))
+        return MeteredLine(role, model, shared.stated, self.meter(role, name, purse), archive, shared.retry)
+
+    def meter(self, role: Role, name: str, purse: Purse) -> Meter:
+        """What the role spends on the model. Raises Misuse where money is capped and cannot be counted."""
+        shared = self._of(name)
+        prices.require_cap(role, name, shared.stated, purse.left(role))
+        throttle, settlements = shared.throttle, self._settlements
+        model = shared.stated.shown(name)
+        return Meter(role, model, shared.stated, shared.rates, purse, throttle, settlements, self._clock)
+
+    def retry(self, name: str) -> Retry:
+        """What repeats the requests to the model, for all who ask it."""
+        return self._of(name).retry
+
+    def _of(self, name: str) -> _Shared:
+        if name not in self._shared:
+            stated = self.stated(name)
+            model, clock, sleep = stated.shown(name), self._clock, self._sleep
+            self._shared[name] = _Shared(
+                stated,
+                prices.price(stated),
+                Throttle(stated.requests_per_minute, stated.tokens_per_minute, clock, sleep),
+                Retry(model, stated.retries, stated.outage_seconds, self._rng, clock, sleep),
+            )
+        return self._shared[name]
+
+    def _placed(self, stated: Stated) -> Stated:
+        """With its file where the task means it."""
+        return replace(stated, file=str(self._top / Path(stated.file).expanduser())) if stated.file else stated
+
+    def _made(self, name: str, stated: Stated) -> Model:
+        file = self._top / Path(stated.file).expanduser()
+        match stated.provider:
+            case "scripted":
+                from loopty.models.scripted import scripted_model
+
+                return scripted_model(name, file)
+            case "recorded":
+                from loopty.models.recorded import recorded_model
+
+                return recorded_model(name, file)
+            case "local":
+                from loopty.models.local import local_model
+
+                return local_model(name, self._placed(stated))
+            case _:
+                from loopty.models.provider import provider_model
+
+                return provider_model(name, stated, self.key(name))

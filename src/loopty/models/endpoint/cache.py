@@ -1,0 +1,73 @@
+"""Replies that were paid for once: an equal request gets them again, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import weakref
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from loopty.kit.whole import put
+from loopty.models.endpoint.calls import Call
+from loopty.models.endpoint.source import Answered
+
+LARGEST_REPLY = 4 << 20
+_ALL_REPLIES = 1 << 30
+
+
+class Cache:
+    """A folder of replies, shared by all trials; `when` is `auto`, `always` or `never`."""
+
+    def __init__(self, folder: Path, when: str, model: str) -> None:
+        self._folder = folder
+        self._when = when
+        self._model = model
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._bytes: int | None = None
+
+    def key(self, call: Call) -> str | None:
+        """Under what the reply to a call is kept; None when it is not."""
+        if self._when == "never" or (self._when == "auto" and not call.repeatable):
+            return None
+        return hashlib.sha256(f"{self._model} {call.digest}".encode()).hexdigest()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """One of those who ask the same at the same time goes first, and the others find its reply."""
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        async with lock:
+            yield
+
+    def find(self, key: str) -> Answered | None:
+        try:
+            head, _, body = self._path(key).read_bytes().partition(b"\n")
+            fields = json.loads(head)
+            headers = {"content-type": fields["content_type"], "x-loopty-cached": "true"}
+            kept = Answered(200, headers, body)
+            # What was cut by a full disk, or changed by hand, is as good as not there.
+            return kept if fields["sha256"] == hashlib.sha256(body).hexdigest() else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, key: str, reply: Answered) -> None:
+        """Keep a reply, whole or not at all. A folder that is full or cannot be written makes no trial fail."""
+        head = {
+            "content_type": reply.headers.get("content-type", ""),
+            "sha256": hashlib.sha256(reply.body).hexdigest(),
+        }
+        content = json.dumps(head).encode() + b"\n" + reply.body
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if self._bytes is None:
+                self._bytes = sum(entry.stat().st_size for entry in os.scandir(self._folder))
+            if len(reply.body) > LARGEST_REPLY or self._bytes + len(content) > _ALL_REPLIES:
+                return
+            self._bytes += len(content)
+            put(self._folder, self._path(key).name, content)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.reply"

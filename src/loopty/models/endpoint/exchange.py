@@ -1,0 +1,180 @@
+"""One HTTP request on a connection, of bounded size, and its answer, which may be streamed.
+
+Each connection serves one request: what a trial opens it also uses, and nothing idle has to be counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import h11
+
+LARGEST_BODY = 8 << 20
+ALL_BODIES = 128 << 20
+"""Of the requests of one trial that are under way."""
+NO_RETRY = {"x-should-retry": "false"}
+"""What keeps the clients of OpenAI and Anthropic from asking again."""
+_LARGEST_HEAD = 1 << 16
+_READ_BYTES = 1 << 16
+_LINGER_SECONDS = 2.0
+UNREAD_SECONDS = 60.0
+"""How long an answer may wait for its reader, all in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked; names of headers are in lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Refused(Exception):  # noqa: N818 - it is an answer, not a fault of ours
+    """A request that is answered with an error, in the shape that the clients of all providers read."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+    @property
+    def body(self) -> bytes:
+        said = {"type": self.kind, "code": self.kind, "status": self.kind, "message": str(self), "param": None}
+        return json.dumps({"type": "error", "error": said}).encode()
+
+
+class Gone(Exception):  # noqa: N818
+    """Whoever asked has left."""
+
+
+class Held:
+    """How many bytes of requests are under way."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class Exchange:
+    """A connection on which one request comes and one answer goes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: Held) -> None:
+        import h11
+
+        self._reader = reader
+        self._writer = writer
+        self._all = held
+        self._mine = 0
+        self._patience = UNREAD_SECONDS
+        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
+        self._bare = False
+        """Whether the answer has a head alone."""
+
+    async def request(self) -> Request:
+        """The request. Raises Refused when it is none or too large, Gone when none comes."""
+        import h11
+
+        head: h11.Request | None = None
+        body = bytearray()
+        try:
+            while not isinstance(event := await self._event(), h11.EndOfMessage):
+                if isinstance(event, h11.Request):
+                    head = event
+                elif isinstance(event, h11.Data):
+                    body += event.data
+                    self._hold(len(event.data))
+                else:
+                    raise Gone
+        except h11.RemoteProtocolError as error:
+            raise Refused(400, "invalid_request_error", f"this is no HTTP request: {error}") from None
+        assert head is not None
+        self._bare = head.method == b"HEAD"
+        path, _, query = head.target.decode("latin-1").partition("?")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+        return Request(head.method.decode("latin-1"), path, query, headers, bytes(body))
+
+    def close(self, at_once: bool) -> None:
+        """End the connection; at once, where nobody is there to read what is on its way."""
+        self._all.bytes -= self._mine
+        if at_once:
+            self._writer.transport.abort()
+        self._writer.close()
+
+    def _hold(self, more: int) -> None:
+        self._mine += more
+        self._all.bytes += more
+        if self._mine > LARGEST_BODY:
+            raise Refused(413, "request_too_large", f"the request has more than {LARGEST_BODY} bytes")
+        if self._all.bytes > ALL_BODIES:
+            raise Refused(413, "request_too_large", f"the requests under way have more than {ALL_BODIES} bytes")
+
+    async def gone(self) -> None:
+        """Return when the one who asked has left; whatever else comes is not looked at."""
+        with contextlib.suppress(ConnectionError):
+            while await self._reader.read(_READ_BYTES):
+                pass
+
+    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        import h11
+
+        named = [*headers.items(), ("connection", "close")]
+        await self._write(h11.Response(status_code=status, headers=named))
+
+    async def send(self, data: bytes) -> None:
+        import h11
+
+        if not self._bare:
+            await self._write(h11.Data(data=data))
+
+    async def end(self) -> None:
+        import h11
+
+        await self._write(h11.EndOfMessage())
+
+    async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """A whole answer."""
+        await self.begin(status, {**headers, "content-length": str(len(body))})
+        await self.send(body)
+        await self.end()
+
+    async def refuse(self, refusal: Refused) -> None:
+        await self.answer(refusal.status, {"content-type": "application/json", **NO_RETRY}, refusal.body)
+
+    async def linger(self) -> None:
+        """Take in the rest of a request that was answered before its end: a reset would take the answer along."""
+        with contextlib.suppress(OSError, TimeoutError):
+            self._writer.write_eof()
+            async with asyncio.timeout(_LINGER_SECONDS):
+                await self.gone()
+
+    async def _event(self) -> Any:
+        import h11
+
+        while (event := self._wire.next_event()) is h11.NEED_DATA:
+            if self._wire.they_are_waiting_for_100_continue:
+                await self._write(h11.InformationalResponse(status_code=100, headers=[]))
+            try:
+                self._wire.receive_data(await self._reader.read(_READ_BYTES))
+            except ConnectionError:
+                raise Gone from None
+        return event
+
+    async def _write(self, event: Any) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            self._writer.write(self._wire.send(event) or b"")
+            # One that does not read must not be taken for a provider that does not answer.
+            async with asyncio.timeout(self._patience):
+                await self._writer.drain()
+        except (ConnectionError, TimeoutError):
+            raise Gone from None
+        self._patience -= clock() - began

@@ -1,0 +1,54 @@
+"""What answers the calls of a trial: a provider that is spoken to over HTTP, or a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from loopty.core.ids import NodeId
+from loopty.models.endpoint.calls import Call
+from loopty.models.endpoint.exchange import Exchange, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A whole answer as it is sent."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request of a trial, and where its answer goes."""
+
+    request: Request
+    node: NodeId
+    exchange: Exchange
+    keep: Callable[[Answered], None]
+    """Called with a reply that would be given again, before its end is sent."""
+    fault: str = ""
+    """Why the provider has not answered it so far."""
+
+
+class Cut(Exception):  # noqa: N818
+    """The answer broke off when the benchmark had begun to read it."""
+
+
+class Unanswered(Exception):  # noqa: N818
+    """The provider cannot be had; what it said last goes to the benchmark."""
+
+    def __init__(self, reason: str, said: Answered) -> None:
+        super().__init__(reason)
+        self.said = said
+
+
+class Source(Protocol):
+    async def answer(self, call: Call, visit: Visit) -> None:
+        """Answer on the visit's exchange.
+
+        Raises Refused, Exhausted, Outage or Unanswered before anything was sent, Cut afterwards.
+        """
+        ...

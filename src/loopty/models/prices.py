@@ -1,0 +1,129 @@
+"""What a model costs: as stated, else as a price list says that comes with its package. Nothing is fetched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopty.core.budget import Price
+from loopty.core.errors import Misuse
+from loopty.core.model import Role, Stated, Usage
+from loopty.models.hosts import on_loopback
+
+_MILLION = 1_000_000
+OURS = ("local", "scripted", "recorded")
+"""Providers that nobody sends a bill for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices of a million tokens."""
+
+    input_usd: float
+    cached_usd: float
+    output_usd: float
+    longer: Mapping[int, Rates] = field(default_factory=dict)
+    """The prices of requests with more input tokens than so many."""
+
+    def cost(self, usage: Usage) -> float:
+        rates = self.of(usage.input_tokens)
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        fresh = usage.input_tokens - cached
+        return (
+            fresh * rates.input_usd + cached * rates.cached_usd + usage.output_tokens * rates.output_usd
+        ) / _MILLION
+
+    def of(self, input_tokens: int) -> Rates:
+        """The prices of a request of this length: all of its tokens have the price of its tier."""
+        return next(
+            (self.longer[start] for start in sorted(self.longer, reverse=True) if input_tokens > start), self
+        )
+
+    def output(self, input_tokens: int, money_usd: float) -> float:
+        """How many tokens of output the money buys beside this input."""
+        rest, rates = money_usd - self.cost(Usage(input_tokens)), self.of(input_tokens)
+        if rates.output_usd == 0:
+            return math.inf if rest >= 0 else 0.0
+        return max(rest, 0.0) * _MILLION / rates.output_usd
+
+
+FREE = Rates(0.0, 0.0, 0.0)
+
+
+def price(stated: Stated) -> Rates | None:
+    """What the model costs; None where that is not known."""
+    return _stated(stated) or _listed(stated)
+
+
+def free(stated: Mapping[str, Stated]) -> Callable[[str], bool]:
+    """Tells of a model, named as in the ledger, whether nobody sends a bill for it. Looks into no list."""
+    known = {found.shown(name) for name, found in stated.items() if _stated(found) == FREE}
+    return lambda model: model.partition(":")[0] in OURS or model in known
+
+
+def unknown(name: str, stated: Stated) -> str | None:
+    """What is not known of the model's price, with the remedy; None where it is known."""
+    if price(stated) is not None:
+        return None
+    return (
+        f"model {name} has no known price: only tokens are counted; "
+        f"give input_usd and output_usd under [models.{_quoted(name)}]"
+    )
+
+
+def require_cap(role: Role, name: str, stated: Stated, left: Price) -> None:
+    """Refuse to spend where money is capped and the price is unknown, unless a cap on tokens holds.
+
+    `left` is what the role may still spend: infinite where there is no cap.
+    """
+    if math.isinf(left.money_usd) or not math.isinf(left.tokens) or price(stated) is not None:
+        return
+    raise Misuse(
+        f"money is capped for the {role}, but model {name} has no known price: give input_usd and output_usd "
+        f"under [models.{_quoted(name)}], or cap tokens under [pools] or [roles.{role}]"
+    )
+
+
+def _quoted(name: str) -> str:
+    """The name as a part of a TOML table's name."""
+    return name if name.replace("-", "").replace("_", "").isalnum() else f'"{name}"'
+
+
+def _stated(stated: Stated) -> Rates | None:
+    if stated.input_usd is not None and stated.output_usd is not None:
+        cached = stated.input_usd if stated.cached_usd is None else stated.cached_usd
+        return Rates(stated.input_usd, cached, stated.output_usd)
+    return FREE if stated.provider in OURS or on_loopback(stated.url) else None
+
+
+def _listed(stated: Stated) -> Rates | None:
+    try:
+        from genai_prices import Usage as Counted
+        from genai_prices import calc_price
+    except ImportError:
+        return None
+    where: dict[str, str] = {"provider_api_url": stated.url} if stated.url else {"provider_id": stated.provider}
+    look_up: Callable[..., Any] = calc_price
+    try:
+        listed = look_up(Counted(input_tokens=1, output_tokens=1), stated.model, **where).model_price
+    except LookupError:
+        return None
+    return _tiered(listed.input_mtok, listed.cache_read_mtok, listed.output_mtok)
+
+
+def _tiered(fresh: Any, cached: Any, out: Any) -> Rates | None:
+    """Our rates of three prices of the list, each one number or a base with tiers."""
+    if fresh is None or out is None:
+        return None
+    cached = fresh if cached is None else cached
+    starts = sorted({tier.start for kind in (fresh, cached, out) for tier in getattr(kind, "tiers", ())})
+    longer = {start: Rates(_above(fresh, start), _above(cached, start), _above(out, start)) for start in starts}
+    return Rates(_above(fresh, -1), _above(cached, -1), _above(out, -1), longer)
+
+
+def _above(listed: Any, start: int) -> float:
+    """The price of requests just longer than this."""
+    tiers = [tier for tier in getattr(listed, "tiers", ()) if tier.start <= start]
+    return float(tiers[-1].price if tiers else getattr(listed, "base", listed))

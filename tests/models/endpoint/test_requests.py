@@ -1,0 +1,198 @@
+"""What a trial may ask for, and what becomes of requests that are none."""
+
+import asyncio
+import json
+
+import pytest
+
+from loopty.core.model import Usage
+from loopty.models.endpoint.exchange import LARGEST_BODY
+
+from ..server import ScriptedServer, answer
+from ..vendor_replies import openai_reply
+from .desk import MODEL, Desk, chat
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def server():
+    with ScriptedServer(answer(openai_reply())) as server:
+        yield server
+
+
+@pytest.fixture
+def desk(tmp_path, server):
+    return Desk(tmp_path, url=f"{server.url}/v1")
+
+
+async def test_nobody_is_served_without_the_trials_word(desk, server):
+    async with desk.trial() as (client, door):
+        for headers in (
+            {"authorization": "Bearer x"},
+            {"authorization": ""},
+            {"authorization": "", "x-api-key": "ä"},
+        ):
+            found = await client.post(CHAT, json=chat(), headers=[(k, v.encode()) for k, v in headers.items()])
+            assert (found.status_code, found.json()["error"]["type"]) == (401, "authentication_error")
+        assert server.requests == []
+        for name in ("x-api-key", "x-goog-api-key"):
+            found = await client.post(CHAT, json=chat(), headers={"authorization": "", name: door.word})
+            assert found.status_code == 200
+
+
+async def test_each_trial_has_a_word_of_its_own(desk):
+    async with desk.trial() as (_, door):
+        first = door.word
+    async with desk.trial() as (client, door):
+        assert door.word != first
+        found = await client.post(CHAT, json=chat(), headers={"authorization": f"Bearer {first}"})
+        assert found.status_code == 401
+
+
+async def test_the_one_model_is_listed(desk):
+    async with desk.trial() as (client, _):
+        assert [known["id"] for known in (await client.get("/v1/models")).json()["data"]] == [MODEL]
+
+
+HOSTED = {
+    "a search": {"tools": [{"type": "web_search"}]},
+    "a search of Anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    "a search of Google": {"tools": [{"functionDeclarations": []}, {"googleSearch": {}}]},
+    "options of a search": {"web_search_options": {}, "plugins": [{"id": "web"}]},
+    "another server": {"mcp_servers": [{"type": "url", "url": "https://example.com"}]},
+    "code": {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
+    "a picture from elsewhere": {"messages": [{"content": [{"image_url": {"url": "https://example.com/x.png"}}]}]},
+    "a file from elsewhere": {"contents": [{"parts": [{"fileData": {"fileUri": "https://example.com/x.pdf"}}]}]},
+}
+
+
+@pytest.mark.parametrize("body", HOSTED.values(), ids=HOSTED)
+async def test_the_provider_is_not_used_to_leave_the_sandbox(desk, server, body):
+    async with desk.trial() as (client, _):
+        found = await client.post(CHAT, json=body)
+    assert (found.status_code, server.requests) == (400, [])
+    assert "out of the sandbox" in found.json()["error"]["message"]
+
+
+OWN = {
+    "a function": {"tools": [{"type": "function", "function": {"parameters": {"url": "https://example.com"}}}]},
+    "a tool of Anthropic": {
+        "tools": [{"name": "look", "input_schema": {"properties": {"url": {"type": "string"}}}}]
+    },
+    "what a tool was called with": {
+        "messages": [{"content": [{"type": "tool_use", "input": {"url": "https://x.y"}}]}]
+    },
+    "a picture in the request": {
+        "messages": [{"content": [{"image_url": {"url": "data:image/png;base64,AAAA"}}]}]
+    },
+}
+
+
+@pytest.mark.parametrize("body", OWN.values(), ids=OWN)
+async def test_what_the_benchmark_does_itself_passes(desk, body):
+    async with desk.trial() as (client, _):
+        assert (await client.post(CHAT, json=body)).status_code == 200
+
+
+GARBAGE = {
+    "noise": (b"\x00\xff\x16\x03\x01 nonsense\r\n\r\n", b"400"),
+    "nothing": (b"", b""),
+    "half a request": (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", b"400"),
+    "a head without end": (b"GET / HTTP/1.1\r\n" + b"x: " + b"y" * 100_000, b"400"),
+    "a bad length": (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"400"),
+    "two requests": (b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 2, b"401"),
+    "only a head": (b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer WORD\r\n\r\n", b"200"),
+    "a tunnel": (b"CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer WORD\r\n\r\n", b"404"),
+    "an upgrade": (
+        b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+        b"401",
+    ),
+    "an old request": (b"GET /v1/models HTTP/1.0\r\nAuthorization: Bearer WORD\r\n\r\n", b"200"),
+}
+
+
+@pytest.mark.parametrize(("sent", "status"), GARBAGE.values(), ids=GARBAGE)
+async def test_garbage_is_answered_and_harms_nobody(desk, sent, status):
+    async with desk.trial() as (client, door):
+        reader, writer = await asyncio.open_unix_connection(desk.place)
+        writer.write(sent.replace(b"WORD", door.word.encode()))
+        writer.write_eof()
+        said = await reader.read()
+        writer.close()
+        assert b"".join(said.split(b" ")[1:2]) == status
+        assert (await client.post(CHAT, json=chat())).status_code == 200
+    assert not desk.run.holds
+    assert door.excuse(False) is None
+
+
+BODIES = {
+    "no JSON": b"{",
+    "no object": b"[1]",
+    "no text": b"\xff\xfe",
+    "nested without end": b'{"a":' * 50_000,
+    "nested too deep": b'{"a":' + b"[" * 500 + b"]" * 500 + b"}",
+    "nothing but brackets": b'{"a":[' + b"[]," * 500_000 + b"0]}",
+    "a huge number": b'{"a":' + b"9" * 10_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_a_body_that_is_none_is_refused(desk, server, body):
+    async with desk.trial() as (client, _):
+        found = await client.post(CHAT, content=body)
+    assert (found.status_code, server.requests) == (400, [])
+
+
+async def test_odd_bodies_go_on_as_they_are(desk, server):
+    odd = {
+        "messages": [{"content": "\ud800 ä \x00"}],
+        "seed": None,
+        "n": True,
+        "stream": "yes",
+        "stream_options": 3,
+    }
+    async with desk.trial() as (client, _):
+        assert (await client.post(CHAT, content=json.dumps(odd))).status_code == 200
+    assert server.requests[0].body == {**odd, "model": MODEL, "max_tokens": 100}
+
+
+async def test_a_request_has_a_bounded_size(desk, server):
+    async with desk.trial() as (client, _):
+        found = await client.post(CHAT, content=b" " * (LARGEST_BODY + 1))
+        assert (found.status_code, found.json()["error"]["type"]) == (413, "request_too_large")
+        found = await client.post(CHAT, content=json.dumps(chat("x" * (LARGEST_BODY - 1000))))
+        assert found.status_code == 200
+    assert len(server.requests) == 1
+
+
+async def test_other_paths_and_methods_are_told_where_to_go(desk):
+    async with desk.trial() as (client, _):
+        found = await client.post("/v1/files", json={})
+        assert (found.status_code, CHAT in found.text) == (404, True)
+        assert (await client.get(CHAT)).status_code == 405
+        found = await client.post("/v1/responses", json={"background": True})
+        assert (found.status_code, "background" in found.text) == (400, True)
+
+
+async def test_nothing_of_the_benchmarks_headers_and_query_reaches_the_provider(desk, server):
+    async with desk.trial() as (client, _):
+        await client.post(
+            f"{CHAT}?key=stolen&alt=sse&next=//example.com",
+            json=chat(),
+            headers={"x-forwarded-for": "1.2.3.4", "cookie": "a=b", "openai-beta": "x"},
+        )
+    (sent,) = server.requests
+    assert sent.path == f"{CHAT}?alt=sse"
+    assert not {"x-forwarded-for", "cookie"} & set(sent.headers)
+    assert sent.headers["openai-beta"] == "x"
+
+
+async def test_an_answer_that_says_nothing_of_its_usage_is_charged_as_reserved(tmp_path):
+    with ScriptedServer(answer({"choices": [], "usage": {"prompt_tokens": "many"}}), answer([])) as server:
+        desk = Desk(tmp_path, url=f"{server.url}/v1")
+        async with desk.trial() as (client, _):
+            await client.post(CHAT, json=chat())
+            await client.post(CHAT, json=chat())
+    assert [settled.usage for settled in desk.settled] == [Usage(), None]
+    assert desk.settled[1].tokens == desk.reserved[1].tokens

@@ -1,0 +1,51 @@
+"""Lines over a ledger in memory, with models that do as a test says."""
+
+import itertools
+import random
+
+from loopty.core.model import Role, Stated
+from loopty.core.purse import Purse
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+from loopty.ledgers.memory import MemoryLedger
+from loopty.models.archive import Archive
+from loopty.models.line import MeteredLine
+from loopty.models.meter import Meter, Settlements
+from loopty.models.prices import price
+from loopty.models.retry import Retry
+from loopty.models.throttle import Throttle
+from loopty.testing.ledgers import run_events
+
+from .timing import Time
+
+
+class Desk:
+    """One run, and lines that spend its budget."""
+
+    def __init__(self, folder, pools=None, roles=None, ledger=None):
+        self.time = Time()
+        self.ledger = ledger or MemoryLedger()
+        self.archive = Archive(folder / "calls", itertools.count(1.0).__next__)
+        self.scribe = Scribe(self.ledger, lambda: 0.0)
+        if not self.scribe.history.runs:
+            self.scribe.decide(lambda _: run_events())
+        self.purse = Purse(self.scribe, 1, pools or Pools(), "me", roles)
+        self.settlements = Settlements()
+
+    @property
+    def run(self):
+        return self.scribe.history.runs[1]
+
+    def line(self, model, role=Role.EVOLVER, throttle=None, **stated):
+        return line_to(model, self.purse, self.archive, self.time, role, throttle, self.settlements, **stated)
+
+
+def line_to(model, purse, archive, time, role=Role.EVOLVER, throttle=None, settlements=None, **stated):
+    """A real line to this model."""
+    stated = Stated("scripted", **{"file": "script", **stated})
+    clock, sleep = time.clock, time.sleep
+    throttle = throttle or Throttle(None, None, clock, sleep)
+    settlements = settlements or Settlements()
+    meter = Meter(role, model.name, stated, price(stated), purse, throttle, settlements, clock)
+    retry = Retry(model.name, stated.retries, stated.outage_seconds, random.Random(0), clock, sleep)
+    return MeteredLine(role, model, stated, meter, archive, retry)

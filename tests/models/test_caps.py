@@ -1,0 +1,220 @@
+"""Caps hold at any width, whatever calls really cost, and whatever becomes of them."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from loopty.core import decisions
+from loopty.core.errors import Exhausted
+from loopty.core.events import Reserved, Settled
+from loopty.core.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
+from loopty.core.scribe import Scribe
+from loopty.core.task import Funds, Pools, Roles
+from loopty.executors.owner import Owners
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.models.meter import Size
+
+from .spending import Desk
+
+WIDTH = 8
+POOLS = Pools(tokens=12_000, money_usd=0.03)
+ROLES = Roles(evolver=Funds(tokens=8_000, money_usd=0.025), verifier=Funds(tokens=6_000, money_usd=0.012))
+SHARES = st.one_of(st.just(1.0), st.floats(0.0, 1.0))
+WORST = {
+    "role": Role.EVOLVER,
+    "letters": 4000,
+    "output": 100,
+    "input_share": 1.0,
+    "output_share": 1.0,
+    "cached_share": 0.0,
+    "turns": 5,
+    "end": "reply",
+}
+"""Costs far more than is estimated."""
+CALLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "role": st.sampled_from([Role.EVOLVER, Role.VERIFIER]),
+            "letters": st.one_of(st.just(4000), st.integers(0, 4000)),
+            "output": st.one_of(st.integers(1, 100), st.integers(1, 2500)),
+            "input_share": SHARES,
+            "output_share": SHARES,
+            "cached_share": SHARES,
+            "turns": st.integers(0, 12),
+            "end": st.sampled_from(["reply", "reply", "reply", "fault", "cancel"]),
+        }
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+class Costly:
+    """Uses some part of the most that a call can use, after some turns of the event loop."""
+
+    name = "openai:costly"
+
+    def __init__(self, call, stated):
+        self.call = call
+        self.stated = stated
+
+    async def reply(self, prompt):
+        call, size = self.call, Size.of(prompt, self.stated)
+        for _ in range(call["turns"]):
+            await asyncio.sleep(0)
+        spent = round(size.worst_input * call["input_share"])
+        usage = Usage(
+            spent, max(round(size.output * call["output_share"]), 1), round(spent * call["cached_share"])
+        )
+        if call["end"] == "fault":
+            raise ModelFault("400: no", transient=False, usage=usage)
+        return Reply("this", usage)
+
+
+class Caps:
+    """Sees every event, and knows by how much the costliest call has passed its own estimate."""
+
+    def __init__(self, desk):
+        self.desk = desk
+        self.reserved = {}
+        self.over_tokens = 0
+        self.over_money = 0.0
+        desk.scribe.listeners.append(self.check)
+
+    def check(self, recorded):
+        event = recorded.event
+        if isinstance(event, Reserved):
+            self.reserved[event.call] = event
+        if isinstance(event, Settled):
+            estimate = self.reserved[event.call]
+            self.over_tokens = max(self.over_tokens, event.tokens - estimate.tokens)
+            self.over_money = max(self.over_money, event.money_usd - estimate.money_usd)
+        run = self.desk.run
+        for tokens, money, cap in (
+            (sum(run.tokens.values()), sum(run.money_usd.values()), POOLS),
+            (run.tokens.get("evolver", 0), run.money_usd.get("evolver", 0.0), ROLES.evolver),
+            (run.tokens.get("verifier", 0), run.money_usd.get("verifier", 0.0), ROLES.verifier),
+        ):
+            assert tokens <= cap.tokens + self.over_tokens
+            assert money <= cap.money_usd + self.over_money + 1e-9
+
+
+async def spend(desk, calls):
+    waiting = list(calls)
+
+    async def worker():
+        while waiting:
+            call = waiting.pop(0)
+            how = {"input_usd": 1.0, "cached_usd": 0.1, "output_usd": 4.0, "max_output_tokens": call["output"]}
+            model = Costly(call, Stated("openai", "costly", **how))
+            prompt = Prompt("", (Turn(Speaker.ASKER, "x" * call["letters"]),))
+            asking = asyncio.create_task(desk.line(model, call["role"], **how).ask(prompt, "guess"))
+            if call["end"] == "cancel":
+                for _ in range(call["turns"] // 2 + 1):
+                    await asyncio.sleep(0)
+                asking.cancel()
+            (end,) = await asyncio.gather(asking, return_exceptions=True)
+            assert not isinstance(end, BaseException) or isinstance(
+                end, Exhausted | Outage | asyncio.CancelledError
+            )
+
+    await asyncio.gather(*(worker() for _ in range(WIDTH)))
+
+
+@settings(max_examples=60)
+@given(CALLS)
+@example([WORST] * 24)
+def test_no_cap_is_passed_by_more_than_one_call_exceeds_its_own_estimate(calls):
+    with tempfile.TemporaryDirectory() as folder:
+        desk = Desk(Path(folder), POOLS, ROLES)
+        Caps(desk)
+        asyncio.run(spend(desk, calls))
+        assert desk.run.holds == {}, "everything is settled"
+
+
+class Greedy:
+    """Uses many times what it is allowed, and answers when all who may ask have asked."""
+
+    name = "openai:greedy"
+
+    async def reply(self, _):
+        for _ in range(40):
+            await asyncio.sleep(0)
+        return Reply("this", Usage(9_000, 5_000))
+
+
+async def test_a_server_that_passes_its_limits_does_not_pass_a_cap_with_many_calls_at_once(tmp_path):
+    desk = Desk(tmp_path, Pools(tokens=100_000))
+    line = desk.line(Greedy(), max_output_tokens=500)
+
+    async def worker():
+        while True:
+            await line.ask(Prompt("", (Turn(Speaker.ASKER, "What next?"),)), "guess")
+
+    ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
+    assert all(isinstance(end, Exhausted) for end in ends)
+    assert desk.run.tokens == {"evolver": 8 * 14_000}, "the last of them began with room for its estimate"
+
+
+_PAYER = """
+import asyncio, json, random, sys, time
+from pathlib import Path
+from loopty.core.model import Prompt, Role, Speaker, Stated, Turn
+from loopty.core.purse import Purse
+from loopty.core.scribe import Scribe
+from loopty.core.task import Pools
+from loopty.executors.owner import Owners
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.models.archive import Archive
+from loopty.models.line import MeteredLine
+from loopty.models.meter import Meter, Settlements
+from loopty.models.prices import price
+from loopty.models.retry import Retry
+from loopty.models.throttle import Throttle
+from loopty.testing.ledgers import run_events
+
+top = Path(sys.argv[1])
+scribe = Scribe(SqliteLedger(top / "ledger.sqlite"), lambda: 0.0)
+scribe.decide(lambda _: run_events())
+purse = Purse(scribe, 1, Pools(), Owners(top / "owners").this_process())
+
+class Hanging:
+    name = "scripted:hanging"
+
+    async def reply(self, prompt):
+        hold = next(iter(scribe.history.runs[1].holds.values()))
+        print(json.dumps([hold.tokens, hold.money_usd]), flush=True)
+        await asyncio.Event().wait()
+
+stated = Stated("openai", "hanging", input_usd=1.0, output_usd=2.0)
+meter = Meter(
+    Role.EVOLVER, "hanging", stated, price(stated), purse, Throttle(None), Settlements(), time.monotonic
+)
+retry = Retry("hanging", 5, 600.0, random.Random(0), time.monotonic, asyncio.sleep)
+line = MeteredLine(Role.EVOLVER, Hanging(), stated, meter, Archive(top / "calls"), retry)
+asyncio.run(line.ask(Prompt("", (Turn(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
+"""
+
+
+def test_a_process_killed_in_a_paid_call_is_charged_once_and_as_reserved(tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", _PAYER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with child:
+        tokens, money_usd = json.loads(child.stdout.readline())
+        os.kill(child.pid, signal.SIGKILL)
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    scribe, owners = Scribe(ledger, lambda: 0.0), Owners(tmp_path / "owners")
+    assert len(scribe.history.runs[1].holds) == 1
+    for _ in range(2):
+        scribe.decide(lambda history: decisions.recovered(history, owners.alive))
+    run = scribe.history.runs[1]
+    ledger.close()
+    assert (run.tokens, run.money_usd) == ({"evolver": tokens}, {"evolver": money_usd})
+    assert (run.holds, run.unread) == ({}, {})

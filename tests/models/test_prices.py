@@ -1,0 +1,105 @@
+"""What calls cost: as stated, as listed, or unknown in words."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from loopty.core.budget import Price
+from loopty.core.errors import Misuse
+from loopty.core.model import Role, Stated, Usage
+from loopty.models.prices import FREE, Rates, price, require_cap, unknown
+
+NO_CAP = Price(math.inf, math.inf)
+UNKNOWN = Stated("openai", "house-model", url="https://models.example.org/v1")
+
+
+def test_cached_input_has_its_own_price_and_output_too():
+    rates = Rates(2.0, 0.5, 10.0)
+    assert rates.cost(Usage(1_000_000)) == 2.0
+    assert rates.cost(Usage(1_000_000, cached_tokens=1_000_000)) == 0.5
+    assert rates.cost(Usage(1_000_000, cached_tokens=400_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5)
+    assert rates.cost(Usage(0, 1000, reasoning_tokens=900)) == pytest.approx(0.01), "reasoning is output"
+
+
+def test_a_long_request_has_the_price_of_its_tier_for_all_tokens():
+    rates = Rates(1.0, 1.0, 2.0, {200_000: Rates(2.0, 2.0, 4.0), 500_000: Rates(3.0, 3.0, 6.0)})
+    assert rates.cost(Usage(200_000)) == pytest.approx(0.2)
+    assert rates.cost(Usage(200_001)) == pytest.approx(0.400002)
+    assert rates.cost(Usage(600_000, 100_000)) == pytest.approx(2.4)
+
+
+def test_money_buys_so_much_output():
+    rates = Rates(1.0, 1.0, 10.0)
+    assert rates.output(1000, 0.011) == pytest.approx(1000)
+    assert rates.output(1000, 0.0005) == 0
+    assert FREE.output(1000, 0.0) == math.inf
+
+
+def test_stated_prices_win():
+    stated = Stated("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
+    assert price(stated) == Rates(1.0, 1.0, 2.0)
+    assert price(Stated("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(1.0, 0.1, 2.0)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        Stated("local", file="m.gguf"),
+        Stated("scripted", file="s"),
+        Stated("recorded", file="r"),
+        Stated("openai", "qwen", url="http://127.0.0.1:8080/v1"),
+        Stated("openai", "qwen", url="http://localhost:11434/v1"),
+        Stated("openai", "qwen", url="http://[::1]:8080/v1"),
+    ],
+)
+def test_what_is_served_here_costs_nothing(stated):
+    assert price(stated) == FREE
+    assert unknown("m", stated) is None
+
+
+def test_the_list_knows_common_models_and_their_tiers():
+    pytest.importorskip("genai_prices")
+    listed = price(Stated("openai", "gpt-4o"))
+    assert listed is not None
+    assert 0 < listed.cached_usd < listed.input_usd < listed.output_usd
+    assert price(Stated("openai", "gpt-4o", url="https://api.openai.com/v1")) == listed
+    tiered = price(Stated("google", "gemini-2.5-pro"))
+    assert tiered is not None
+    assert tiered.cost(Usage(300_000)) > 1.4 * 300_000 / 1e6 * tiered.input_usd
+
+
+@pytest.mark.parametrize("stated", [UNKNOWN, Stated("openai", "no-such-model"), Stated("nobody", "gpt-4o")])
+def test_an_unknown_price_is_said_with_its_remedy(stated):
+    assert price(stated) is None
+    assert unknown("fast", stated) == (
+        "model fast has no known price: only tokens are counted; give input_usd and output_usd under [models.fast]"
+    )
+
+
+def test_a_shorthand_is_quoted_in_the_remedy():
+    assert '[models."openai:no-such-model"]' in (unknown("openai:no-such-model", UNKNOWN) or "")
+
+
+def test_capped_money_needs_a_price_or_a_cap_on_tokens():
+    with pytest.raises(Misuse, match=r"input_usd and output_usd under \[models.fast\], or cap tokens"):
+        require_cap(Role.EVOLVER, "fast", UNKNOWN, Price(math.inf, 5.0))
+    require_cap(Role.EVOLVER, "fast", UNKNOWN, Price(1000, 5.0))
+    require_cap(Role.EVOLVER, "fast", UNKNOWN, NO_CAP)
+    require_cap(Role.EVOLVER, "fast", Stated("scripted", file="s"), Price(math.inf, 5.0))
+
+
+def test_without_the_list_only_stated_prices_are_known():
+    script = (
+        "import sys; sys.modules['genai_prices'] = None\n"
+        "from loopty.core.model import Stated; from loopty.models.prices import price\n"
+        "assert price(Stated('openai', 'gpt-4o')) is None\n"
+        "assert price(Stated('openai', 'gpt-4o', input_usd=1.0, output_usd=1.0))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_list_is_not_read_before_a_price_is_asked_for():
+    script = "import sys, loopty.models.catalogue; sys.exit('genai_prices' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,99 @@
+"""Which providers can be asked, and what is said of those that cannot."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from loopty.core.errors import Misuse
+from loopty.core.model import ModelFault, Stated
+from loopty.models.provider import provider_model
+
+from .server import ScriptedServer, refusal, stream
+from .test_provider_wire import KEY, SHORT, VENDORS
+from .vendor_replies import ANSWER, openai_events
+
+
+@pytest.mark.parametrize("provider", ["ollama", "moonshotai", "vllm"])
+async def test_other_providers_of_the_library_are_asked_the_same_way(provider):
+    with ScriptedServer(stream(openai_events())) as server:
+        model = provider_model("m", Stated(provider, "their-model", url=f"{server.url}/v1"), KEY)
+        assert model.name == f"{provider}:their-model"
+        assert (await model.reply(SHORT)).text == ANSWER
+    assert server.requests[0].path == "/v1/chat/completions"
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+async def test_another_provider_does_not_retry_either():
+    with (
+        ScriptedServer(refusal(500, "no")) as server,
+        pytest.raises(ModelFault, match="500: the server failed: no"),
+    ):
+        await provider_model("m", Stated("ollama", "x", url=f"{server.url}/v1"), KEY).reply(SHORT)
+    assert len(server.requests) == 1
+
+
+def test_a_provider_that_serves_at_one_address_cannot_be_sent_elsewhere():
+    assert provider_model("m", Stated("deepseek", "x"), KEY).name == "deepseek:x"
+    with pytest.raises(Misuse, match="the client of deepseek cannot be held to `url`"):
+        provider_model("m", Stated("deepseek", "x", url="http://127.0.0.1:1"), KEY)
+
+
+def test_what_a_provider_lacks_is_said_in_one_line(monkeypatch):
+    monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
+    with pytest.raises(Misuse, match=r"^model 'm': .*OLLAMA_BASE_URL"):
+        provider_model("m", Stated("ollama", "x"), None)
+
+
+def test_a_provider_that_nobody_knows_is_refused_with_the_way_out():
+    with pytest.raises(Misuse, match=r"no provider is called 'acme'; .* provider = .openai. with its `url`"):
+        provider_model("m", Stated("acme", "x"), KEY)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mistralai") is not None, reason="this client is installed")
+def test_a_missing_client_is_named_by_its_package():
+    with pytest.raises(Misuse, match=r"needs the client of mistral: pip install 'pydantic-ai-slim\[mistral\]'"):
+        provider_model("m", Stated("mistral", "x"), KEY)
+
+
+@pytest.mark.parametrize("extra", ["anthropic", "google"])
+def test_a_missing_client_of_ours_is_named_by_its_extra(extra):
+    package = {"anthropic": "anthropic", "google": "google.genai"}[extra]
+    script = f"""
+import sys
+sys.modules["{package}"] = None
+from loopty.core.model import Stated
+from loopty.models.provider import provider_model
+provider_model("m", Stated("{extra}", "x"), "k")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert f"Misuse: model 'm' needs the client of {extra}: pip install 'loopty[{extra}]'" in done.stderr
+
+
+def test_nothing_is_imported_before_a_model_is_made():
+    script = """
+import sys, loopty.models.keys, loopty.models.provider
+print(sorted({"pydantic_ai", "pydantic", "httpx2", "openai", "keyring"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_model_needs_its_name():
+    with pytest.raises(Misuse, match="model 'm' has no `model`: state what openai calls it"):
+        provider_model("m", Stated("openai"), KEY)
+
+
+def test_a_setting_that_cannot_be_passed_on_is_refused():
+    with pytest.raises(Misuse, match="the client of google has no setting `reasoning_effort`"):
+        provider_model("m", Stated("google", "gemini-2.5-flash", settings={"reasoning_effort": "low"}), KEY)
+
+
+async def test_no_setting_brings_the_clients_own_retries_back():
+    with ScriptedServer(stream(openai_events())) as server:
+        stated = replace(VENDORS[0].stated(server), settings={"max_retries": 5, "max_tokens": 5})
+        await provider_model("m", stated, KEY).reply(SHORT)
+    assert server.requests[0].body["max_tokens"] == stated.max_output_tokens

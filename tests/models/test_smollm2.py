@@ -1,0 +1,83 @@
+"""A real model in the loop, without a key: it is tiny, and what it proposes is tried like anything else."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from loopty.core.errors import Misuse
+from loopty.core.events import Settled
+from loopty.core.model import Prompt, Role, Speaker, Stated, Turn
+from loopty.core.proposal import Proposal
+from loopty.core.purse import Purse
+from loopty.core.space import Kind, Parameter, Space
+from loopty.core.task import Pools
+from loopty.models.archive import Archive
+from loopty.models.catalogue import Catalogue
+from loopty.models.weights import fetched
+from loopty.proposers.llm_parameters import ParametersProposer
+from loopty.proposers.parameters.options import ParametersOptions
+from loopty.views.spend import spend
+
+from ..proposers.desk import Desk, Plain
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("xllamacpp")
+
+SPACE = Space(
+    {
+        "optimizer": Parameter(Kind.CATEGORICAL, default="sgd", choices=("sgd", "adam", "rmsprop")),
+        "layers": Parameter(Kind.INT, 1, 8),
+    }
+)
+SMALL = Stated(
+    "local",
+    model="smollm2",
+    temperature=0.7,
+    max_output_tokens=300,
+    context_tokens=4096,
+    settings={"seed": 5},
+)
+MOST_ASKS = 6
+"""Its replies are often no use; the loop would ask again, too."""
+
+
+@pytest.fixture(scope="module")
+def catalogue(tmp_path_factory) -> Catalogue:
+    try:
+        fetched("smollm2", os.environ)
+    except Misuse as error:
+        if "could not be downloaded" in str(error):
+            pytest.skip(str(error))
+        raise
+    models = {"small": SMALL, "sure": replace(SMALL, temperature=0.0)}
+    return Catalogue(models, os.environ, tmp_path_factory.mktemp("top"))
+
+
+async def test_it_answers_in_words(catalogue):
+    reply = await catalogue.model("sure").reply(
+        Prompt(
+            "You are a helpful assistant.",
+            (Turn(Speaker.ASKER, "What is the capital of France?"),),
+            max_output_tokens=40,
+        )
+    )
+    assert "Paris" in reply.text
+
+
+async def test_it_proposes_parameters_that_can_be_tried(catalogue, tmp_path):
+    desk = Desk(tmp_path / "calls")
+    line = catalogue.line(Role.EVOLVER, "small", Purse(desk.scribe, 1, Pools(), "me"), Archive(tmp_path / "calls"))
+    proposer = ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=2))
+    for _ in range(MOST_ASKS):
+        suggestion = await proposer.propose(desk.ask())
+        desk.records(suggestion)
+        if isinstance(suggestion, Proposal):
+            break
+    assert isinstance(suggestion, Proposal), suggestion
+    assert suggestion.params["optimizer"] in ("sgd", "adam", "rmsprop")
+    assert 1 <= suggestion.params["layers"] <= 8
+    settled = [item.event for item in desk.bench.ledger.read() if isinstance(item.event, Settled)]
+    assert all(event.usage and event.usage.input_tokens > 100 for event in settled)
+    (row,) = spend(desk.bench.ledger.read(), 1, lambda _: True).model
+    assert (row.name, row.sum.calls, row.sum.money_usd) == ("local:smollm2", len(settled), 0.0)

