@@ -25,12 +25,13 @@ from loopty.core.task import Benchmark, Limits
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import Places
 from loopty.evaluators.gating import Passage
+from loopty.models.endpoint.door import Serving
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.toolchain import toolchain
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
-PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk")
+PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model")
 
 
 def never(_rows: Sequence[Row], _directions: Directions) -> str | None:
@@ -46,6 +47,9 @@ class Bench:
     sandbox: Sandbox = field(default_factory=Bubblewrap)
     tampering: str | None = None
     isolated: bool = True
+    seconds: float = 30.0
+    serving: Serving | None = None
+    path: str = ""
 
     @property
     def folder(self) -> Path:
@@ -77,7 +81,7 @@ class Bench:
     def _evaluator(self, command: str) -> CommandEvaluator:
         tools = toolchain()
         sdk = Path(loopty_sdk.__file__).resolve().parent
-        benchmark = Benchmark(command, 30.0)
+        benchmark = Benchmark(command, self.seconds)
         return CommandEvaluator(
             replace(benchmark, isolated=self.isolated, scratch=("build",)),
             LIMITS,
@@ -85,8 +89,9 @@ class Bench:
             self.staged,
             lambda _: self.tampering,
             PLACES,
-            env={"PATH": tools.path, "PYTHONPATH": "/t/sdk"},
+            env={"PATH": self.path or tools.path, "PYTHONPATH": "/t/sdk"},
             mounts=[*(Mount(prefix, str(prefix)) for prefix in tools.prefixes), Mount(sdk, "/t/sdk/loopty_sdk")],
+            serving=self.serving,
         )
 
     def _trial(self) -> Trial:

@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 import json
 import os
-import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from loopty.core.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
 from loopty.core.parts import Stage
 from loopty.core.task import Limits
 from loopty.evaluators import asked, harvest, peek
+from loopty.evaluators.listening import listening
 from loopty.evaluators.strict import Unreadable
 
 LOG = "candidate-stderr.log"
@@ -61,10 +61,11 @@ class Candidates:
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Path]:
         """Serve at a socket; afterwards no candidate is alive. Raises SandboxError when one could not be run."""
-        with _listening(self._stage.outbox.with_name("calls")) as (listener, place):
-            accepting = asyncio.create_task(self._accept(listener))
+        folder = self._stage.outbox.with_name("calls")
+        with listening(folder, socket.SOCK_SEQPACKET, _MOST_CONNECTIONS) as listener:
+            accepting = asyncio.create_task(self._accept(listener.socket))
             try:
-                yield place
+                yield listener.place
             finally:
                 tasks = [accepting, *self._connections]
                 for task in tasks:
@@ -170,26 +171,6 @@ class Candidates:
                 f"is for {start.memory_mb} MB while other candidates have {taken} of the task's {whole}: "
                 "close them first, or give each less with memory_mb"
             )
-
-
-@contextlib.contextmanager
-def _listening(folder: Path) -> Iterator[tuple[socket.socket, Path]]:
-    """A socket that whoever sees it may connect to, and where it is."""
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o755)
-    # Where a back end shows more than its mounts, a name that cannot be guessed is as good as hidden.
-    place = folder / secrets.token_hex(16)
-    with contextlib.ExitStack() as resources:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        resources.callback(os.close, opened)
-        listener = resources.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        # By way of its directory, because the path of a socket may have 107 bytes.
-        listener.bind(f"/proc/self/fd/{opened}/{place.name}")
-        resources.callback(place.unlink, missing_ok=True)
-        place.chmod(0o666)
-        listener.listen(_MOST_CONNECTIONS)
-        listener.setblocking(False)
-        yield listener, place
 
 
 async def _received(connection: socket.socket, passed: contextlib.ExitStack) -> tuple[bytes, list[socket.socket]]:

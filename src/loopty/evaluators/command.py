@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopty.core.curve import Row
 from loopty.core.gate import Gate, When, commands, exceeded
@@ -16,13 +17,16 @@ from loopty.core.objective import Directions
 from loopty.core.outcome import Ending, Outcome
 from loopty.core.parts import Seen, Stage, Staging, Trial
 from loopty.core.task import Benchmark, Limits
-from loopty.evaluators import contract, gating, harvest, result, strict
+from loopty.evaluators import contract, gating, harvest, modelled, result, strict
 from loopty.evaluators.bench import Bench, Command, Tampered, Tampering
 from loopty.evaluators.contract import METRICS, RESULT, Places
 from loopty.evaluators.following import Watch
 from loopty.evaluators.gating import Passage
 from loopty.evaluators.metrics_csv import Stream
 from loopty.evaluators.strict import Unreadable
+
+if TYPE_CHECKING:
+    from loopty.models.endpoint.door import Serving
 
 _READ_ONLY = "Read-only file system"
 _NOT_THERE = ("No module named", "No such file or directory")
@@ -44,14 +48,20 @@ class CommandEvaluator:
         places: Places,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
+        serving: Serving | None = None,
     ) -> None:
+        """`serving`: what serves the user role's model to the benchmark's command; gates do not call models."""
         self._benchmark = benchmark
         self._staging = staging
         self._places = places
+        self._serving = serving
         self._bench = Bench(benchmark, limits, sandbox, places, env, mounts, tampering)
 
     async def evaluate(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
-        """Run the trial to its end; whatever the candidate does is an Outcome."""
+        """Run the trial to its end; whatever the candidate does is an Outcome.
+
+        Raises Exhausted and Outage where it was the user role's model that could not be had.
+        """
         async with _in_thread(self._staging(trial)) as stage:
             try:
                 outcome = await self._evaluated(trial, stage, seen, cancel)
@@ -102,8 +112,6 @@ class CommandEvaluator:
         return await gating.found(gate, trial, stage, self._bench, self._benchmark, self._places, cancel)
 
     async def _benchmarked(self, trial: Trial, stage: Stage, seen: Seen, cancel: asyncio.Event) -> Outcome:
-        watch = Watch(stage, seen, self._benchmark.grace_seconds, cancel)
-        following = asyncio.create_task(watch.follow())
         command = Command(
             argv=self._benchmark.argv,
             seconds=self._benchmark.timeout_seconds,
@@ -112,6 +120,18 @@ class CommandEvaluator:
             stdout=stage.folder / "stdout.log",
             stderr=stage.folder / "stderr.log",
         )
+        if self._serving is None:
+            return await self._ran(trial, stage, command, seen, cancel)
+        async with modelled.served(self._serving, trial, stage, command, self._places) as (reaching, door):
+            outcome = await self._ran(trial, stage, reaching, seen, cancel)
+        modelled.excuse(door, outcome)
+        return outcome
+
+    async def _ran(
+        self, trial: Trial, stage: Stage, command: Command, seen: Seen, cancel: asyncio.Event
+    ) -> Outcome:
+        watch = Watch(stage, seen, self._benchmark.grace_seconds, cancel)
+        following = asyncio.create_task(watch.follow())
         try:
             ended = await self._bench.run(trial, stage, command, watch.kill)
         finally:

@@ -26,6 +26,8 @@ class Places:
     """The socket by which an isolated benchmark reaches the candidate."""
     sdk: str
     """The package that benchmarks report with, and that serves a candidate's functions."""
+    model: str = "/loopty/model"
+    """The socket by which the benchmark reaches the user role's model."""
 
 
 def of_benchmark(trial: Trial, benchmark: Benchmark, places: Places) -> dict[str, str]:

@@ -1,0 +1,173 @@
+"""Gives a command a port on loopback where ordinary clients find the trial's model.
+
+    python3 -I -S -B model_port.py COMMAND ARGUMENT...
+
+The port leads to the socket in LOOPTY_MODEL_SOCKET, and the variables that clients look at lead to the port. The
+command takes the place of this process, so its streams, its signals and its exit code are its own; what forwards
+is a process beside it, and ends with the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+
+_HELD_BYTES = 1 << 16
+_MOST_CONNECTIONS = 64
+_WAITING = 1024
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+
+
+def main(argv: list[str]) -> None:
+    try:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
+    except OSError as error:
+        said = f"loopty: there is no loopback here ({error.strerror}): the model is at LOOPTY_MODEL_SOCKET alone\n"
+        os.write(2, said.encode())
+    else:
+        _fork_server(listener, os.environ["LOOPTY_MODEL_SOCKET"])
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.close()
+        os.environ["OPENAI_BASE_URL"] = os.environ["OPENAI_API_BASE"] = f"{address}/v1"
+        os.environ["ANTHROPIC_BASE_URL"] = os.environ["GOOGLE_GEMINI_BASE_URL"] = address
+    # Python ignores these, and the command would inherit that.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode(errors="replace"))
+        os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)
+
+
+def _fork_server(listener: socket.socket, path: str) -> None:
+    """Serve in a process that is no child of the command: one that waits for all of its children would hang."""
+    if (child := os.fork()) != 0:
+        os.waitpid(child, 0)
+        return
+    try:
+        # In a session of its own, so that the command may end its own process group.
+        os.setsid()
+        if os.fork() == 0:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for descriptor in range(3):
+                os.dup2(nothing, descriptor)
+            _Forwarder(listener, path).run()
+    finally:
+        os._exit(0)
+
+
+class _Side:
+    """One end of a connection: what waits to be sent to it, and whether it has said everything."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.held = bytearray()
+        self.ended = False
+        self.closed = False
+        self.peer = self
+
+
+class _Forwarder:
+    def __init__(self, listener: socket.socket, path: str) -> None:
+        self._listener = listener
+        self._path = path
+        self._sides: dict[int, _Side] = {}
+        self._watched: set[_Side] = set()
+        self._poll = select.poll()
+
+    def run(self) -> None:
+        self._listener.setblocking(False)
+        while True:
+            if len(self._sides) < 2 * _MOST_CONNECTIONS:
+                self._poll.register(self._listener, select.POLLIN)
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._listener.fileno():
+                    self._poll.unregister(self._listener)
+                    self._accept()
+                elif descriptor in self._sides:
+                    self._move(self._sides[descriptor])
+
+    def _accept(self) -> None:
+        try:
+            theirs, _ = self._listener.accept()
+        except OSError:
+            return
+        model = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Never waiting: whoever is connected already must be served meanwhile.
+        model.setblocking(False)
+        theirs.setblocking(False)
+        try:
+            theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            model.connect(self._path)
+        except OSError:
+            theirs.close()
+            model.close()
+            return
+        one, other = _Side(theirs), _Side(model)
+        one.peer, other.peer = other, one
+        for side in (one, other):
+            self._sides[side.connection.fileno()] = side
+            self._watch(side)
+
+    def _move(self, side: _Side) -> None:
+        """Send what waits for this side, and take what it says for the other."""
+        peer = side.peer
+        try:
+            _send(side)
+            _receive(side)
+            for ended, other in ((side, peer), (peer, side)):
+                if ended.ended and not other.held and not other.closed:
+                    other.closed = True
+                    other.connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            side.closed = peer.closed = True
+        for moved in (side, peer):
+            if side.closed and peer.closed:
+                self._forget(moved)
+            else:
+                self._watch(moved)
+
+    def _watch(self, side: _Side) -> None:
+        wanted = select.POLLOUT if side.held else 0
+        if not side.ended and len(side.peer.held) < _HELD_BYTES:
+            wanted |= select.POLLIN
+        if wanted:
+            self._poll.register(side.connection, wanted)
+            self._watched.add(side)
+        elif side in self._watched:
+            # One of which nothing is wanted would still tell, without end, that it is gone.
+            self._poll.unregister(side.connection)
+            self._watched.remove(side)
+
+    def _forget(self, side: _Side) -> None:
+        if side in self._watched:
+            self._poll.unregister(side.connection)
+            self._watched.remove(side)
+        del self._sides[side.connection.fileno()]
+        side.connection.close()
+
+
+def _send(side: _Side) -> None:
+    if side.held:
+        try:  # noqa: SIM105 - contextlib costs a fifth of the start
+            del side.held[: side.connection.send(side.held)]
+        except BlockingIOError:
+            pass
+
+
+def _receive(side: _Side) -> None:
+    if not side.ended and len(side.peer.held) < _HELD_BYTES:
+        try:
+            said = side.connection.recv(_HELD_BYTES)
+        except BlockingIOError:
+            return
+        side.peer.held += said
+        side.ended = not said
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
