@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from loopty.core.errors import Exhausted
 from loopty.core.parts import Ask
 from loopty.core.proposal import Proposal
-from loopty.core.space import Space
+from loopty.core.space import Params, Space
 from loopty.kit.option import option
+from loopty.proposers.among import home, turn
 from loopty.proposers.wording import listed
 
 
@@ -18,18 +19,21 @@ class GridOptions:
 
 
 class GridProposer:
-    """Walks the grid in its natural order; the position is the number of answers given so far."""
+    """Walks the grid in its natural order; the position is the number of its answers so far."""
 
     name = "grid"
+    counts_turns = True
 
     def __init__(self, space: Space, options: GridOptions) -> None:
         self._points = space.grid(options.points)
-        self._walked: list[Proposal] = []
+        self._walked: list[Params] = []
 
     async def propose(self, ask: Ask) -> Proposal:
-        while len(self._walked) <= ask.position:
+        position = turn(ask, self.name)
+        while len(self._walked) <= position:
             params = next(self._points, None)
             if params is None:
                 raise Exhausted(f"the grid's {len(self._walked)} points are all tried")
-            self._walked.append(Proposal(self.name, ask.root.id, listed(params), params))
-        return self._walked[ask.position]
+            self._walked.append(params)
+        point = self._walked[position]
+        return Proposal(self.name, home(ask).id, listed(point), point)

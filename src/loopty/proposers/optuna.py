@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from loopty.core.errors import Misuse
 from loopty.core.ids import NodeId
 from loopty.core.objective import Metric
-from loopty.core.outcome import Ending
+from loopty.core.outcome import Ending, Verdict
 from loopty.core.parts import Ask
 from loopty.core.proposal import Proposal
 from loopty.core.records import Node
 from loopty.core.space import Kind, Parameter, Space, Value
+from loopty.proposers.among import home, turn
 from loopty.proposers.wording import listed
 
 if TYPE_CHECKING:
@@ -65,16 +66,13 @@ class _Base:
             _require(module, extra, name)
         self._distributions: dict[str, BaseDistribution] = {}
         self._seen = 0
-        self._waiting: dict[int, NodeId] = {}
-        """Nodes without a verdict when last looked at, by position."""
 
-    def _look(self, ask: Ask) -> None:
-        """Take in the nodes that are new, so that a question costs the same however long the history is."""
+    def _new_nodes(self, ask: Ask) -> list[Node]:
+        """The pool's nodes since the last question, so that one costs the same however long the history is."""
         lane = ask.history.lane(ask.run, ask.pool)
-        for node in lane[self._seen :]:
-            if node.parent:
-                self._waiting[ask.history[node].position] = node
+        new = [ask.history[node] for node in lane[self._seen :] if node.parent]
         self._seen = len(lane)
+        return new
 
     def _new_study(self, metrics: Sequence[Metric]) -> Study:
         import optuna
@@ -108,28 +106,35 @@ class _Base:
         return trial, params
 
     def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
-        return Proposal(self.name, ask.root.id, listed(params), params)
+        return Proposal(self.name, home(ask).id, listed(params), params)
 
 
 class RememberingProposer(_Base):
-    """TPE and GP: finished nodes are added to the study; nodes in flight count while a question is asked."""
+    """TPE and GP: finished nodes are added to the study; nodes in flight count while a question is asked.
+
+    Whoever made them: only what was measured with other code says nothing of the parameters.
+    """
 
     def __init__(self, name: str, space: Space) -> None:
         super().__init__(name, REMEMBERING[name], space)
         self._study: Study | None = None
+        self._tree = ""
+        """Of the code that the study is about."""
         self._nodes: list[Node] = []
+        self._waiting: list[NodeId] = []
+        """Nodes without a verdict when last looked at."""
 
     async def propose(self, ask: Ask) -> Proposal:
         from optuna.trial import TrialState, create_trial
 
         metrics = self._metrics(ask)
-        self._look(ask)
-        waiting = [ask.history[node] for node in self._waiting.values()]
+        self._settle_on(home(ask).tree)
+        waiting = [*map(ask.history.__getitem__, self._waiting), *self._new_nodes(ask)]
+        self._waiting = [node.id for node in waiting if not node.verdict]
         for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
-            del self._waiting[node.position]
             self._remember(node, metrics)
         study = self._study = self._study or self._rebuilt(metrics)
-        flying = [node for node in waiting if not node.verdict and self._fits(node)]
+        flying = [node for node in waiting if not node.verdict and node.tree == self._tree and self._fits(node)]
         for node in flying:
             study.add_trial(
                 create_trial(
@@ -141,6 +146,10 @@ class RememberingProposer(_Base):
             study.tell(number, state=TrialState.FAIL)  # the study holds what is finished, nothing else
         return self._proposal(ask, params)
 
+    def _settle_on(self, tree: str) -> None:
+        if tree != self._tree:
+            self._tree, self._study = tree, None
+
     def _remember(self, node: Node, metrics: Sequence[Metric]) -> None:
         if not self._fits(node):
             return
@@ -148,13 +157,14 @@ class RememberingProposer(_Base):
         if len(self._nodes) > 2 * _CAP:
             self._nodes = _thinned(self._nodes, metrics[0])
             self._study = None
-        elif self._study is not None:
+        elif self._study is not None and node.tree == self._tree:
             self._add(self._study, node, metrics)
 
     def _rebuilt(self, metrics: Sequence[Metric]) -> Study:
         study = self._new_study(metrics)
         for node in self._nodes:
-            self._add(study, node, metrics)
+            if node.tree == self._tree:
+                self._add(study, node, metrics)
         return study
 
     def _add(self, study: Study, node: Node, metrics: Sequence[Metric]) -> None:
@@ -179,54 +189,59 @@ class RememberingProposer(_Base):
 
 
 class StatefulProposer(_Base):
-    """CMA-ES, QMC and NSGA-II: questions and answers in the order in which they were asked and came."""
+    """CMA-ES, QMC and NSGA-II: its own questions and answers, in the order in which they were asked and came."""
+
+    counts_turns = True
 
     def __init__(self, name: str, space: Space) -> None:
         super().__init__(name, STATEFUL[name], space)
         self._study: Study | None = None
-        self._position = 0
+        self._turn = 0
+        self._own: dict[int, NodeId] = {}
+        """Its nodes whose results it was not told yet, by turn."""
         self._open: dict[int, tuple[Trial, dict[str, Value]]] = {}
 
     async def propose(self, ask: Ask) -> Proposal:
         metrics = self._metrics(ask)
         study = self._study = self._study or self._new_study(metrics)
-        self._look(ask)
-        for position in range(self._position, ask.position):
-            self._tell(study, ask, metrics, before=self._asked_at(ask, position))
-            self._open[position] = self._asked(study, ask.seeded(position))
+        self._own |= {node.turn: node.id for node in self._new_nodes(ask) if node.operator == self.name}
+        now = turn(ask, self.name)
+        for before in range(self._turn, now):
+            self._tell(study, ask, metrics, before=self._asked_at(ask, before, now))
+            self._open[before] = self._asked(study, ask.seeded(before))
         self._tell(study, ask, metrics, before=None)
-        self._position = ask.position + 1
-        self._open[ask.position] = self._asked(study, ask.rng)
-        return self._proposal(ask, dict(self._open[ask.position][1]))
+        self._turn = now + 1
+        self._open[now] = self._asked(study, ask.seeded(now))
+        return self._proposal(ask, dict(self._open[now][1]))
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
         """Tell the results that came before that event, in the order in which they came."""
         from optuna.trial import TrialState
 
         came: list[tuple[int, int]] = []
-        for position in self._open:
-            node = self._node(ask, position)
+        for asked in self._open:
+            node = self._node(ask, asked)
             if node is None:
-                came.append((0, position))  # that proposal was refused
+                came.append((0, asked))  # that proposal was refused
             elif node.verdict and (before is None or node.judged < before):
-                came.append((node.judged, position))
-        for _, position in sorted(came):
-            trial, params = self._open.pop(position)
-            node = self._node(ask, position)
-            self._waiting.pop(position, None)
+                came.append((node.judged, asked))
+        for _, asked in sorted(came):
+            trial, params = self._open.pop(asked)
+            node = self._node(ask, asked)
+            self._own.pop(asked, None)
             values = _values(node, metrics) if node and dict(node.params) == params else None
             if values:
                 study.tell(trial, values)
             else:
                 study.tell(trial, state=TrialState.FAIL)
 
-    def _node(self, ask: Ask, position: int) -> Node | None:
-        node = self._waiting.get(position)
+    def _node(self, ask: Ask, asked: int) -> Node | None:
+        node = self._own.get(asked)
         return ask.history[node] if node else None
 
-    def _asked_at(self, ask: Ask, position: int) -> int | None:
-        """The event before which the question at this position was asked: its own node, or the next one."""
-        later = (self._node(ask, other) for other in range(position, ask.position))
+    def _asked_at(self, ask: Ask, asked: int, now: int) -> int | None:
+        """The event before which this question was asked: its own node, or the next one."""
+        later = (self._node(ask, other) for other in range(asked, now))
         return next((node.asked_after + 1 for node in later if node), None)
 
 
@@ -260,7 +275,7 @@ def _suggested(trial: Trial, name: str, parameter: Parameter) -> Value:
 
 def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
     """What to tell of a node: its metrics, or None when there is nothing honest to tell."""
-    if node.outcome is None or node.outcome.ending is not Ending.FINISHED:
+    if node.outcome is None or node.outcome.ending is not Ending.FINISHED or node.verdict is Verdict.REJECTED:
         return None
     values = [node.outcome.metrics.get(metric.name) for metric in metrics]
     return [value for value in values if value is not None] if None not in values else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from loopty.core.parts import Ask
 from loopty.core.proposal import Proposal
 from loopty.core.space import Space
+from loopty.proposers.among import home
 from loopty.proposers.wording import listed
 
 
@@ -18,4 +19,4 @@ class RandomProposer:
 
     async def propose(self, ask: Ask) -> Proposal:
         params = self._space.sample(ask.rng)
-        return Proposal(self.name, ask.root.id, listed(params), params)
+        return Proposal(self.name, home(ask).id, listed(params), params)

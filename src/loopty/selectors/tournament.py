@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopty.core.objective import Metric, gain
+from loopty.core.outcome import Verdict
 from loopty.core.parts import Ask
 from loopty.core.records import Node
 
@@ -33,6 +34,8 @@ class TournamentSelector:
 
 
 def _has_all(node: Node, metrics: Sequence[Metric]) -> bool:
-    """Whether the node finished and reported everything that it is compared by."""
+    """Whether the node finished, was not rejected, and reported everything that it is compared by."""
     outcome = node.outcome
-    return outcome is not None and outcome.finished and all(metric.name in outcome.metrics for metric in metrics)
+    if outcome is None or not outcome.finished or node.verdict is Verdict.REJECTED:
+        return False
+    return all(metric.name in outcome.metrics for metric in metrics)

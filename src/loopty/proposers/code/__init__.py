@@ -1,0 +1,1 @@
+"""A language model changes the code of a node."""

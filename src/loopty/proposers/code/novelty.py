@@ -1,0 +1,156 @@
+"""Whether a change was tried before, or all but: told before anything is paid for a trial."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loopty.core.history import History
+from loopty.core.ids import NodeId
+from loopty.core.outcome import Pool
+from loopty.core.parts import Ask
+from loopty.core.proposal import Edits, Objection
+from loopty.core.records import Node
+from loopty.kit import codec
+from loopty.proposers.code.ngrams import Embed, Vector, cosine
+from loopty.proposers.code.normal import normalised
+from loopty.proposers.code.texts import Origin, Texts, origin
+from loopty.proposers.code.unfit import Unfit
+
+_LOOKED_BACK = 128
+"""Nodes that a process which resumes a run reads; those that are added later are all known."""
+_SIBLINGS = 64
+_KEPT = 512
+_NUMBER = re.compile(r"(?<![\w.])\d[\w.]*")
+
+Key = tuple[str, str, frozenset[tuple[str, str]]]
+"""A node's files, but for what makes no difference: what they are a change of, its parameters, what differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The lines that go and come, file by file, and the numbers in them."""
+
+    text: str
+    numbers: Counter[str]
+
+
+class Novelty:
+    """Remembers what the nodes of each pool are, each read once."""
+
+    def __init__(self, texts: Texts, embed: Embed, similarity: float) -> None:
+        self._texts = texts
+        self._embed = embed
+        self._similarity = similarity
+        self._digests: dict[tuple[str, str], str] = {}
+        self._known: dict[tuple[int, Pool, Key], NodeId] = {}
+        self._seen: dict[tuple[int, Pool], int] = {}
+        self._vectors: dict[NodeId, Vector] = {}
+        self._changes: dict[NodeId, _Change] = {}
+
+    async def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
+        """Raises Unfit when the parent with these edits is a node that is there already, or resembles one."""
+        texts = {path: text if isinstance(text, str) else "" for path, text in edits.items()}
+        self._look(ask)
+        whence = origin(ask.history, parent)
+        digests = {path: _digest(text, path) if edits[path] is not None else "" for path, text in texts.items()}
+        key = self._key(whence, parent, {**self._changed(whence), **digests})
+        if key == self._key(whence, parent, self._changed(whence)):
+            raise _repeated(f"only comments or white space of {parent.id.name} would change")
+        if twin := self._known.get((ask.run, ask.pool, key)):
+            raise _repeated(f"but for comments and white space it is the same as {twin.name}")
+        if self._similarity < 1:
+            await self._compare(ask.history, ask.pool, parent, self._change(whence, texts))
+
+    async def _compare(self, history: History, pool: Pool, parent: Node, change: _Change) -> None:
+        """With the other changes of the same parent. What failed may be tried again with a small difference."""
+        alike = {
+            node.id: other.text
+            for node in _siblings(history, parent, pool)
+            # Another number is another experiment, however alike the texts are.
+            if (other := self._change_of(history, node)).numbers == change.numbers
+        }
+        if not alike:
+            return
+        unknown = [node for node in alike if node not in self._vectors]
+        vectors = await self._embed([change.text, *(alike[node] for node in unknown)])
+        self._vectors |= dict(zip(unknown, vectors[1:], strict=True))
+        likeness, closest = max((cosine(vectors[0], self._vectors[node]), node) for node in alike)
+        _bound(self._vectors)
+        if likeness > self._similarity:
+            raise _repeated(f"it is all but the same as {closest.name} (similarity {likeness:.3f})")
+
+    def _look(self, ask: Ask) -> None:
+        """Take note of the nodes that are new since the last look."""
+        lane = ask.history.lane(ask.run, ask.pool)
+        start = self._seen.get((ask.run, ask.pool), max(len(lane) - _LOOKED_BACK, 0))
+        self._seen[ask.run, ask.pool] = len(lane)
+        for node in (ask.root, *map(ask.history.__getitem__, lane[start:])):
+            if not node.draft:
+                whence = origin(ask.history, node)
+                self._known.setdefault(
+                    (ask.run, ask.pool, self._key(whence, node, self._changed(whence))), node.id
+                )
+
+    def _changed(self, whence: Origin) -> dict[str, str]:
+        return {path: self._digest(commit, path) for path, commit in whence.changed.items()}
+
+    def _key(self, whence: Origin, node: Node, changed: Mapping[str, str]) -> Key:
+        different = (
+            (path, digest) for path, digest in changed.items() if digest != self._digest(whence.base, path)
+        )
+        return whence.base, codec.text(dict(sorted(node.params.items()))), frozenset(different)
+
+    def _digest(self, commit: str, path: str) -> str:
+        """Of a file of a commit; empty when it is not there."""
+        if (commit, path) not in self._digests:
+            text = self._texts.text(commit, path)
+            self._digests[commit, path] = "" if text is None else _digest(text, path)
+        return self._digests[commit, path]
+
+    def _change(self, whence: Origin, texts: Mapping[str, str]) -> _Change:
+        lines: list[str] = []
+        for path, text in sorted(texts.items()):
+            before = Counter(normalised(self._texts.text(whence.commit(path), path) or "", path).split("\n"))
+            after = Counter(normalised(text, path).split("\n"))
+            lines += [path, *(before - after).elements(), "", *(after - before).elements()]
+        text = "\n".join(lines)
+        return _Change(text, Counter(_NUMBER.findall(text)))
+
+    def _change_of(self, history: History, node: Node) -> _Change:
+        if node.id not in self._changes:
+            assert node.id.parent
+            whence = origin(history, history[node.id.parent])
+            texts = {path: self._texts.text(node.commit, path) or "" for path in node.edits}
+            self._changes[node.id] = self._change(whence, texts)
+            _bound(self._changes)
+        return self._changes[node.id]
+
+
+def _siblings(history: History, parent: Node, pool: Pool) -> Iterator[Node]:
+    """The newest changes of the same node's code that have a result or may still get one."""
+    newest = history[parent.id].children
+    for number in range(newest, max(newest - _SIBLINGS, 0), -1):
+        node = history[parent.id.child(number)]
+        failed = node.outcome is not None and not node.outcome.finished
+        if node.pool is pool and node.edits and node.params == parent.params and not failed:
+            yield node
+
+
+def _repeated(reason: str) -> Unfit:
+    return Unfit(Objection.DUPLICATE, reason, "Try something else.")
+
+
+@functools.lru_cache(64)  # what is proposed is looked at again as a node
+def _digest(text: str, path: str) -> str:
+    return hashlib.sha256(normalised(text, path).encode(errors="replace")).hexdigest()[:20]
+
+
+def _bound(kept: dict[NodeId, Any]) -> None:
+    while len(kept) > _KEPT:
+        del kept[next(iter(kept))]

@@ -1,0 +1,37 @@
+"""What the next call is to be about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.core.parts import Ask, Selector
+from loopty.core.records import Node
+from loopty.proposers.code.options import CodeOptions, Operator
+from loopty.proposers.code.standing import Standing, broken
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An operator, the node that it is to change, and the nodes that it may learn from."""
+
+    operator: Operator
+    parent: Node
+    inspirations: tuple[Node, ...] = ()
+
+
+def planned(ask: Ask, options: CodeOptions, selector: Selector, standing: Standing) -> Plan:
+    """Drawn among the operators that apply now; where none does, some lines of the parent are changed."""
+    parent = selector.parent(ask)
+    failed = broken(ask) if Operator.FIX in options.operators else None
+    partners = standing.partners(ask, parent) if Operator.CROSSOVER in options.operators else []
+    lacking = {Operator.FIX: failed is None, Operator.CROSSOVER: not partners}
+    usable = [operator for operator in options.operators if not lacking.get(operator)]
+    match ask.rng.choice(usable or [Operator.DIFF]):
+        case Operator.FIX if failed:
+            return Plan(Operator.FIX, failed)
+        case Operator.CROSSOVER:
+            return Plan(Operator.CROSSOVER, parent, (ask.rng.choice(partners),))
+        case Operator.DRAFT:
+            return Plan(Operator.DRAFT, ask.root)
+        case operator:
+            return Plan(operator, parent)

@@ -1,0 +1,77 @@
+"""Which nodes of a pool stand out: the best, and the newest that failed. The price does not grow with the pool."""
+
+from __future__ import annotations
+
+from loopty.core.ids import NodeId
+from loopty.core.objective import gain
+from loopty.core.outcome import Ending, Verdict
+from loopty.core.parts import Ask
+from loopty.core.records import Hold, Node, Unread
+from loopty.proposers.code.options import Operator
+
+_BEST = 8
+_RECENT = 8
+_FIXES = 2
+"""In a row; what fails after them is given up."""
+_FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.REFUSED)
+
+
+class Standing:
+    """Remembers the best nodes; each ask looks only at those that were added or decided since."""
+
+    def __init__(self) -> None:
+        self._of: object = None
+        self._seen = 0
+        self._open: list[NodeId] = []
+        self._best: list[NodeId] = []
+
+    def best(self, ask: Ask) -> list[Node]:
+        """The best nodes that have a result under the run's fingerprint, the best first."""
+        lane, fingerprint = ask.history.lane(ask.run, ask.pool), ask.history.runs[ask.run].fingerprint
+        if self._of != (of := (ask.run, ask.pool, fingerprint)) or self._seen > len(lane):
+            self._of, self._seen, self._open, self._best = of, 0, [], []
+        waiting = [*self._open, *lane[self._seen :]]
+        self._seen = len(lane)
+        self._open = [node for node in waiting if not ask.history[node].verdict]
+        for node in waiting:
+            self._enter(ask, ask.history[node], fingerprint)
+        return [ask.history[node] for node in self._best]
+
+    def _enter(self, ask: Ask, node: Node, fingerprint: str) -> None:
+        metrics = ask.history.yardstick(ask.run)
+        good = node.verdict in (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
+        result = node.result(fingerprint)
+        if not (good and metrics and result and result.outcome.finished):
+            return
+        reached = result.outcome.metrics
+        if any(metric.name not in reached for metric in metrics):
+            return
+
+        def behind(other: NodeId) -> bool:
+            known = ask.history[other].result(fingerprint)
+            return known is None or gain(reached, known.outcome.metrics, metrics).amount > 0
+
+        place = next((index for index, other in enumerate(self._best) if behind(other)), len(self._best))
+        self._best = [*self._best[:place], node.id, *self._best[place:]][:_BEST]
+
+    def partners(self, ask: Ask, parent: Node) -> list[Node]:
+        """Good nodes of another line than the parent's, with other code."""
+        return [
+            node
+            for node in self.best(ask)
+            if node.tree != parent.tree and not parent.id.within(node.id) and not node.id.within(parent.id)
+        ]
+
+
+def broken(ask: Ask) -> Node | None:
+    """The newest node that failed, if that was not long ago and nobody has tried to fix it."""
+    run = ask.history.runs[ask.run]
+    calls: list[Hold | Unread] = [*run.holds.values(), *run.unread.values()]
+    underway = {call.node for call in calls if call.operator == Operator.FIX}
+    for node in map(ask.history.__getitem__, reversed(ask.history.lane(ask.run, ask.pool)[-_RECENT:])):
+        failed = node.verdict is not Verdict.QUARANTINED and node.outcome and node.outcome.ending in _FAILURES
+        if failed and node.verdict and node.id.parent and not node.children and node.id not in underway:
+            above = [ask.history[one].operator for one in node.id.lineage[-_FIXES:]]
+            if above.count(Operator.FIX) < _FIXES:
+                return node
+    return None

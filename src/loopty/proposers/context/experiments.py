@@ -1,0 +1,121 @@
+"""The experiments of a pool in a few lists, kept up to date as verdicts come in.
+
+A briefing is made for every proposal, so it must not look at every node each time: this looks at those that are
+new or were undecided, and builds itself from the history when a process starts. What it holds depends on the
+history alone: verdicts in the order in which they fell, and scores of nodes that are not measured any more.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter, deque
+from collections.abc import Iterator
+
+from loopty.core.history import History
+from loopty.core.ids import NodeId
+from loopty.core.objective import Metric, Metrics
+from loopty.core.outcome import Pool, Verdict
+from loopty.core.records import Node
+from loopty.proposers.context.lines import node_line
+from loopty.proposers.context.room import cost, fitting
+
+MOST = 40
+"""Of each list."""
+
+
+class Experiments:
+    """The nodes of one pool of one run that were decided of under one fingerprint."""
+
+    def __init__(self, run: int, pool: Pool) -> None:
+        self._run = run
+        self._pool = pool
+        self._known = 0
+        """How many nodes of the lane were looked at."""
+        self._undecided: list[NodeId] = []
+        self._kept: deque[NodeId] = deque(maxlen=MOST)
+        self._failed: deque[NodeId] = deque(maxlen=MOST)
+        self._newest: deque[NodeId] = deque(maxlen=MOST)
+        self._close: list[tuple[float, int, NodeId]] = []
+        """The best of those that were not kept: worth, event of the verdict, node; the best last."""
+        self._verdicts: Counter[str] = Counter()
+        self._lines: dict[NodeId, tuple[Node, str]] = {}
+        """The line of each node that was told of, with the record that it was made from."""
+
+    def update(self, history: History) -> None:
+        """Take in what was decided since."""
+        lane = history.lane(self._run, self._pool)
+        waiting = [history[node] for node in (*self._undecided, *lane[self._known :]) if node.parent]
+        self._known = len(lane)
+        self._undecided = [node.id for node in waiting if node.verdict is None]
+        for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
+            self._take(history, node)
+
+    def lines(self, history: History, room: int) -> list[str]:
+        """All experiments in so many tokens: the best, what failed and why, the newest others."""
+        if not self._verdicts:
+            return []
+        total = sum(self._verdicts.values())
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(self._verdicts.items()))
+        lines = fitting([f"{total} experiments were decided: {counts}."], room)
+        shown: set[NodeId] = set()
+        close = (node for _, _, node in reversed(self._close))
+        parts = (
+            ("Kept, the newest and best first:", reversed(self._kept), 3),
+            ("Failed or rejected, the newest first:", reversed(self._failed), 3),
+            ("Not kept, the best first:", close, 2),
+            ("Not kept, the newest first:", reversed(self._newest), 1),
+        )
+        for head, nodes, share in parts:
+            left = room - sum(map(cost, lines))
+            lines += self._part(history, head, nodes, shown, left // share)
+        self._lines = {node: line for node, line in self._lines.items() if node in shown}
+        return lines
+
+    def _part(
+        self, history: History, head: str, nodes: Iterator[NodeId], shown: set[NodeId], room: int
+    ) -> list[str]:
+        """A heading and the lines below it, as far as they fit."""
+        fresh = [node for node in nodes if node not in shown]
+        lines = fitting(_headed(head, (self._line(history, history[node]) for node in fresh)), room)
+        shown.update(fresh[: len(lines) - 1])
+        return lines if len(lines) > 1 else []
+
+    def _line(self, history: History, node: Node) -> str:
+        known = self._lines.get(node.id)
+        if known is None or known[0] is not node:
+            known = self._lines[node.id] = (node, node_line(history, node, why=False))
+        return known[1]
+
+    def _take(self, history: History, node: Node) -> None:
+        assert node.verdict is not None
+        without = node.outcome is None or not node.outcome.finished
+        failed = without or node.verdict in (Verdict.REJECTED, Verdict.QUARANTINED)
+        self._verdicts["failed or rejected" if failed else node.verdict.value] += 1
+        if failed:
+            self._failed.append(node.id)
+        elif node.verdict is Verdict.KEPT:
+            self._kept.append(node.id)
+        else:
+            self._newest.append(node.id)
+            self._rank(history, node)
+
+    def _rank(self, history: History, node: Node) -> None:
+        assert node.outcome is not None
+        worth = _worth(node.outcome.metrics, history.metrics(node))
+        if worth is not None and node.outcome.fingerprint == history.runs[self._run].fingerprint:
+            bisect.insort(self._close, (worth, node.judged, node.id))
+            del self._close[:-MOST]
+
+
+def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> float | None:
+    """A number that is larger the better the result is: of the weighted sum, else of the first metric."""
+    weighted = all(metric.weight is not None for metric in metrics)
+    counting = metrics if weighted else metrics[:1]
+    if not counting or any(metric.name not in reported for metric in counting):
+        return None
+    return sum((metric.weight or 1.0) * metric.direction.sign * reported[metric.name] for metric in counting)
+
+
+def _headed(head: str, lines: Iterator[str]) -> Iterator[str]:
+    yield head
+    yield from lines

@@ -1,0 +1,80 @@
+"""What is wanted and what is allowed, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopty.core.access import Access
+from loopty.core.history import History
+from loopty.core.objective import Direction, Metric
+from loopty.core.parts import Ask
+from loopty.core.records import Node
+from loopty.kit.fence import one_line
+from loopty.proposers.context.lines import result_words
+
+_MOST_METRICS = 12
+_MOST_RULES = 40
+_LONGEST = 120
+
+
+def objective_text(ask: Ask) -> str:
+    """The metrics and their directions, and where the run stands."""
+    history, metrics = ask.history, ask.history.yardstick(ask.run)
+    lines = ["# Objective", "", *_wanted(metrics[:_MOST_METRICS])]
+    if len(metrics) > _MOST_METRICS:
+        lines.append(f"- and {len(metrics) - _MOST_METRICS} more metrics, in the order of the benchmark's report")
+    lines += ["", f"The baseline, {_standing(history, ask.root)}."]
+    if ask.best.id != ask.root.id:
+        lines.append(f"The best so far, {_standing(history, ask.best)}.")
+    return "\n".join(lines)
+
+
+def _wanted(metrics: tuple[Metric, ...]) -> Iterator[str]:
+    if not metrics:
+        yield "The benchmark reports what counts; more is better unless it says otherwise."
+    elif len(metrics) == 1:
+        yield f"Make {_wish(metrics[0])}{_slack(metrics[0])}."
+    elif all(metric.weight is not None for metric in metrics):
+        yield "The weighted sum of these metrics decides:"
+        for metric in metrics:
+            yield f"- {_wish(metric)}, weight {metric.weight:g}"
+    else:
+        yield "These metrics decide, the most important first; the next counts where those before it are equal:"
+        for metric in metrics:
+            yield f"- {_wish(metric)}{_slack(metric)}"
+
+
+def _wish(metric: Metric) -> str:
+    size = "large" if metric.direction is Direction.MAX else "small"
+    return f"`{one_line(metric.name, _LONGEST)}` as {size} as possible"
+
+
+def _slack(metric: Metric) -> str:
+    return f" (differences up to {metric.tolerance:g} are none)" if metric.tolerance else ""
+
+
+def _standing(history: History, node: Node) -> str:
+    return f"node {node.id.name}: {result_words(history, node, _MOST_METRICS)}"
+
+
+def rules_text(access: Access) -> str:
+    """What may be changed and what is there to be read. What is hidden is not even named."""
+    readable = "every other file" if access.read == ("**",) else _listed(access.read)
+    return "\n".join(
+        (
+            "# Rules",
+            "",
+            f"- May be changed, added or deleted: {_listed(access.write)}",
+            f"- There to be read: {readable}",
+            "- A change of anything else is refused without a trial: the benchmark and its data above all.",
+            "- Where a file has EVOLVE-BLOCK-START and EVOLVE-BLOCK-END markers, only what lies between them.",
+            "- Trials run in a sandbox, and what looks better is measured again. A change that games the "
+            "benchmark, takes checks away or fakes results is rejected, whatever its score.",
+        )
+    )
+
+
+def _listed(patterns: tuple[str, ...]) -> str:
+    shown = ", ".join(f"`{one_line(pattern, _LONGEST)}`" for pattern in patterns[:_MOST_RULES])
+    more = f" and {len(patterns) - _MOST_RULES} more" if len(patterns) > _MOST_RULES else ""
+    return f"{shown}{more}" if shown else "nothing"

@@ -1,0 +1,121 @@
+"""Proposers from the cheap to the broad: climb when one finds nothing any more, step down when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopty.core.account import Account
+from loopty.core.errors import Crowded, Exhausted, Misuse
+from loopty.core.ids import NodeId
+from loopty.core.model import Outage
+from loopty.core.parts import Ask, Proposer
+from loopty.core.proposal import Step, Suggestion
+from loopty.kit.option import option
+
+_FALLS = 2
+"""Stays in a row on a rung that gave nothing to try; then it is left out until there is a new best."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderOptions:
+    rungs: tuple[Mapping[str, Any], ...] = option(
+        "The proposers from the cheap to the broad: each a table with its `kind`, the options of that kind and, "
+        "where it differs, its `patience`."
+    )
+    patience: int = option("Trials without an improvement after which the next rung has its turn.", 8, minimum=1)
+    fallback: int = option(
+        "Proposals of a rung in a row that are no use (unreadable, unfit, forbidden or repeated) after which the "
+        "rung below has its turn. Twice in a row, and the rung is left out until there is a new best.",
+        3,
+        minimum=1,
+    )
+    cycle: bool = option(
+        "Whether the first rung has its turn again after the last one's patience; if not, the last one goes on.",
+        True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    proposer: Proposer
+    patience: int
+    name: str
+
+
+class Ladder:
+    """Where it stands is in the history: a new process goes on from the same rung."""
+
+    name = "ladder"
+
+    def __init__(self, rungs: Sequence[Rung], options: LadderOptions) -> None:
+        if not rungs:
+            raise Misuse("a ladder needs rungs: add [[proposer.rungs]] with a kind")
+        # Those that count their turns in the history cannot tell each other's apart.
+        counting = [rung.proposer.name for rung in rungs if getattr(rung.proposer, "counts_turns", False)]
+        if twice := next((name for name in counting if counting.count(name) > 1), None):
+            raise Misuse(f"the ladder has two rungs of kind '{twice}': leave one out, the ladder comes back to it")
+        self._rungs = rungs
+        self._options = options
+        self.width = min(getattr(rung.proposer, "width", 1) for rung in rungs)
+        self._empty: dict[int, str] = {}
+        """Rungs that had nothing to propose since the last new best, and why."""
+        self._best: NodeId | None = None
+
+    async def propose(self, ask: Ask) -> Suggestion | None:
+        account = ask.history.runs[ask.run].account(ask.pool)
+        if account.best != self._best:
+            self._best, self._empty = account.best, {}
+        at = min(account.rung, len(self._rungs) - 1)  # the task file may have lost rungs
+        if step := self._due(ask, account, at):
+            return step
+        name = self._rungs[at].name
+        try:
+            return await self._rungs[at].proposer.propose(ask)
+        except Crowded:
+            raise  # it has something, a little later
+        except Exhausted as end:
+            self._empty[at] = f"{name} has nothing left: {end}"
+            step = self._step((*self._above(account, at), *self._below(at), *self._others(at)), self._empty[at])
+            if step is None:
+                raise Exhausted("; ".join(self._empty[rung] for rung in sorted(self._empty))) from None
+        except Outage as outage:
+            step = self._step(self._below(at), f"{name} cannot be asked: {outage}")
+            if step is None:
+                raise
+        return step
+
+    def _due(self, ask: Ask, account: Account, at: int) -> Step | None:
+        """The step that the trials and the refusals on this rung call for."""
+        rung = self._rungs[at]
+        if account.rung_refused >= self._options.fallback:
+            ways = (*self._below(at), *self._above(account, at))
+            return self._step(ways, f"refused in a row on {rung.name}: {account.rung_refused}")
+        flying = sum(flight.pool is ask.pool for flight in ask.history.runs[ask.run].flights.values())
+        ended = account.started - account.rung_started - flying
+        if min(account.since_best, ended) >= rung.patience:
+            again = self._again(account, at) if self._options.cycle else []
+            ways = (*self._above(account, at), *again)
+            return self._step(ways, f"trials on {rung.name} without an improvement: {rung.patience}")
+        return None
+
+    def _step(self, ways: Iterable[int], reason: str) -> Step | None:
+        """To the first of these rungs."""
+        return next((Step(rung, self._rungs[rung].name, reason) for rung in ways), None)
+
+    def _above(self, account: Account, at: int) -> list[int]:
+        return [rung for rung in range(at + 1, len(self._rungs)) if self._open(account, rung)]
+
+    def _again(self, account: Account, at: int) -> list[int]:
+        return [rung for rung in range(at) if self._open(account, rung)]
+
+    def _below(self, at: int) -> list[int]:
+        return [rung for rung in reversed(range(at)) if rung not in self._empty]
+
+    def _others(self, at: int) -> list[int]:
+        """Where else there may be something left, also rungs that failed before."""
+        return [rung for rung in range(len(self._rungs)) if rung != at and rung not in self._empty]
+
+    def _open(self, account: Account, rung: int) -> bool:
+        return rung not in self._empty and account.rung_falls.get(str(rung), 0) < _FALLS

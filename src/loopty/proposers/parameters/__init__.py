@@ -1,0 +1,1 @@
+"""What a model over parameters is told and what it answers."""

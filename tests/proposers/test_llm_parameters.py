@@ -1,0 +1,287 @@
+"""A model over parameters: what it is told, what is made of its replies, and that none is lost or paid twice."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from loopty.core.errors import Exhausted
+from loopty.core.events import Settled
+from loopty.core.model import ModelFault, Outage, Prompt
+from loopty.core.outcome import Pool, Verdict
+from loopty.core.proposal import Objection, Proposal, Refusal
+from loopty.core.space import Kind, Parameter, Space
+from loopty.core.task import Pools
+from loopty.kit.fence import FENCED_IS_DATA
+from loopty.models.scripted import ScriptedModel
+from loopty.proposers.llm_parameters import ParametersProposer
+from loopty.proposers.parameters.options import ParametersOptions
+from loopty.testing.fakes import ScriptedLine
+from loopty.testing.proposers import ProposerConformance
+
+from ..core.conftest import Bench
+from .desk import Desk, Plain, line_of, replied
+
+SPACE = Space(
+    {
+        "x": Parameter(Kind.FLOAT, 0.0, 1.0),
+        "method": Parameter(Kind.CATEGORICAL, default="a", choices=("a", "b")),
+        "depth": Parameter(Kind.INT, 1, 3, when={"method": "b"}),
+    }
+)
+
+
+def made(desk, line=None, width=1, **options):
+    return ParametersProposer(SPACE, line or desk.line, Plain(), ParametersOptions(**options), width)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return lambda *replies, pools=None: Desk(tmp_path, replies, pools)
+
+
+class TestConformance(ProposerConformance):
+    """Over a model whose reply depends on the prompt alone."""
+
+    @pytest.fixture
+    def make(self):
+        def proposer(space):
+            line = ScriptedLine(lambda prompt: replied(space.sample(random.Random(repr(prompt)))))
+            return ParametersProposer(space, line, Plain(), ParametersOptions())
+
+        return proposer
+
+
+async def test_the_model_is_told_the_task_the_space_and_what_was_tried(desk) -> None:
+    desk = desk(replied({"x": 0.25, "method": "b", "depth": 3}, reason="deeper"))
+    desk.tried({"x": 0.75, "method": "a"}, 7.0, Verdict.KEPT)
+    desk.tried({"x": 0.9, "method": "a"}, None, reason="out of memory")
+    proposal = await made(desk).propose(desk.ask())
+    assert proposal == Proposal(
+        "llm-parameters",
+        desk.root.id,
+        "x=0.25, method=b, depth=3: deeper",
+        {"x": 0.25, "method": "b", "depth": 3},
+        calls=proposal.calls,
+    )
+    (prompt,) = desk.model.prompts
+    (turn,) = prompt.turns
+    for told in (
+        "Make it better.",
+        "`depth`: int from 1 to 3",
+        "exists only while",
+        '1.1 | score 7 | {"x": 0.75, "method": "a"}',
+        "out of memory",
+        "4 configurations",
+        '{"proposals": [{"parameters":',
+    ):
+        assert told in turn.text
+    assert FENCED_IS_DATA in prompt.system
+    assert prompt.schema["properties"]["proposals"]["items"]["properties"]["parameters"]["properties"][
+        "method"
+    ] == {
+        "type": "string",
+        "enum": ["a", "b"],
+    }
+
+
+async def test_one_call_gives_several_proposals_and_a_new_process_takes_the_rest(desk) -> None:
+    desk = desk(replied(*({"x": x} for x in (0.1, 0.2, 0.3))), replied({"x": 0.4}))
+    taken = []
+    for _ in range(4):
+        proposal = await made(desk).propose(desk.ask())
+        taken.append((proposal.params["x"], proposal.left, len(desk.model.prompts)))
+        desk.records(proposal)
+    assert taken == [(0.1, 2, 1), (0.2, 1, 1), (0.3, 0, 1), (0.4, 0, 2)]
+    assert not desk.run.unread
+    assert len({node.calls for node in desk.history.nodes(1, Pool.ATTEMPT) if node.calls}) == 2
+
+
+async def test_a_reply_that_was_paid_for_before_a_kill_is_taken_after_it(desk) -> None:
+    desk = desk(replied({"x": 0.1}, {"x": 0.2}))
+    lost = await made(desk).propose(desk.ask())  # the process dies before the loop records it
+    again = await made(desk).propose(desk.ask())
+    assert again == lost
+    assert len(desk.model.prompts) == 1
+
+
+async def test_a_kill_between_the_two_calls_pays_neither_again(desk) -> None:
+    desk = desk("no idea", replied({"x": 0.1}))
+    first = await made(desk).propose(desk.ask())
+    assert len(desk.run.unread) == 2
+    again = await made(desk).propose(desk.ask())
+    assert again == first
+    assert len(first.calls) == 2 == len(desk.model.prompts)
+    desk.records(again)
+    assert not desk.run.unread
+
+
+async def test_replies_of_others_are_left_to_them(desk) -> None:
+    desk = desk(replied({"x": 0.1}), replied({"x": 0.2}), replied({"x": 0.3}))
+    await desk.line.ask(Prompt("", ()), "code:diff", desk.root.id, Pool.ATTEMPT)
+    await desk.line.ask(Prompt("", ()), "llm-parameters", desk.root.id, Pool.CONTROL)
+    proposal = await made(desk).propose(desk.ask())
+    assert proposal.params["x"] == 0.3
+    desk.records(proposal)
+    assert len(desk.run.unread) == 2
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+async def test_a_reply_that_is_not_kept_any_more_is_forgotten(desk, tmp_path, taken) -> None:
+    desk = desk(replied({"x": 0.1}, {"x": 0.2}), replied({"x": 0.3}))
+    for _ in range(taken):
+        desk.records(await made(desk).propose(desk.ask()))
+    if not taken:
+        await desk.line.ask(Prompt("", ()), "llm-parameters", desk.root.id, Pool.ATTEMPT)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    answers = []
+    while not any(isinstance(answer, Proposal) for answer in answers):
+        answers.append(await made(desk).propose(desk.ask()))
+        desk.records(answers[-1])
+    assert answers[-1].params["x"] == 0.3
+    assert len(answers) == 1 + taken
+    assert not desk.run.unread
+
+
+GARBAGE = [
+    "I am sorry, I cannot help with that.",
+    "",
+    "{",
+    '{"proposals": []}',
+    '{"proposals": [{"parameters": {"x": NaN}}]}',
+    '{"proposals": [{"parameters": {"learning rate": 3}}]}',
+    '{"proposals": "x = 0.3"}',
+    "x: 0.3\nmethod: b",
+    "[" * 5000,
+    '{"a":' * 500,
+    '\x00\x1b[2J{"proposals": [',
+    '{"proposals": [{"parameters": {"x": {"$ref": "#"}}}]}',
+    "null",
+    '"' + "a" * 10_000,
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+async def test_after_garbage_the_model_is_told_once_what_is_wrong(desk, garbage) -> None:
+    desk = desk(garbage, replied({"x": 0.125}))
+    proposal = await made(desk).propose(desk.ask())
+    assert proposal.params == {"x": 0.125, "method": "a"}
+    assert len(proposal.calls) == 2
+    _, reply, objection = desk.model.prompts[1].turns
+    assert reply.text == (garbage.strip()[:8000] or "(nothing)"), "what has no end is not sent again"
+    assert objection.text.startswith("Nothing of this can be tried:\n- ")
+    desk.records(proposal)
+    assert not desk.run.unread, "the reply that was no use waits for nobody"
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+async def test_garbage_twice_is_a_refusal_that_costs_no_attempt(desk, garbage) -> None:
+    desk = desk(garbage, garbage)
+    refusal = await made(desk).propose(desk.ask())
+    assert isinstance(refusal, Refusal)
+    assert refusal.objection in (Objection.REPLY, Objection.FORBIDDEN)
+    assert refusal.reason
+    assert len(refusal.reason) <= 600
+    assert len(refusal.calls) == 2
+    desk.records(refusal)
+    assert not desk.run.unread
+    assert desk.run.account(Pool.ATTEMPT).started == 0
+
+
+async def test_a_point_that_was_tried_or_is_in_flight_is_not_proposed_again(desk) -> None:
+    desk = desk(
+        replied({"x": 0.5, "method": "a"}, {"x": 0.25}, {"x": 1}),
+        replied({"x": 0.25}),
+        replied({"x": "0.25", "depth": 2}),
+    )
+    desk.tried({"x": 0.5, "method": "a"}, 1.0)
+    desk.adds(Proposal("hand", desk.root.id, "", {"x": 0.25, "method": "a"}))
+    answers = []
+    for _ in range(4):
+        answers.append(await made(desk).propose(desk.ask()))
+        desk.records(answers[-1])
+    assert [getattr(answer, "objection", None) for answer in answers] == [
+        Objection.DUPLICATE,
+        Objection.DUPLICATE,
+        None,
+        Objection.DUPLICATE,
+    ]
+    assert answers[2].params == {"x": 1.0, "method": "a"}
+    assert "same as 1.2" in answers[3].reason
+    assert len(answers[3].calls) == 2
+    assert "is the same as 1.2" in desk.model.prompts[-1].turns[-1].text
+
+
+async def test_code_that_became_the_best_is_what_is_tuned_next(desk) -> None:
+    desk = desk(replied({"x": 0.5}), replied({"x": 0.7}))
+    code = desk.tried({"x": 0.5, "method": "a"}, 5.0, Verdict.KEPT, tree="better")
+    desk.records(Refusal("other", "no use"))
+    proposal = await made(desk, batch=1).propose(desk.ask())
+    assert proposal.parent == code
+    assert proposal.params["x"] == 0.7, "the point was tried with this code: the model was told"
+
+
+async def test_several_questions_at_once_share_one_reply(desk) -> None:
+    desk = desk(replied(*({"x": x} for x in (0.1, 0.2, 0.3))), replied({"x": 0.4}))
+    proposer = made(desk, width=4)
+    assert proposer.width == 4
+    answers = await asyncio.gather(*(proposer.propose(desk.ask(ahead)) for ahead in range(4)))
+    assert sorted(answer.params["x"] for answer in answers) == [0.1, 0.2, 0.3, 0.4]
+    assert len(desk.model.prompts) == 2
+    for answer in reversed(answers):
+        desk.records(answer)
+    assert not desk.run.unread
+
+
+async def test_several_questions_at_once_do_not_refuse_the_same_reply_twice(desk) -> None:
+    desk = desk("no", "idea", replied({"x": 0.4}))
+    proposer = made(desk, width=2)
+    answers = await asyncio.gather(proposer.propose(desk.ask()), proposer.propose(desk.ask(1)))
+    assert isinstance(answers[0], Refusal)
+    assert answers[1].params["x"] == 0.4
+
+
+async def test_a_reply_that_was_no_use_before_an_outage_is_told_so_after_it(desk) -> None:
+    desk = desk("no idea", ModelFault("the key is wrong", transient=False), replied({"x": 0.125}))
+    proposer = made(desk)
+    with pytest.raises(Outage):
+        await proposer.propose(desk.ask())
+    proposal = await proposer.propose(desk.ask())
+    assert (proposal.params["x"], len(proposal.calls)) == (0.125, 2)
+    assert [turn.text for turn in desk.model.prompts[2].turns[1:2]] == ["no idea"]
+    desk.records(proposal)
+    assert not desk.run.unread
+
+
+async def test_an_outage_and_a_spent_cap_are_told_as_such(desk) -> None:
+    down = desk(ModelFault("the key is wrong", transient=False))
+    with pytest.raises(Outage, match="the key is wrong"):
+        await made(down).propose(down.ask())
+    poor = desk(replied({"x": 0.1}), pools=Pools(tokens=10))
+    with pytest.raises(Exhausted, match="tokens"):
+        await made(poor).propose(poor.ask())
+
+
+async def test_a_model_finds_the_best_of_a_run_within_the_loop(tmp_path) -> None:
+    """Calls are counted in the ledger, refused proposals cost no attempt, and every batch is used up."""
+    run = Bench(lambda trial: -abs(trial.node.params["x"] - 0.3), pools=Pools(attempts=6), width=3)
+
+    def closing_in(prompt):
+        lines = [line.split(" | ") for line in prompt.turns[0].text.splitlines() if " | score " in line]
+        best = min((json.loads(line[2])["x"] for line in lines), key=lambda x: abs(x - 0.3))
+        near = 0.1 ** len(model.prompts)  # new at every call, also while the last points are being tried
+        return replied({"x": best}, {"x": round(0.3 - near, 6)}, {"x": round(0.3 + near, 6)})
+
+    model = ScriptedModel(closing_in)
+    line = line_of(run.scribe, tmp_path, model)
+    run.proposer = ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=3), width=2)
+    finish = await run.drive()
+    assert "6 attempt trials" in finish.reason
+    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    assert best.params["x"] == pytest.approx(0.3, abs=0.02)
+    assert run.run.account(Pool.ATTEMPT).refused
+    settled = [item.event for item in run.ledger.read() if isinstance(item.event, Settled)]
+    assert len(settled) == len(model.prompts)
+    assert run.run.account(Pool.ATTEMPT).started == 6
