@@ -1,0 +1,1 @@
+"""What the verifier is asked: to screen proposals, to review winners, to compare what nodes left."""

@@ -1,0 +1,91 @@
+"""Which of two results the verifier prefers: asked several times, in both orders, so that order means nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopty.core.ids import NodeId
+from loopty.core.model import Line, Outage, Prompt
+from loopty.core.task import Judged
+from loopty.kit.scrub import cleaned
+from loopty.verifiers.asking import Fields, answered, chosen, question, reasoning
+from loopty.verifiers.showing import shown
+
+OPERATOR = "judge"
+
+_EVEN = 0.5
+_DUTY = """You compare two results, A and B, and say which of them is better by one criterion. The order in which \
+they stand means nothing, and neither does their length. Where neither is better, it is a tie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    share: float
+    """Of the comparisons that were won, ties half."""
+    swaps: float
+    """Share of the pairs in which the answer was another one when the order was swapped."""
+
+
+ITSELF = Preference(_EVEN, 0.0)
+"""What comparing a result with itself gives."""
+
+
+async def preferred(
+    line: Line,
+    judged: Judged,
+    mine: str,
+    theirs: str,
+    node: NodeId,
+    rng: random.Random,
+    most_chars: int,
+) -> Preference:
+    """How often mine is preferred to theirs. Raises Exhausted and Outage where that cannot be told."""
+    answers: list[float | None] = []
+    first = False
+    for number in range(judged.comparisons):
+        first = rng.random() < _EVEN if number % 2 == 0 else not first
+        a, b = (mine, theirs) if first else (theirs, mine)
+        answers.append(await _answer(line, _prompt(judged, a, b, most_chars), first, node))
+    found = preference(answers)
+    if found is None:
+        raise Outage(f"the verifier gave no readable comparison for {judged.name}: is the model up to it?")
+    return found
+
+
+def preference(answers: Sequence[float | None]) -> Preference | None:
+    """What the answers come to, or None when there are none; those at 2k and 2k + 1 differ in order alone.
+
+    A pair that does not say the same twice says nothing of the results, and much of the order: it is a tie.
+    """
+    points: list[float] = []
+    swaps = pairs = 0
+    for start in range(0, len(answers), 2):
+        asked = answers[start : start + 2]
+        pair = [answer for answer in asked if answer is not None]
+        if len(pair) < len(asked):
+            continue  # half a pair is no more than the order it happened to have
+        swapped = len(set(pair)) > 1
+        points += [_EVEN] * len(pair) if swapped else pair
+        swaps += swapped
+        pairs += len(pair) > 1
+    return Preference(sum(points) / len(points), swaps / pairs if pairs else 0.0) if points else None
+
+
+async def _answer(line: Line, prompt: Prompt, first: bool, node: NodeId) -> float | None:
+    """1 where mine is the better one, 0 where theirs is; None when the reply cannot be read."""
+
+    def read(fields: Fields) -> float:
+        reasoning(fields)
+        return chosen(fields, "better", {"a": float(first), "b": float(not first), "tie": _EVEN})
+
+    return await answered(line, prompt, OPERATOR, node, read)
+
+
+def _prompt(judged: Judged, a: str, b: str, most_chars: int) -> Prompt:
+    # Whole, hidden characters apart: many results are one long line, which scrubbing would take as a whole.
+    results = (shown(f"result {name}", cleaned(text), most_chars) for name, text in (("A", a), ("B", b)))
+    asked = 'Which is better? Answer as {"reasoning": "…", "better": "A" or "B" or "tie"}.'
+    text = "\n\n".join((f"What makes one better than the other:\n{judged.question}", *results, asked))
+    return question(_DUTY, text, {"better": {"type": "string", "enum": ["A", "B", "tie"]}})
