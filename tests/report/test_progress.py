@@ -10,8 +10,10 @@ import re
 import pytest
 
 from loopty.core.curve import Row
+from loopty.core.events import Reserved, Settled
 from loopty.core.history import History
 from loopty.core.ids import NodeId
+from loopty.core.model import Usage
 from loopty.core.outcome import Ending
 from loopty.core.task import Noise, Pools
 from loopty.report.figures import duration
@@ -168,6 +170,29 @@ def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
     first, second = [line for line in out.getvalue().splitlines() if "attempts" not in line]
     assert first.startswith("inconclusive 1.1: perhaps better: score by")
     assert second == "tampered 1.2: exit code 1"
+
+
+def calls(story: Story, call: str, failure: str) -> None:
+    story.scribe.decide(lambda _: [Reserved(1, call, "evolver", 9, 0.0, "me")])
+    story.scribe.decide(lambda _: [Settled(1, call, 0, 0.0, Usage(), failure)])
+
+
+def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
+    story, screen, out = Story(), Screen(40), io.StringIO()
+    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
+    story.scribe.listeners.append(lines.heard)
+    shown = live(story, screen)
+    for number, failure in enumerate(("503: overloaded", "503: overloaded", "no connection to 127.0.0.1:1")):
+        calls(story, f"c{number}", failure)
+    said = [line for line in out.getvalue().splitlines() if line.startswith("no reply")]
+    assert said == ["no reply of a model: 503: overloaded", "no reply of a model: no connection to 127.0.0.1:1"]
+    story.now += 1
+    shown.tick()
+    assert screen.frames[-1][-1] == "no reply of a model: no connection to …"
+    calls(story, "c9", "")
+    story.now += 1
+    shown.tick()
+    assert "no reply" not in "\n".join(screen.frames[-1])
 
 
 def test_signs_of_life_become_rare() -> None:

@@ -110,7 +110,10 @@ def wrong_with(workshop: Workshop, outcome: Outcome) -> str | None:
     """Why a checked run proves that something is amiss, or None."""
     if not outcome.finished:
         return outcome.reason
-    return unfit(outcome.metrics, workshop.task.objective.metrics)
+    # A check costs nothing, so the verifier gives no metrics in it.
+    judged = {metric.name for metric in workshop.task.verifier.judged}
+    wanted = tuple(metric for metric in workshop.task.objective.metrics if metric.name not in judged)
+    return unfit(outcome.metrics, wanted)
 
 
 def checked(workshop: Workshop, node: Node, unsafe: bool) -> Outcome:

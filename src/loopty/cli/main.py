@@ -17,6 +17,7 @@ VERBS = {
     "status": "Say where the run stands.",
     "tree": "Show the tree of experiments.",
     "report": "Chart score over experiments, with the best of them.",
+    "spend": "Show what models cost, by role, model, operator and node.",
     "best": "Name the best node.",
     "show": "Show everything about a node.",
     "diff": "Show what a node changed.",
@@ -24,10 +25,12 @@ VERBS = {
     "run": "Run a node made by hand; --check only proves the wiring.",
     "replay": "Measure a node or an artifact again from nothing.",
     "audit": "Score nodes on the held-out split that the search never sees.",
+    "direct": "Tell the models of the run what to try or to leave alone.",
     "gate": "Add, list and check conditions that a node must meet.",
     "rebaseline": "Measure the incumbent on this machine, and go on here.",
     "export": "Write a node down as an artifact that replays on any machine.",
     "apply": "Bring a node's change to your own branch.",
+    "models": "List the models that can be asked, try one, fetch one that needs no key.",
     "doctor": "Check what this machine can do, and say how to mend what it cannot.",
 }
 

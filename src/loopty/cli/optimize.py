@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -42,6 +43,9 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     if unsafe:
         say("warning: no sandbox; candidates run with all your rights")
     loop = workshop.loop(run, unsafe)
+    for words in workshop.lines(run).unpriced():
+        say(words)
+    collect_rarely()
     finish = asyncio.run(_driven(loop, None if quiet else _progress(workshop, run, loop)))
     _close(workshop, run, finish, as_json)
     sys.exit(0 if finish.sound else 1)
@@ -53,6 +57,11 @@ def _progress(workshop: Workshop, run: int, loop: Loop) -> Progress:
     shown = progress(workshop.scribe, run, workshop.task.pools, sys.stderr, os.environ, time.time, loop.latest)
     workshop.scribe.listeners.append(shown.heard)
     return shown
+
+
+def collect_rarely() -> None:
+    """A run makes records that stay: looking for rubbish among them all the time would find next to none."""
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _driven(loop: Loop, progress: Progress | None) -> Finish:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.cli.output import NodeArgument, columns, here, history, json_option, look, print_json
+from loopty.cli.output import NodeArgument, columns, here, history, json_option, look, print_json, say
 from loopty.core.ids import NodeId
 
 if TYPE_CHECKING:
     from loopty.core.gate import Gate
-    from loopty.core.records import Run
+    from loopty.core.records import Node, Run
+    from loopty.models.archive import Kept
+    from loopty.views.calls import Call
+    from loopty.workspaces.state import State
 
 
 @click.command("show")
 @click.argument("node", type=NodeArgument())
+@click.option("--prompt", is_flag=True, help="The exact prompt and reply of each call of a model that it took.")
 @json_option
-def command(node: NodeId, as_json: bool) -> None:
+def command(node: NodeId, prompt: bool, as_json: bool) -> None:
     """Show everything about a node: change, parameters, metrics, verdict, gates, and where its files are."""
     from loopty.kit import codec
     from loopty.reading import found_state
@@ -27,6 +32,9 @@ def command(node: NodeId, as_json: bool) -> None:
 
     found = history()
     state = found_state(here())
+    if prompt:
+        _show_calls(state, found[node], as_json)
+        return
     known = detail(found, node, _task_gates(state.top, found.runs[found[node].id.run]))
     folder = state.node(node)
     if as_json:
@@ -36,6 +44,42 @@ def command(node: NodeId, as_json: bool) -> None:
     from loopty.report.node import node_text
 
     click.echo(node_text(known, str(folder), columns(), look()))
+
+
+def _show_calls(state: State, node: Node, as_json: bool) -> None:
+    from loopty.ledgers.sqlite import SqliteLedger
+    from loopty.models.archive import Archive
+    from loopty.views.calls import calls_of
+
+    archive, found = Archive(state.calls), calls_of(SqliteLedger(state.ledger).read(), node)
+    calls = [(call, archive.record(call.reserved.call)) for call in found]
+    if as_json:
+        told = [_told(call, kept) for call, kept in calls]
+        # In ASCII: what models and logs wrote may hold half letters, and what steers a terminal.
+        click.echo(json.dumps({"node": node.id, "operator": node.operator, "calls": told}))
+    elif not calls:
+        from loopty.report.columns import harmless, short
+
+        say(f"{short(node.id)} took no call of a model: `{harmless(node.operator)}` made it")
+    else:
+        from loopty.report.prompt import calls_text
+
+        click.echo(calls_text(calls, columns(), look()))
+
+
+def _told(call: Call, kept: Kept | None) -> dict[str, Any]:
+    reserved, settled = call.reserved, call.settled
+    return {
+        **{name: getattr(reserved, name) for name in ("call", "role", "model", "operator", "node", "pool")},
+        "tokens": call.tokens,
+        "money_usd": call.money_usd,
+        "usage": dataclasses.asdict(settled.usage) if settled and settled.usage else None,
+        "settled": settled is not None,
+        "failure": settled.failure if settled else "",
+        "lost": settled.lost if settled else False,
+        "prompt": dataclasses.asdict(kept.prompt) if kept else None,
+        "reply": dataclasses.asdict(kept.reply) if kept and kept.reply else None,
+    }
 
 
 def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:

@@ -9,7 +9,7 @@ from loopty.core.space import Value
 from loopty.report.columns import cut, padded, short, wrapped
 from loopty.report.figures import compared, figure, plural, signed
 from loopty.report.look import Look
-from loopty.report.status import endings_text, integrity_text, time_text
+from loopty.report.status import endings_text, integrity_text, spent_text, time_text
 from loopty.report.tally import uplift_text
 from loopty.report.tree import note
 from loopty.views.elsewhere import Cohort
@@ -67,6 +67,8 @@ def closing_text(
     spent = plural(attempts.started, "attempt")
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""
     lines += wrapped(f"{spent} in {time_text(status)}; {reason}", columns)
+    if status.tokens or status.money_usd:
+        lines += wrapped(f"models: {spent_text(status)}; `loopty spend` says for what", columns)
     if status.best and improved and status.best.params:
         lines += wrapped(f"its parameters: {_listed(status.best.params)}", columns)
     if not (status.best and improved):

@@ -60,6 +60,11 @@ def rate(per_second: float) -> str:
     return f"{per_second * seconds:.1f} trials/{unit}"
 
 
+def dollars(amount: float) -> str:
+    """Cents, and two digits more where there are only a few of them, or four."""
+    return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.{4 if amount >= 0.001 else 6}f}"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 

@@ -37,6 +37,8 @@ def frame(status: Status, tempo: Tempo, last: NodeJudged | None, latest: Latest,
         style = _STYLES.get(last.verdict, "dim")
         lines.append(Line(f"last {short(last.node, 20)} {last.verdict}: {last.reason}", style))
     lines += [Line(_flight(flight, latest(flight.node)), "dim") for flight in status.flights[:_MOST_FLIGHTS]]
+    if status.asking:
+        lines.append(Line(f"{plural(status.asking, 'call')} of a model in flight", "dim"))
     if (more := len(status.flights) - _MOST_FLIGHTS) > 0:
         lines.append(Line(f"and {more} more running", "dim"))
     return [Line(cut(line.text, columns), line.style) for line in lines]
@@ -103,6 +105,8 @@ def _times(status: Status, tempo: Tempo) -> Iterator[str]:
         yield f"${status.left.money_usd:.2f} left"
     if status.left and status.left.tokens is not None:
         yield f"{status.left.tokens:,} tokens left"
+    elif status.tokens:
+        yield plural(status.tokens, "token")
     if status.refused:
         yield f"{status.refused:,} refused"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TextIO
 
-from loopty.core.events import NodeJudged, Recorded
+from loopty.core.events import NodeJudged, Recorded, Settled, Stalled, Stepped
 from loopty.core.outcome import Ending, Pool, Verdict
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
 from loopty.report.columns import cut, harmless, short
-from loopty.report.figures import duration, figure, rate, signed
+from loopty.report.figures import duration, figure, plural, rate, signed
 from loopty.report.frame import progress, seconds_left
 from loopty.report.look import Look
 from loopty.report.outlet import Outlet
@@ -35,11 +35,19 @@ class Lines:
         self._clock = clock
         self._began = self._said_at = clock()
         self._pace = Pace(self._began)
+        self._failure = ""
+        """Why the last call of a model gave no reply."""
 
     def heard(self, recorded: Recorded) -> None:
         self._pace.heard(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
+        elif isinstance(recorded.event, Stepped):
+            self._say(f"on to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
+        elif isinstance(recorded.event, Stalled):
+            self._say(f"stalled: {cut(recorded.event.reason, _LONGEST_REASON)}")
+        elif isinstance(recorded.event, Settled) and recorded.event.usage:
+            self._say_failure(recorded.event.failure)
         self.tick()
 
     def tick(self) -> None:
@@ -60,10 +68,17 @@ class Lines:
     def _say_verdict(self, judged: NodeJudged) -> None:
         node = self._scribe.history[judged.node]
         tampered = node.outcome is not None and node.outcome.ending is Ending.TAMPERED
-        if tampered or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
+        vetoed = node.review is not None and judged.verdict is Verdict.REJECTED
+        if tampered or vetoed or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
             self._say(f"{word} {short(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+
+    def _say_failure(self, failure: str) -> None:
+        """Once for as long as it stays the same: a model that is out is asked again and again."""
+        if failure and failure != self._failure:
+            self._say(f"no reply of a model: {cut(failure, _LONGEST_REASON)}")
+        self._failure = failure
 
     def _say(self, text: str) -> None:
         self._out.write(self._look.finished(harmless(text)) + "\n")
@@ -74,6 +89,8 @@ def _sign_of_life(status: Status, tempo: Tempo) -> str:
     if status.best:
         better = f" ({signed(status.best.over_baseline)})" if status.best.over_baseline else ""
         parts.append(f"best {short(status.best.node)} {figure(status.best.score)}{better}")
+    if status.asking:
+        parts.append(f"{plural(status.asking, 'call')} of a model in flight")
     if tempo.trials:
         parts.append(rate(tempo.trials))
     if (seconds := seconds_left(status, tempo)) is not None:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from loopty.core.events import NodeJudged, Recorded
+from loopty.core.events import NodeJudged, Recorded, Settled
 from loopty.core.scribe import Scribe
 from loopty.core.task import Pools
-from loopty.report.columns import width
-from loopty.report.frame import Latest, frame
+from loopty.report.columns import cut, width
+from loopty.report.frame import Latest, Line, frame
 from loopty.report.look import Look
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace
@@ -43,6 +43,8 @@ class Live:
         self._latest = latest
         self._pace = Pace(clock())
         self._last: NodeJudged | None = None
+        self._failure = ""
+        """Why the last call of a model gave no reply."""
         self._drawn_at = 0.0
         self._drawn: list[int] = []
         """The widths of the lines on the screen."""
@@ -51,6 +53,8 @@ class Live:
         self._pace.heard(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._last = recorded.event
+        elif isinstance(recorded.event, Settled) and recorded.event.usage:
+            self._failure = recorded.event.failure
         self.tick()
 
     def tick(self) -> None:
@@ -74,6 +78,8 @@ class Live:
         columns = max(size.columns - 1, 1)
         found = status(history, run, now, lambda _: True, self._pools)
         lines = frame(found, self._pace.tempo(now), self._last, self._latest, columns)
+        if self._failure:
+            lines.append(Line(cut(f"no reply of a model: {self._failure}", columns), "warn"))
         lines = lines[: max(size.lines - 1, 1)]
         text = "".join(self._look.paint(line.text, line.style) + "\n" for line in lines)
         self._out.write(self._erased(size.columns) + self._look.finished(text))

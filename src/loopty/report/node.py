@@ -11,6 +11,7 @@ from loopty.report.facts import NAMES, Fact, fact_lines
 from loopty.report.figures import duration, figure, percent, plural, roughly, rounded, signed
 from loopty.report.look import Look
 from loopty.report.tree import mark
+from loopty.report.verification import review_text
 from loopty.views.detail import Detail, Measured
 
 _INTEGRITY = {
@@ -48,7 +49,11 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
         yield Fact("because", node.reason.partition(": ")[0] if node.effect else node.reason)
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
+    if node.review:
+        yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
+    if node.calls:
+        yield Fact("calls", f"{plural(len(node.calls), 'call')} of a model: loopty show {short(node.id)} --prompt")
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from loopty.core.outcome import Ending, Integrity, Pool
 from loopty.report.columns import cut, harmless, short
 from loopty.report.facts import Fact, fact_lines
-from loopty.report.figures import compared, deviation, duration, figure, plural, rate
+from loopty.report.figures import compared, deviation, dollars, duration, figure, plural, rate
 from loopty.report.frame import flight_text
 from loopty.report.look import Look
 from loopty.report.tally import uplift_text, verdicts_text
+from loopty.report.verification import verified_text
 from loopty.views.standing import Standing
 from loopty.views.status import Count, Floor, Left, State, Status
 from loopty.views.tally import Tally
@@ -51,6 +52,12 @@ def time_text(status: Status) -> str:
         return duration(status.elapsed_seconds)
     trials = f"{duration(status.busy_seconds)} of trials"
     return f"{duration(status.elapsed_seconds)} of sessions, {trials}" if status.elapsed_seconds else trials
+
+
+def spent_text(status: Status) -> str:
+    """What models used. No money is told as none: it may as well be that the price is not known."""
+    money = f", {dollars(status.money_usd)}" if status.money_usd else ""
+    return f"{plural(status.tokens, 'token')}{money}"
 
 
 def integrity_text(status: Status) -> str:
@@ -100,12 +107,19 @@ def _facts(status: Status, tally: Tally | None) -> Iterator[Fact]:
         yield Fact(f"{count.pool}s", text)
     if tally and (told := verdicts_text(tally)):
         yield Fact("verdicts", told)
+    if status.rung:
+        yield Fact("ladder", harmless(status.rung))
+    if status.verified:
+        yield Fact("verifier", verified_text(status.verified))
     if status.refused:
         yield Fact("refused", f"{plural(status.refused, 'proposal')}, at no cost")
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
     yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:
-        yield Fact("models", f"{plural(status.tokens, 'token')}, ${status.money_usd:.2f}")
+        yield Fact("models", spent_text(status))
+    if status.stalls:
+        lasted = f"{status.stalls:,} of {duration(status.stalled_seconds)} in all"
+        yield Fact("stalls", f"{lasted}: a model could not be had; no trial was charged for them", "warn")
     if status.left:
         yield Fact("left", _left(status.left))
     for flight in status.flights[:_MOST_FLIGHTS]:

@@ -17,6 +17,7 @@ from loopty.core.task import Pools
 from loopty.views.change import Change, change, share
 from loopty.views.cohorts import machine_words, sigma
 from loopty.views.standing import Standing, standing
+from loopty.views.verification import Verified, verified
 
 SEARCHING = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPEAT)
 """Whose trials the search is made of; those of the other pools only look."""
@@ -134,6 +135,15 @@ class Status:
     money_usd: float
     left: Left | None
     flights: tuple[Airborne, ...]
+    verified: Verified | None
+    """What the verifier did, where there is one."""
+    rung: str
+    """Of the ladder where attempts are proposed, and why it is there; empty before its first step."""
+    asking: int
+    """Calls of models in flight."""
+    stalls: int
+    """How often nothing could be done because a model could not be had."""
+    stalled_seconds: float
 
     def count(self, pool: Pool) -> Count:
         return next(count for count in self.counts if count.pool is pool)
@@ -198,6 +208,11 @@ def status(
             Airborne(*trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight))
             for name, flight in _in_order(history, run)
         ),
+        verified(run),
+        _rung(run),
+        len(run.holds),
+        run.stalls,
+        run.stalled_seconds,
     )
 
 
@@ -205,6 +220,11 @@ def _state(run: Run, alive: Callable[[str], bool]) -> State:
     if run.driver:
         return State.RUNNING if alive(run.driver) else State.LOST
     return State.STOPPED if run.ended else State.IDLE
+
+
+def _rung(run: Run) -> str:
+    account = run.account(Pool.ATTEMPT)
+    return f"{account.rung_name} ({account.rung_reason})" if account.rung_name else ""
 
 
 def _without_baseline(root: Node) -> str:
@@ -237,7 +257,7 @@ def _in_order(history: History, run: Run) -> list[tuple[str, Flight]]:
 
 
 def _repeat(history: History, flight: Flight) -> Repeat | None:
-    if flight.subject is None:
+    if flight.subject is None or flight.pool is Pool.REVIEW:
         return None
     node = history[flight.subject]
     if node.duel is None:
@@ -246,6 +266,8 @@ def _repeat(history: History, flight: Flight) -> Repeat | None:
 
 
 def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
+    if pool is Pool.REVIEW:  # told by `verified`: what its looks end with are no ends of trials
+        return False
     account = run.account(pool)
     planned = pool is Pool.CONTROL and pools is not None and pools.control > 0
     return planned or account.started > 0 or account.refused > 0 or (pool in LOOKING and bool(account.endings))

@@ -1,7 +1,8 @@
 """What the proposer is worth: its best against the best of the random control, with an interval.
 
 Both lanes are given the same budget, the first m trials of each, where m is what the shorter one has had. A trial
-is worth what it improved on the baseline; one that failed, or was measured on another machine, improved nothing.
+is worth what it improved on the baseline; one that failed, was rejected, or was measured on another machine,
+improved nothing.
 The amount is the best of m attempts less the best of m control trials, in the metric's unit and direction.
 
 The interval is the bootstrap's: what the amount would have been, had chance dealt the same trials again, each as
@@ -98,7 +99,7 @@ def _gain(node: Node, fingerprint: str, metric: Metric, baseline: float) -> floa
     # Of its own trial alone: only winners are measured again on another machine, and only those of one lane.
     if node.outcome is None or node.outcome.fingerprint != fingerprint:
         return None
-    if not node.outcome.finished:
+    if not node.outcome.finished or node.verdict is Verdict.REJECTED:
         return 0.0
     return max(change(node.outcome.metrics[metric.name], baseline, metric.direction).amount, 0.0)
 

@@ -1,0 +1,127 @@
+"""`loopty models`: what can be asked, and whether it answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from loopty.cli.output import columns, here, json_option, look, print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from loopty.core.model import Stated
+    from loopty.core.task import Roles
+
+_QUESTION = "Answer with the one word: ready"
+_LONGEST_ANSWER = 64
+_NONE = (
+    "no model is stated: add [models.NAME] to loopty.toml or to {own}; "
+    "`loopty models --fetch smollm2` brings one that needs no key"
+)
+
+
+@click.command("models")
+@click.option("--try", "tried", metavar="NAME", help="Send the model one tiny request, outside of any run.")
+@click.option("--fetch", metavar="NAME", help="Download weights that need no key: smollm2.")
+@json_option
+def command(tried: str | None, fetch: str | None, as_json: bool) -> None:
+    """List the models that loopty.toml and your own configuration name: roles, keys, prices, limits.
+
+    A model served on this machine needs no key: provider = "local" with file = "PATH.gguf", or with
+    model = "smollm2" after --fetch smollm2. That one has 135 million parameters: enough to see a model in the
+    loop, far too weak for results. For Ollama, llama.cpp or vLLM: provider = "openai" and the server's url.
+
+    Exits with 1 when a model that was tried gives no answer.
+    """
+    if tried and fetch:
+        raise click.UsageError("--try and --fetch are two things: one at a time")
+    if fetch:
+        _fetch(fetch, as_json)
+    elif tried:
+        sys.exit(0 if _try(tried, as_json) else 1)
+    else:
+        _list(as_json)
+
+
+def _list(as_json: bool) -> None:
+    from loopty.models.listing import listed
+    from loopty.report.models import models_text
+    from loopty.taskfile.models import own_file, stray_key
+
+    top, stated, roles = _stated()
+    found = list(listed(stated, roles, os.environ, top, stray_key(os.environ)))
+    if as_json:
+        print_json([dataclasses.asdict(model) for model in found])
+    elif found:
+        click.echo(models_text(found, columns(), look()))
+    else:
+        say(_NONE.format(own=own_file(os.environ)))
+
+
+def _try(name: str, as_json: bool) -> bool:
+    """Whether the model answered."""
+    import asyncio
+
+    from loopty.core.model import ModelFault, Prompt, Speaker, Turn
+    from loopty.models.catalogue import Catalogue
+    from loopty.models.prices import price
+    from loopty.report.columns import cut
+    from loopty.report.figures import dollars, duration, plural
+    from loopty.taskfile.models import stray_key
+
+    top, stated, _ = _stated()
+    catalogue = Catalogue(stated, os.environ, top, stray=stray_key(os.environ))
+    model, rates = catalogue.model(name), price(catalogue.stated(name))
+    began = time.monotonic()
+    try:
+        reply = asyncio.run(
+            model.reply(Prompt("", (Turn(Speaker.ASKER, _QUESTION),), max_output_tokens=_LONGEST_ANSWER))
+        )
+    except ModelFault as fault:
+        again = "; it may work later" if fault.transient else ""
+        say(f"loopty: {model.name} gave no answer: {fault}{again}")
+        return False
+    seconds, cost = time.monotonic() - began, rates.cost(reply.usage) if rates else None
+    if as_json:
+        facts = {"name": name, "model": model.name, "seconds": seconds, "money_usd": cost}
+        print_json({**facts, **dataclasses.asdict(reply)})
+        return True
+    money = "price unknown" if cost is None else dollars(cost)
+    tokens = f"{plural(reply.usage.input_tokens, 'token')} in, {reply.usage.output_tokens:,} out"
+    click.echo(f"{model.name} answers after {duration(seconds)} ({tokens}, {money})")
+    say(cut(reply.text.strip(), columns()))
+    return True
+
+
+def _fetch(name: str, as_json: bool) -> None:
+    from loopty.models.weights import KNOWN, fetched, weights_file
+
+    weights_file(name, os.environ)  # an unknown name is told before anything is said
+    say(f"{name}: {KNOWN[name].words}")
+    file = fetched(name, os.environ)
+    if as_json:
+        print_json({"name": name, "file": str(file)})
+        return
+    click.echo(file)
+    say(f'ask it: loopty models --try local:{name}; in loopty.toml: [roles.evolver] model = "local:{name}"')
+
+
+def _stated() -> tuple[Path, Mapping[str, Stated], Roles]:
+    """Where paths begin, the models, and who asks them; outside of a task only the user's own."""
+    from loopty.core.access import TASK_FILE
+    from loopty.core.task import Roles
+    from loopty.taskfile.models import own_models
+    from loopty.taskfile.read import load
+
+    for folder in (here(), *here().parents):
+        if (folder / TASK_FILE).exists():
+            task = load(folder)
+            return folder, task.models, task.roles
+    return here(), own_models(os.environ), Roles()
