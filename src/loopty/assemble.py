@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,33 +14,43 @@ import loopty_sdk
 from loopty.core import decisions
 from loopty.core.access import TASK_FILE
 from loopty.core.errors import Misuse
-from loopty.core.events import Event
+from loopty.core.events import Event, RunStarted
 from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.launch import Mount, Sandbox
+from loopty.core.model import Role
+from loopty.core.objective import Objective
 from loopty.core.outcome import Pool, Verdict
-from loopty.core.parts import Proposer, Pruner, Selector
+from loopty.core.parts import Pruner, Reviewer, Trial
+from loopty.core.purse import Purse
 from loopty.core.records import Node, Run
 from loopty.core.scribe import Scribe
-from loopty.core.task import Choice, Task
+from loopty.core.task import Choice, Pools, Task
 from loopty.executors.owner import Owners
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.proposing import Proposing
 from loopty.sandboxes.toolchain import Toolchain, toolchain
 from loopty.taskfile import plugins, read
 from loopty.workspaces import staging
 from loopty.workspaces.files import Files
+from loopty.workspaces.notes import Notes
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.staging import Stages
 from loopty.workspaces.state import State
 
 if TYPE_CHECKING:
-    from loopty.core.loop import Loop
+    from loopty.core.loop import Loop, Pace
     from loopty.core.measure import Measure
     from loopty.evaluators.command import CommandEvaluator, Gatekeeper
     from loopty.executors.fingerprint import Machine
     from loopty.executors.local import LocalExecutor
+    from loopty.lines import Lines
+    from loopty.models.endpoint.door import Serving
+    from loopty.verifiers.judged import JudgedExecutor
     from loopty.workspaces.heldout import Split
+
+    TrialExecutor = LocalExecutor | JudgedExecutor[Machine]
 
 _SDK = "/loopty/sdk"
 _CANDIDATE = "/loopty/candidate"
@@ -56,6 +66,7 @@ class Workshop:
     scribe: Scribe
     files: Files
     owner: str
+    _lines: dict[int | None, Lines] = field(default_factory=dict)
 
     @classmethod
     def open(cls, start: Path) -> Workshop:
@@ -148,15 +159,35 @@ class Workshop:
                 "start a new run with `loopty optimize --new-run`"
             )
 
-    def executor(self, unsafe: bool, run: int | None = None) -> LocalExecutor:
+    def executor(self, unsafe: bool, run: int | None = None) -> TrialExecutor:
         """What executes trials here; the fingerprint of its results names the run's benchmark too."""
         from loopty.executors.local import LocalExecutor
 
         sandbox, trial_owner = self._sandbox(unsafe)
         tools = _tools(sandbox)
-        evaluator = self._evaluator(tools, sandbox, trial_owner)
+        serving = self.lines(run).serving if self.task.roles.user.model else None
+        evaluator = self._evaluator(tools, sandbox, trial_owner, serving)
         machine = self._machine(sandbox.name, tools.path, run)
-        return LocalExecutor(evaluator.evaluate, self.task.width, self.task.benchmark.resources, machine)
+        executor = LocalExecutor(evaluator.evaluate, self.task.width, self.task.benchmark.resources, machine)
+        if not self.task.verifier.judged or run is None:
+            return executor
+        from loopty.verifiers.judged import JudgedExecutor
+
+        line, judged = self.lines(run).of(Role.VERIFIER), self.task.verifier.judged
+        return JudgedExecutor(executor, machine, judged, line, self._traces)
+
+    def _traces(self, trial: Trial) -> Path:
+        return staging.kept_in(self.state, trial) / "traces"
+
+    def lines(self, run: int | None) -> Lines:
+        """The models of a run; without one, of a check, whose costs are held against the caps and forgotten."""
+        from loopty.lines import Lines
+
+        if run not in self._lines:
+            scribe, number = (self.scribe, run) if run is not None else (_forgetful(), 1)
+            purse = Purse(scribe, number, self.task.pools, self.owner, self.task.roles)
+            self._lines[run] = Lines(self.task, self.state, purse)
+        return self._lines[run]
 
     def gatekeeper(self, unsafe: bool) -> Gatekeeper:
         """What runs the gates of a trial alone."""
@@ -164,7 +195,11 @@ class Workshop:
         return self._evaluator(_tools(sandbox), sandbox, trial_owner).gated
 
     def _evaluator(
-        self, tools: Toolchain, sandbox: Sandbox, trial_owner: tuple[int, int] | None
+        self,
+        tools: Toolchain,
+        sandbox: Sandbox,
+        trial_owner: tuple[int, int] | None,
+        serving: Serving | None = None,
     ) -> CommandEvaluator:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import Places
@@ -191,6 +226,7 @@ class Workshop:
                 *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.prefixes),
                 Mount(sdk, f"{_SDK}/loopty_sdk"),
             ],
+            serving=serving,
         )
 
     def _sandbox(self, unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
@@ -238,7 +274,7 @@ class Workshop:
         """The gates that a node must pass: the task's, and those added to it or above it."""
         return (*self.task.gates, *self.history.runs[node.run].gates_of(node))
 
-    def measure(self, run: int, executor: LocalExecutor, anywhere: bool = False) -> Measure:
+    def measure(self, run: int, executor: TrialExecutor, anywhere: bool = False) -> Measure:
         """What runs and records trials; unless `anywhere`, only where the run's results are comparable."""
         from loopty.core.measure import Measure
 
@@ -246,17 +282,28 @@ class Workshop:
         if not anywhere:
             self._comparable(self.history.runs[run], machine)
         self.scribe.decide(lambda history: decisions.machine_seen(history, run, machine.digest, machine.facts))
-        task = self.task
-        return Measure(self.scribe, task.pools, task.noise, task.gates, executor, self.files, self.owner)
+        task, reviewer = self.task, None if anywhere else self._reviewer(run)
+        return Measure(self.scribe, task.pools, task.noise, task.gates, executor, self.files, self.owner, reviewer)
+
+    def _reviewer(self, run: int) -> Reviewer | None:
+        asked = self.task.verifier
+        if asked.review == "off":
+            return None
+        from loopty.verifiers.review import Reviewer
+
+        line, patch = self.lines(run).of(Role.VERIFIER), self.repository.patch
+        return Reviewer(line, asked.review, self.task.statement, asked.rules, lambda: self.history, patch)
 
     def loop(self, run: int, unsafe: bool) -> Loop:
         """The loop over one run, with the proposer and the control that the task names."""
         from loopty.core.loop import Loop
         from loopty.evaluators.command import curve
 
-        lanes = {Pool.ATTEMPT: self._proposer("proposer", self.task.proposer)}
+        lines = self.lines(run)
+        proposing = Proposing(self.task, self.files, Notes(self.state), lines)
+        lanes = {Pool.ATTEMPT: proposing.proposer()}
         if self.task.pools.control:
-            lanes[Pool.CONTROL] = self._proposer("control", self.task.control)
+            lanes[Pool.CONTROL] = proposing.control()
         return Loop(
             self.scribe,
             run,
@@ -266,39 +313,34 @@ class Workshop:
             self.files,
             _pruner(self.task.pruner),
             lambda node: curve(self.state.node(node.id)),
+            lines.purse,
             self.owner,
             time.time,
+            _pace(self.task.pools),
         )
 
-    def _proposer(self, role: str, choice: Choice) -> Proposer:
-        space = self.task.space
-        if choice.kind not in plugins.PROPOSERS.kinds and (make := plugins.external(role, choice.kind)):
-            made: Proposer = make(
-                space=space, writable=self.files.writable, text=self.files.text, **choice.options
-            )
-            return made
-        options = plugins.options_of(plugins.PROPOSERS, choice.kind)(**choice.options)
-        match choice.kind:
-            case "mutate":
-                from loopty.proposers.mutate import MutateProposer
 
-                return MutateProposer(_selector(options.parents), self.files.writable, self.files.text)
-            case "grid":
-                from loopty.proposers.grid import GridProposer
+def _forgetful() -> Scribe:
+    """A ledger of one run that is gone with the process."""
+    from loopty.ledgers.memory import MemoryLedger
 
-                return GridProposer(space, options)
-            case "random":
-                from loopty.proposers.random import RandomProposer
+    scribe = Scribe(MemoryLedger(), time.time)
+    scribe.decide(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
+    return scribe
 
-                return RandomProposer(space)
-            case "tpe" | "gp":
-                from loopty.proposers.optuna import RememberingProposer
 
-                return RememberingProposer(choice.kind, space)
-            case _:
-                from loopty.proposers.optuna import StatefulProposer
+def _pace(pools: Pools) -> Pace | None:
+    """What keeps proposals to so many a minute."""
+    if pools.iterations_per_minute is None:
+        return None
+    from loopty.models.throttle import Throttle
 
-                return StatefulProposer(choice.kind, space)
+    throttle = Throttle(pools.iterations_per_minute)
+
+    async def pace() -> None:
+        await throttle.start()
+
+    return pace
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
@@ -312,19 +354,6 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 def _tools(sandbox: Sandbox) -> Toolchain:
     """The programs that trials call by name: the user's, except in a container, whose image brings its own."""
     return Toolchain((), "") if sandbox.name.startswith("container") else toolchain()
-
-
-def _selector(name: str) -> Selector:
-    from loopty.selectors.best import BestSelector
-    from loopty.selectors.root import RootSelector
-    from loopty.selectors.tournament import TournamentSelector
-
-    kinds: dict[str, Callable[[], Selector]] = {
-        "best": BestSelector,
-        "root": RootSelector,
-        "tournament": TournamentSelector,
-    }
-    return kinds[name]()
 
 
 def _pruner(choice: Choice) -> Pruner | None:

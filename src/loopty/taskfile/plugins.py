@@ -29,13 +29,16 @@ _SAMPLERS = ("random", "tpe", "gp", "cmaes", "qmc", "nsga2")
 _PROPOSERS = {
     "mutate": "loopty.proposers.mutate:MutateOptions",
     "grid": "loopty.proposers.grid:GridOptions",
+    "llm-parameters": "loopty.proposers.parameters.options:ParametersOptions",
+    "llm-code": "loopty.proposers.code.options:CodeOptions",
+    "ladder": "loopty.proposers.ladder:LadderOptions",
     **dict.fromkeys(_SAMPLERS, _OWN),
 }
 
 PROPOSERS = Plugins(
     _PROPOSERS,
     default=lambda has_space: "random" if has_space else "mutate",
-    needs_space=("grid", *_SAMPLERS),
+    needs_space=("grid", "llm-parameters", *_SAMPLERS),
 )
 CONTROLS = Plugins(
     {"random": _OWN, "mutate": "loopty.proposers.mutate:MutateOptions"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,15 @@ from loopty.core.access import TASK_FILE, Access
 from loopty.core.errors import Misuse
 from loopty.core.evidence import winnable
 from loopty.core.gate import Gate
+from loopty.core.model import Stated
 from loopty.core.objective import Objective
 from loopty.core.space import Parameter, Space
-from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
-from loopty.taskfile.lines import Lines
+from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Roles, Sandboxing, Task, Verification
+from loopty.taskfile.models import check_roles, own_models, stated_models
 from loopty.taskfile.plugins import CONTROLS, EXTERNAL, PROPOSERS, PRUNERS, Plugins, external, options_of
 from loopty.taskfile.shape import WRONG, Checker
+from loopty.taskfile.shape import Path as KeyPath
+from loopty.taskfile.source import data_of, refuse_faults, text_of
 
 TABLES: dict[str, type] = {
     "benchmark": Benchmark,
@@ -29,6 +31,8 @@ TABLES: dict[str, type] = {
     "noise": Noise,
     "audit": Audit,
     "sandbox": Sandboxing,
+    "roles": Roles,
+    "verifier": Verification,
 }
 TOP = {
     "statement": "What is to be improved, in words.",
@@ -38,18 +42,16 @@ TOP = {
 CHOSEN: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
 
 
-def load(top: Path) -> Task:
-    """The task of the repository."""
+def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
+    """The task of the repository, with the models that the user states for all tasks."""
     path = top / TASK_FILE
     try:
-        return _anchored(parse(path.read_bytes().decode()), top)
+        text = text_of(path, TASK_FILE)
     except FileNotFoundError:
         raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
     except OSError as error:
         raise Misuse(f"{path} cannot be read ({error.strerror}): it must be a readable file") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise Misuse(f"{TASK_FILE}:{line}: holds bytes that are no UTF-8: save the file as UTF-8") from None
+    return _anchored(parse(text, own_models(environ)), top)
 
 
 def _anchored(task: Task, top: Path) -> Task:
@@ -67,23 +69,19 @@ def _anchored(task: Task, top: Path) -> Task:
     )
 
 
-def parse(text: str) -> Task:
-    """The task that the text describes; Misuse names every fault with its line."""
-    try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond Python's bounds
-        raise Misuse(f"{TASK_FILE} is not valid TOML: {error}") from None
-    checker = Checker()
-    task = _task(data, checker)
-    if checker.faults:
-        lines = Lines(text)
-        told = sorted((lines.of(fault.path), fault.key, fault.message) for fault in checker.faults)
-        raise Misuse("\n".join(f"{TASK_FILE}:{line}: {key} {message}" for line, key, message in told))
+def parse(text: str, own: Mapping[str, Stated] | None = None) -> Task:
+    """The task that the text describes; Misuse names every fault with its line.
+
+    `own` are the user's models: the task's win where they have the same name.
+    """
+    data, checker = data_of(text, TASK_FILE), Checker()
+    task = _task(data, own or {}, checker)
+    refuse_faults(checker, text, TASK_FILE)
     return task
 
 
-def _task(data: Mapping[str, Any], checker: Checker) -> Task:
-    checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None, "gates": None}, ())
+def _task(data: Mapping[str, Any], own: Mapping[str, Stated], checker: Checker) -> Task:
+    checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None, "gates": None, "models": None}, ())
     if "benchmark" not in data:
         checker.fault(("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60')
     tables: dict[str, Any] = {
@@ -108,7 +106,10 @@ def _task(data: Mapping[str, Any], checker: Checker) -> Task:
         checker.fault(("noise", "pairs"), f"is too few to keep anything at an error rate of {noise.error_rate:g}")
     _consistent(tables["objective"], chosen, has_space, checker)
     gates = _gates(data.get("gates", []), checker)
-    return Task(statement, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
+    models = {**own, **stated_models(data.get("models", {}), checker)}
+    if WRONG not in (tables["roles"], tables["verifier"]):
+        check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
+    return Task(statement, models=models, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
 
 
 def _space(data: Any, checker: Checker) -> Space:
@@ -159,24 +160,43 @@ def _gates(data: Any, checker: Checker) -> tuple[Gate, ...]:
     return tuple(gates)
 
 
-def _choice(role: str, data: Any, has_space: bool, checker: Checker) -> Choice:
-    plugins = CHOSEN[role]
+def _choice(role: str, data: Any, has_space: bool, checker: Checker, at: KeyPath = ()) -> Choice:
+    plugins, path = CHOSEN[role], at or (role,)
     if not isinstance(data, dict):
-        checker.fault((role,), f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
+        checker.fault(path, f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
         return Choice(plugins.default(has_space))
-    kind = checker.value(str, data.get("kind", plugins.default(has_space)), (role, "kind"), {})
+    kind = checker.value(str, data.get("kind", plugins.default(has_space)), (*path, "kind"), {})
     if kind is WRONG:
         return Choice(plugins.default(has_space))
     if role in EXTERNAL and kind not in plugins.kinds and external(role, kind):
         return Choice(kind, {name: value for name, value in data.items() if name != "kind"})
     if kind not in plugins.kinds:
-        checker.fault((role, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
+        checker.fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
         return Choice(plugins.default(has_space))
     options = {name: value for name, value in data.items() if name != "kind"}
     if not data:
         options = dict(plugins.default_options(has_space))
-    checker.table(options_of(plugins, kind), options, (role,))
+    checker.table(options_of(plugins, kind), options, path)
+    if kind == "ladder":
+        _check_rungs(options.get("rungs"), has_space, checker)
     return Choice(kind, options)
+
+
+def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
+    """Each rung is a proposer, with a patience of its own where it has one."""
+    for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
+        path = ("proposer", "rungs", index)
+        if not isinstance(rung, dict) or "kind" not in rung:
+            checker.fault(path, 'must be a table with its kind, as in [[proposer.rungs]] kind = "tpe"')
+            continue
+        if rung["kind"] == "ladder":
+            checker.fault(path, "is a ladder in a ladder: name its rungs here")
+            continue
+        checker.value(int, rung.get("patience", 1), (*path, "patience"), {"minimum": 1})
+        own = {name: value for name, value in rung.items() if name != "patience"}
+        choice = _choice("proposer", own, has_space, checker, path)
+        if choice.kind in PROPOSERS.needs_space and not has_space:
+            checker.fault((*path, "kind"), f"is {choice.kind}, which needs parameters: add [parameters.NAME]")
 
 
 def _consistent(objective: Any, chosen: Mapping[str, Choice], has_space: bool, checker: Checker) -> None:

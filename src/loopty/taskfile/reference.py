@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopty.core.gate import Gate
-from loopty.core.objective import Metric
+from loopty.core.model import Stated
 from loopty.core.space import Parameter
 from loopty.taskfile.plugins import Plugins, options_of
 from loopty.taskfile.read import CHOSEN, TABLES, TOP
 
+_OWN_MODELS = (
+    "Models for all tasks are stated in the same way in `~/.config/loopty/config.toml` (or where "
+    "`$XDG_CONFIG_HOME` says); those of the task file win."
+)
 _NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
@@ -32,13 +36,32 @@ def page() -> str:
     ]
     for name, table in TABLES.items():
         lines += ["", f"## `[{name}]`", "", _first_line(table), "", *_rows(table)]
-        if name == "objective":
-            lines += ["", "### `[[objective.metrics]]`", "", _first_line(Metric), "", *_rows(Metric)]
+        for heading, inner in _inner(name, table):
+            lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
     lines += ["", "## `[[gates]]`", "", _first_line(Gate), "", *_rows(Gate)]
     lines += ["", "## `[parameters.NAME]`", "", _first_line(Parameter), "", *_rows(Parameter)]
+    lines += ["", "## `[models.NAME]`", "", _first_line(Stated), "", _OWN_MODELS, "", *_rows(Stated)]
     for role, plugins in CHOSEN.items():
         lines += ["", f"## `[{role}]`", "", *_plugin_rows(plugins)]
+        tables = {
+            inner: heading for kind in plugins.kinds for heading, inner in _inner(role, _options(plugins, kind))
+        }
+        for inner, heading in tables.items():
+            lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
     return "\n".join(lines) + "\n"
+
+
+def _inner(name: str, table: type) -> Iterator[tuple[str, type]]:
+    """The tables in a table: how they are headed, and what they hold."""
+    headings: dict[type, list[str]] = {}
+    hints = typing.get_type_hints(table)
+    for field in dataclasses.fields(table):
+        kinds = (hints[field.name], *typing.get_args(hints[field.name]))
+        for index, kind in enumerate(kinds):
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                place = f"[{name}.{field.name}]"
+                headings.setdefault(kind, []).append(f"`[{place}]`" if index else f"`{place}`")
+    return ((", ".join(places), kind) for kind, places in headings.items())
 
 
 def _rows(table: type) -> Iterator[str]:
@@ -54,8 +77,7 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     yield "`kind` is one of:"
     yield ""
     for kind in plugins.kinds:
-        options = typing.cast(type, options_of(plugins, kind))
-        fields = dataclasses.fields(options)
+        fields = dataclasses.fields(_options(plugins, kind))
         own = "; ".join(f"`{field.name}` (default {_default(field)}): {field.metadata['doc']}" for field in fields)
         needs = " Needs parameters." if kind in plugins.needs_space else ""
         yield f"- `{kind}`.{needs} {own}".rstrip()
@@ -63,6 +85,10 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     with_space, without = plugins.default(True), plugins.default(False)
     either = with_space if with_space == without else f"`{with_space}` with parameters, `{without}` without"
     yield f"Default: {either if either.startswith('`') else f'`{either}`'}."
+
+
+def _options(plugins: Plugins, kind: str) -> type:
+    return typing.cast(type, options_of(plugins, kind))
 
 
 def _type(hint: Any) -> str:
@@ -73,11 +99,12 @@ def _type(hint: Any) -> str:
             parts.pop("whole number", None)
         return " or ".join(parts)
     if origin is tuple:
-        return f"list of {_type(arguments[0])}"
+        item = _type(arguments[0])
+        return f"list of {item}{'s' if item == 'table' else ''}"
     if origin is not None and issubclass(origin, Mapping):
         return "table"
     if dataclasses.is_dataclass(hint):
-        return "tables"
+        return "table"
     if issubclass(hint, enum.Enum):
         return " or ".join(f"`{member.value}`" for member in hint)
     return _NAMES[hint]
@@ -86,7 +113,7 @@ def _type(hint: Any) -> str:
 def _default(field: Any) -> str:
     if field.default is dataclasses.MISSING:
         return "required" if field.default_factory is dataclasses.MISSING else "–"
-    if field.default is None or field.default == ():
+    if field.default in (None, (), "") or dataclasses.is_dataclass(field.default):
         return "–"
     if isinstance(field.default, tuple):
         return f"`{[str(item) for item in field.default]}`".replace("'", '"')

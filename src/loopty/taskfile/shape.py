@@ -96,6 +96,8 @@ class Checker:
                 return self.fault(path, "must be a table")
             pairs = {key: self._typed(arguments[1], item, (*path, key)) for key, item in value.items()}
             return WRONG if WRONG in pairs.values() else pairs
+        if hint is Any:
+            return value
         if dataclasses.is_dataclass(hint):
             return self.table(typing.cast(Callable[..., Any], hint), value, path)
         return self._scalar(hint, value, path)

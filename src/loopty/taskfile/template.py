@@ -80,7 +80,13 @@ attempts = {answers.attempts}
 # patience = 50                     # stop after so many attempts without improvement
 
 [proposer]
-kind = "mutate"                     # mutate | grid | random | tpe | cmaes | gp | qmc | nsga2
+kind = "mutate"                     # without parameters; or, with a model: llm-code
+                                    # with parameters: tpe | random | grid | cmaes | gp | qmc | nsga2
+                                    # and, with a model: llm-parameters; several in turn: ladder
+
+# [roles.evolver]                   # the model of llm-code and llm-parameters: docs/models.md of loopty
+# model = "openai:gpt-5-mini"       # its key: OPENAI_API_KEY; "local:smollm2" needs none
+# tokens = 500_000                  # what it may use; or money_usd = 2.0
 """
 
 

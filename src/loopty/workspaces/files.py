@@ -6,9 +6,9 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from loopty.core.access import clean
+from loopty.core.access import TASK_FILE, clean
 from loopty.core.history import History
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits, Proposal
@@ -16,8 +16,32 @@ from loopty.core.records import Node
 from loopty.core.task import Task
 from loopty.kit import globs
 from loopty.kit.markers import outside_changed
-from loopty.workspaces.repository import DIRECTORY, REGULAR_FILES, Entry, Repository
+from loopty.kit.whole import put
+from loopty.workspaces.objects import DIRECTORY, REGULAR_FILES, Entry
+from loopty.workspaces.repository import Repository
 from loopty.workspaces.state import State
+
+_LARGEST_SHOWN = 1_000_000
+_SECRET = (
+    "**/.env",
+    "**/.env.*",
+    "**/.envrc",
+    "**/.netrc",
+    "**/.npmrc",
+    "**/.pypirc",
+    "**/.git-credentials",
+    "**/.htpasswd",
+    "**/.aws",
+    "**/.ssh",
+    "**/id_rsa",
+    "**/id_ecdsa",
+    "**/id_ed25519",
+    "**/*.pem",
+    "**/*.key",
+    "**/*.p12",
+    "**/*.pfx",
+)
+"""Files that hold keys, whether or not they were meant to be in the repository."""
 
 
 class Files:
@@ -73,6 +97,20 @@ class Files:
             path
             for path, entry in listing.items()
             if entry.mode in REGULAR_FILES and access.writable(path) and not self.of_benchmark(path)
+        ]
+
+    def readable(self, commit: str) -> list[str]:
+        """The regular files that a proposer may see, the benchmark's too unless they are hidden.
+
+        No large data, and nothing that usually holds a key, unless a proposal may change it.
+        """
+        paths, access = self._repository.files_up_to(commit, _LARGEST_SHOWN), self._task.access
+        return [
+            path
+            for path in paths
+            if path != TASK_FILE
+            and access.visible(path)
+            and (access.writable(path) or not globs.matches(path.lower(), _SECRET))
         ]
 
     def text(self, commit: str, path: str) -> str | None:
@@ -137,14 +175,13 @@ class Files:
         description = folder / "description.md"
         if description.exists() and description.read_text() == stated:
             return
-        folder.mkdir(parents=True, exist_ok=True)
         self._repository.branch(node.id.branch, node.commit)
-        (folder / "params.json").write_text(json.dumps(dict(node.params), indent=2) + "\n")
+        put(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
-        (folder / "change.diff").write_bytes(patch)
+        put(folder, "change.diff", patch)
         # Last, because its presence says that the rest is there.
-        _publish_text(description, stated)
+        put(folder, description.name, stated.encode(errors="replace"))
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and what was decided and why."""
@@ -159,7 +196,7 @@ class Files:
                 others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
-        _publish_text(self._state.node(node.id) / "analysis.md", "\n".join(lines) + "\n")
+        put(self._state.node(node.id), "analysis.md", "\n".join((*lines, "")).encode(errors="replace"))
 
 
 def _named_by(names: frozenset[str], path: str) -> list[str]:
@@ -188,10 +225,3 @@ def _anchors(patterns: Iterable[str]) -> tuple[str, ...]:
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
     return {str(place) for path in paths for place in (path, *PurePosixPath(path).parents[:-1])}
-
-
-def _publish_text(path: Path, text: str) -> None:
-    """Write so that a reader sees all of it or nothing."""
-    making = path.with_suffix(".tmp")
-    making.write_text(text)
-    making.rename(path)

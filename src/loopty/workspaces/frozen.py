@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
+from loopty.kit.whole import put
 from loopty.workspaces.host import HostPaths
 
 # Within one tick of the kernel's clock a file can change twice and show it once.
@@ -55,10 +56,7 @@ def sealed(root: Path, files: Sequence[str] | None, record: Path) -> Seal:
         return Seal(root, chosen, json.loads(record.read_text()))
     except FileNotFoundError:
         seal = taken(root, chosen)
-    record.parent.mkdir(parents=True, exist_ok=True)
-    making = record.with_name(f"{record.name}-{os.getpid()}-{os.urandom(4).hex()}")
-    making.write_text(json.dumps(dict(seal.contents)))
-    making.rename(record)
+    put(record.parent, record.name, json.dumps(dict(seal.contents)).encode())
     return seal
 
 

@@ -22,14 +22,28 @@ from loopty.workspaces.files import Files
 from loopty.workspaces.frozen import Seal, Signature, sealed, taken
 from loopty.workspaces.graft import grafted
 from loopty.workspaces.host import HostPaths
+from loopty.workspaces.objects import Entry
 from loopty.workspaces.removal import removed
-from loopty.workspaces.repository import Entry, Repository
+from loopty.workspaces.repository import Repository
 from loopty.workspaces.state import State
 
 TREE = "/loopty/tree"
 BENCHMARK = "/loopty/benchmark"
 INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
+
+
+def kept_in(state: State, trial: Trial) -> Path:
+    """Where what a trial left is kept: the node's folder for the one that decides, inside it for those that look.
+
+    Audits are apart.
+    """
+    if trial.pool is Pool.AUDIT:
+        return state.audit(trial.node.id, trial.number)
+    folder = state.node(trial.node.id)
+    if trial.pool is Pool.CHECK:
+        return folder / "checks" / time.strftime("%Y%m%dT%H%M%S")
+    return folder if trial.pool in (Pool.ATTEMPT, Pool.CONTROL) else folder / f"{trial.pool}-{trial.number}"
 
 
 class Stages:
@@ -65,7 +79,7 @@ class Stages:
         """
         place = self._place(trial)
         removed(place)  # left by a process that died before it recorded anything
-        folder = self._folder(trial)
+        folder = kept_in(self._state, trial)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with self._one_at_a_time, _readable():
@@ -126,15 +140,6 @@ class Stages:
         if trial.pool is Pool.CHECK:
             return self._state.trials / f"check-{os.getpid()}-{trial.node.id.name}"
         return self._state.trial(trial.node.id, trial.number)
-
-    def _folder(self, trial: Trial) -> Path:
-        """The node's folder for the trial that decides, one inside it for those that look; audits are apart."""
-        if trial.pool is Pool.AUDIT:
-            return self._state.audit(trial.node.id, trial.number)
-        folder = self._state.node(trial.node.id)
-        if trial.pool is Pool.CHECK:
-            return folder / "checks" / time.strftime("%Y%m%dT%H%M%S")
-        return folder if trial.pool in (Pool.ATTEMPT, Pool.CONTROL) else folder / f"{trial.pool}-{trial.number}"
 
     def _tree(self, trial: Trial, area: Path) -> list[Mount]:
         """The node's files: the frozen export of the run's baseline, with the node's changes over it."""

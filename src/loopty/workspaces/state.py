@@ -46,6 +46,16 @@ class State:
         """Locks of the processes that work here."""
         return self.folder / "owners"
 
+    @property
+    def calls(self) -> Path:
+        """What models were asked, and what they answered."""
+        return self.folder / "calls"
+
+    @property
+    def replies(self) -> Path:
+        """Replies of the user role's model that are given again to equal requests."""
+        return self.folder / "replies"
+
     def node(self, node: NodeId) -> Path:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.folder / "nodes" / node.name

@@ -1,0 +1,96 @@
+"""Telling the models what to do, before and while a run goes on."""
+
+import json
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from loopty.core.events import Directed, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.core.ids import NodeId
+from loopty.core.objective import Objective
+from loopty.core.outcome import Pool
+from loopty.core.scribe import Scribe
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.workspaces.state import State
+
+from .conftest import ECHO_X, PARAMETER_TASK, Place
+from .state import events
+
+
+@pytest.fixture
+def ran(place: Place) -> Place:
+    """A place with a run, as the ledger of one that has just begun tells it."""
+    state = State(place.top)
+    state.prepare()
+    began = RunStarted(1, "c", Objective(), 0, "the first run")
+    baseline = NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0")
+    Scribe(SqliteLedger(state.ledger), lambda: 1.0).decide(lambda _: [began, baseline])
+    return place
+
+
+def test_a_directive_is_given_shown_replaced_and_taken_back(ran):
+    assert "no directive" in ran.loopty("direct").stderr
+    said = ran.loopty("direct", "Leave the cache alone.")
+    assert "told so from now on" in said.stderr
+    assert ran.loopty("direct").stdout == "Leave the cache alone.\n"
+    assert ran.json("direct", "Try a heap.") == {"run": 1, "directive": "Try a heap."}
+    assert ran.json("direct") == {"run": 1, "directive": "Try a heap."}
+    assert ran.json("direct", "--clear") == {"run": 1, "directive": ""}
+    assert ran.loopty("direct").stdout == ""
+    told = [event.text for event in events(ran) if isinstance(event, Directed)]
+    assert told == ["Leave the cache alone.", "Try a heap.", ""]
+
+
+def test_saying_the_same_again_records_nothing(ran):
+    for _ in range(2):
+        ran.loopty("direct", "  Try a heap.\n")
+    ran.loopty("direct", "--clear")
+    ran.loopty("direct", "--clear")
+    assert [event.text for event in events(ran) if isinstance(event, Directed)] == ["Try a heap.", ""]
+
+
+def test_what_is_no_directive_is_refused_in_one_line(ran):
+    for arguments, words in (
+        (("x", "--clear"), "not both"),
+        (("  ",), "is empty"),
+        (("x" * 4001,), "4,001 characters"),
+        (("\udcff",), "no valid text"),
+    ):
+        refused = ran.loopty("direct", *arguments, code=2)
+        assert words in refused.stderr
+        assert refused.stderr.count("\n") == 1
+    assert not [event for event in events(ran) if isinstance(event, Directed)]
+
+
+def test_there_is_nothing_to_direct_before_the_first_run(place):
+    assert "nothing has run here yet" in place.loopty("direct", "x", code=2).stderr
+
+
+def test_a_directive_does_not_steer_the_terminal(ran):
+    ran.loopty("direct", "a\x1b[2Jb\nc")
+    assert ran.loopty("direct").stdout == "a[2Jb\nc\n"
+
+
+def test_a_run_that_goes_on_is_directed_and_goes_on(place):
+    place.write("loopty.toml", PARAMETER_TASK.format(command=json.dumps(ECHO_X), attempts=100_000))
+    place.commit()
+    running = place.start("optimize")
+    try:
+        until(lambda: (place.top / ".loopty/trials").is_dir() and place.history().runs[1].nodes > 1)
+        place.loopty("direct", "Try a heap.")
+        until(lambda: isinstance(events(place)[-1], NodeAdded | TrialStarted | TrialEnded | NodeJudged))
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=300)
+    finally:
+        running.kill()
+    assert "Traceback" not in err
+    assert place.history().runs[1].directive == "Try a heap."
+
+
+def until(happened: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)

@@ -1,0 +1,37 @@
+"""Reading verbs start at once: what only a call of a model needs is not imported for them."""
+
+import re
+import subprocess
+import sys
+
+HEAVY = {"asyncio", "genai_prices", "h11", "httpx", "httpx2", "keyring", "optuna", "pydantic_ai", "xllamacpp"}
+MODELS = """
+[models.mini]
+provider = "openai"
+model = "gpt-5-mini"
+[roles.evolver]
+model = "mini"
+[proposer]
+kind = "ladder"
+[[proposer.rungs]]
+kind = "tpe"
+[[proposer.rungs]]
+kind = "llm-parameters"
+"""
+
+
+def test_reading_verbs_import_nothing_that_only_models_need(parameter_place):
+    parameter_place.loopty("optimize", "--quiet")
+    text = (parameter_place.top / "loopty.toml").read_text()
+    parameter_place.write("loopty.toml", text + MODELS)
+    for verb in (["--version"], ["status"], ["tree"], ["show", "1"], ["spend"], ["direct"]):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "loopty.cli.main", *verb],
+            cwd=parameter_place.top,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        imported = set(re.findall(r"^import time:.*\| +([\w.]+)$", done.stderr, re.MULTILINE))
+        assert "loopty.cli.main" in imported or "click" in imported
+        assert not HEAVY & imported, verb

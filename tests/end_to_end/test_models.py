@@ -1,0 +1,137 @@
+"""`loopty models`: what can be asked, and whether it answers."""
+
+import json
+
+import pytest
+
+from ..models import tiny_gguf
+from .conftest import Place
+
+KEY = "sk-a-secret-of-this-test"
+MODELS = """
+[models.big]
+provider = "openai"
+model = "a-model-of-this-test"
+key_env = "LOOPTY_TEST_KEY"
+input_usd = 2.0
+output_usd = 8.0
+requests_per_minute = 50
+[models.strange]
+provider = "openai"
+model = "nobody-lists-this"
+key_env = "LOOPTY_TEST_NO_KEY"
+[models.near]
+provider = "openai"
+model = "anything"
+url = "http://127.0.0.1:11434/v1"
+[models.played]
+provider = "scripted"
+file = "script.jsonl"
+[models.small]
+provider = "local"
+model = "smollm2"
+"""
+ROLES = """
+[roles.evolver]
+model = "big"
+[roles.verifier]
+model = "big"
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Place:
+    """A folder that is no repository, and the user's own configuration."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOOPTY_TEST_KEY", KEY)
+    place = Place(tmp_path / "somewhere")
+    place.top.mkdir()
+    return place
+
+
+def configure(own: Place, text: str) -> None:
+    own.write("../config/loopty/config.toml", text)
+
+
+@pytest.mark.usefixtures("own")
+def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(parameter_place):
+    parameter_place.write("loopty.toml", (parameter_place.top / "loopty.toml").read_text() + MODELS + ROLES)
+    listed = {model["name"]: model for model in parameter_place.json("models")}
+    text = parameter_place.loopty("models").stdout
+    assert KEY not in json.dumps(listed) + text
+    assert (listed["big"]["roles"], listed["big"]["key"]) == (["evolver", "verifier"], "there")
+    assert listed["big"]["price"]["output_usd"] == 8.0
+    assert listed["big"]["requests_per_minute"] == 50
+    assert listed["strange"]["key"] == "missing"
+    assert "LOOPTY_TEST_NO_KEY" in listed["strange"]["problem"]
+    assert listed["strange"]["price"] is None
+    assert listed["near"]["key"] == listed["played"]["key"] == "not needed"
+    assert "loopty models --fetch smollm2" in listed["small"]["problem"]
+    assert "$2.00 in, $2.00 cached, $8.00 out, a million tokens" in text
+    assert "unknown: only tokens are counted" in text
+    assert "50 requests a minute" in text
+    assert "free" in text
+
+
+def test_outside_of_a_task_it_lists_what_the_user_states_for_all(own):
+    configure(own, MODELS)
+    assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played", "small"}
+
+
+def test_without_models_it_says_how_to_get_one(own):
+    done = own.loopty("models")
+    assert done.stdout == ""
+    assert "[models.NAME]" in done.stderr
+    assert "--fetch smollm2" in done.stderr
+    assert own.json("models") == []
+
+
+def test_a_model_that_is_tried_tells_what_it_took(own):
+    configure(own, MODELS)
+    own.write(
+        "../config/loopty/script.jsonl", '{"text": "ready", "usage": {"input_tokens": 9, "output_tokens": 2}}\n'
+    )
+    done = own.loopty("models", "--try", "played")
+    assert "scripted:script answers after" in done.stdout
+    assert "(9 tokens in, 2 out, $0.00)" in done.stdout
+    tried = own.json("models", "--try", "played")
+    assert (tried["text"], tried["money_usd"]) == ("ready", 0.0)
+
+
+def test_a_model_that_gives_no_answer_is_one_line_and_exit_code_1(own):
+    configure(own, MODELS)
+    own.write("../config/loopty/script.jsonl", '{"fault": "the key was refused: set ANOTHER_KEY"}\n')
+    done = own.loopty("models", "--try", "played", code=1)
+    assert done.stderr.splitlines() == [
+        "loopty: scripted:script gave no answer: the key was refused: set ANOTHER_KEY"
+    ]
+
+
+def test_a_model_without_its_key_is_not_tried(own):
+    configure(own, MODELS)
+    assert "set LOOPTY_TEST_NO_KEY" in own.loopty("models", "--try", "strange", code=2).stderr
+
+
+def test_a_file_of_weights_answers_without_any_key(own):
+    pytest.importorskip("xllamacpp")
+    tiny_gguf.written(own.top / "tiny.gguf")
+    file = json.dumps(str(own.top / "tiny.gguf"))
+    configure(own, f'[models.mine]\nprovider = "local"\nfile = {file}\nsettings = {{ threads = 1 }}\n')
+    tried = own.json("models", "--try", "mine")
+    assert tried["model"] == "local:tiny"
+    assert tried["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--fetch", "gpt-9"), "none of the weights that loopty fetches (smollm2)"),
+        (("--try", "nobody"), "there is no model 'nobody'"),
+        (("--try", "a", "--fetch", "b"), "one at a time"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(arguments, told, own):
+    done = own.loopty("models", *arguments, code=2)
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,77 @@
+"""Task files from strangers, and models that mean ill: what they try at the command line."""
+
+import json
+
+from .conftest import CODE_TASK
+from .serving import evolver, number, permit, table, vendor, words
+
+KEY = "sk-a-secret-of-the-hostile-tests-0123456789"
+WAYS_OUT = (
+    "../out.txt",
+    "src/../bench.sh",
+    "src/../../out.txt",
+    "/tmp/loopty-hostile-out.txt",
+    ".git/hooks/pre-commit",
+    "src/.git/hooks/pre-commit",
+    "src/.GIT/config",
+    "src/.git./config",
+    "src/git~1/config",
+    "loopty.toml",
+    "bench.sh",
+    "src/link/out.txt",
+    "src/hidden.txt",
+    "src/in\u200bvisible.txt",
+    "src//x.txt",
+    ".loopty/ledger.db",
+)
+
+
+def test_a_task_of_a_stranger_sends_no_secret_to_its_server(code_place, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(code_place.top.parent / "nothing"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
+    with vendor(number(7)) as server:
+        more = evolver(server, key_env="AWS_SECRET_ACCESS_KEY")
+        code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + more)
+        for verb in (("optimize",), ("models", "--try", "near")):
+            done = code_place.loopty(*verb, code=2)
+            assert f"would send AWS_SECRET_ACCESS_KEY to {server.url}, and a task file may come" in done.stderr
+        (listed,) = code_place.json("models")
+        assert "AWS_SECRET_ACCESS_KEY" in listed["problem"]
+        assert server.requests == []
+        permit(monkeypatch, code_place, server, "AWS_SECRET_ACCESS_KEY")
+        code_place.loopty("optimize")
+    assert server.requests
+
+
+def test_a_model_writes_nowhere_but_where_it_may(code_place):
+    (code_place.top / "src/link").symlink_to(code_place.top.parent)
+    code_place.write("src/hidden.txt", "a hidden word\n")
+    code_place.commit()
+    batch = "\n".join(
+        f"=== PROPOSAL {at}: out ===\n{path}\n```\nout\n```" for at, path in enumerate(WAYS_OUT, start=1)
+    )
+    with vendor(batch + "\n=== END ===", number(7)) as server:
+        text = CODE_TASK.format(attempts=1).replace("[pools]", 'hidden = ["src/hidden.txt"]\n[pools]')
+        made = evolver(server).replace(
+            table("proposer", kind="llm-code"), table("proposer", kind="llm-code", batch=16)
+        )
+        code_place.write("loopty.toml", text + made)
+        before = {path: path.read_bytes() for path in code_place.top.rglob("*") if path.is_file()}
+        code_place.loopty("optimize")
+    assert len(server.requests) == 2, "nothing of the first reply is of use"
+    assert "hidden" not in words(server.requests[0].body)
+    assert not (code_place.top.parent / "out.txt").exists()
+    history = code_place.history()
+    assert tuple(history["1.1"].edits) == ("src/x.txt",)
+    changed = {path for path, content in before.items() if path.read_bytes() != content}
+    assert all(".git" in path.parts or ".loopty" in path.parts for path in changed)
+
+
+def test_a_model_that_is_told_of_a_secret_file_of_the_repository_sees_it_not(code_place):
+    code_place.write(".env", f"OPENAI_API_KEY={KEY}\n")
+    with vendor(number(7)) as server:
+        code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + evolver(server))
+        code_place.loopty("optimize")
+    said = json.dumps([request.body for request in server.requests])
+    assert KEY not in said
+    assert ".env" not in said

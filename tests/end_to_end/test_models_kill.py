@@ -1,0 +1,72 @@
+"""kill -9 while models are asked: what is paid for is charged once, and no reply is paid for twice."""
+
+import os
+import signal
+import time
+
+from loopty.core.events import NodeAdded, Reserved, Settled
+
+from ..models.server import ScriptedServer, hang
+from .conftest import CODE_TASK, Place
+from .serving import evolver, model, number, table, vendor
+from .state import events
+
+TRY = '{"reasoning": "it is only a number", "against": [], "verdict": "try"}'
+
+
+def killed_when_asked(place: Place, server: ScriptedServer, requests: int = 1) -> None:
+    """Drive the run until so many requests are held by the server, and kill it there."""
+    process = place.start("optimize")
+    deadline = time.monotonic() + 120
+    while len(server.requests) < requests:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "nobody asked"
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_calls_that_died_with_their_process_are_charged_once_and_the_run_goes_on(code_place):
+    with vendor(hang, hang, number(7), number(8), number(9)) as server:
+        more = evolver(server) + table("noise", repeat="never")
+        code_place.write("loopty.toml", "width = 2\n" + CODE_TASK.format(attempts=3) + more)
+        killed_when_asked(code_place, server, 2)
+        assert code_place.json("spend")["in_flight"]["calls"] == 2
+        assert code_place.json("status")["state"] == "lost"
+        code_place.loopty("optimize")
+        code_place.loopty("optimize")
+    reserved = [event for event in events(code_place) if isinstance(event, Reserved)]
+    settled = [event for event in events(code_place) if isinstance(event, Settled)]
+    assert sorted(event.call for event in reserved) == sorted(event.call for event in settled)
+    assert [event.lost for event in settled] == [True, True, False, False, False]
+    assert [event.tokens for event in settled[:2]] == [event.tokens for event in reserved[:2]]
+    spent = code_place.json("spend")
+    assert spent["total"]["tokens"] == sum(event.tokens for event in reserved[:2]) + 3 * 120
+    assert spent["in_flight"]["calls"] == 0
+    assert len(server.requests) == 5
+    assert code_place.json("status")["counts"][0]["started"] == 3
+
+
+def test_a_reply_that_was_paid_for_is_taken_by_the_next_process_without_another_request(code_place):
+    with vendor(number(6, 7, 8)) as proposing, vendor(hang, TRY) as verifying:
+        code_place.write(
+            "loopty.toml",
+            CODE_TASK.format(attempts=3)
+            + evolver(proposing)
+            + "batch = 3\n"
+            + model(verifying, "judge")
+            + table("roles.verifier", model="judge")
+            + table("verifier", screen=True)
+            + table("noise", repeat="never"),
+        )
+        killed_when_asked(code_place, verifying)
+        assert [event.node for event in events(code_place) if isinstance(event, NodeAdded)] == ["1"]
+        code_place.loopty("optimize")
+    assert len(proposing.requests) == 1
+    assert len(verifying.requests) == 4
+    history = code_place.history()
+    assert [history.score(history[node]) for node in ("1.1", "1.2", "1.3")] == [6.0, 7.0, 8.0]
+    (call,) = {call for node in ("1.1", "1.2", "1.3") for call in history[node].calls}
+    spent = code_place.json("spend")
+    assert {row["name"]: row["sum"]["calls"] for row in spent["role"]} == {"evolver": 1, "verifier": 4}
+    assert [code_place.json("show", node, "--prompt")["calls"][0]["call"] for node in ("1.1", "1.3")] == [call] * 2

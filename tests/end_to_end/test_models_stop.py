@@ -1,0 +1,35 @@
+"""Ctrl-C while a model is asked, or waited for, ends the session at once, and what was sent is paid for."""
+
+import signal
+import time
+
+import pytest
+
+from loopty.core.events import Reserved, Settled
+
+from ..models.server import hang, refusal
+from .conftest import CODE_TASK
+from .serving import evolver, number, vendor
+from .state import events
+
+
+@pytest.mark.parametrize("held", [hang, refusal(503, "the cat sleeps", Retry_After="500")], ids=["asked", "out"])
+def test_a_session_that_waits_for_a_model_is_stopped_at_once(code_place, held):
+    with vendor(held, number(7)) as server:
+        more = evolver(server, retries=5, outage_seconds=600.0)
+        code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + more)
+        running = code_place.start("optimize")
+        assert server.asked.wait(120)
+        while held is not hang and not any(isinstance(event, Settled) for event in events(code_place)):
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=120)
+        assert "resume: loopty optimize" in err
+        assert ("no reply of a model: 503: the model is overloaded or down: the cat sleeps" in err) is (
+            held is not hang
+        )
+        (reserved,) = [event for event in events(code_place) if isinstance(event, Reserved)]
+        (settled,) = [event for event in events(code_place) if isinstance(event, Settled)]
+        assert settled.tokens == (reserved.tokens if held is hang else 0)
+        assert code_place.history().runs[1].ended == "stopped on request"
+    assert len(server.requests) == 1

@@ -1,0 +1,112 @@
+"""The verifier through the command line: it screens, reviews and compares, and all that it can say is no."""
+
+import json
+
+from loopty.core.events import ProposalRefused
+from loopty.core.outcome import Pool
+
+from .conftest import CODE_TASK, NUMBER_BENCH, Place
+from .serving import model, number, table, vendor, words
+from .state import events
+
+
+def verdict(**fields) -> str:
+    return json.dumps({"reasoning": "I looked at it.", **fields})
+
+
+def verified(place: Place, proposing, verifying, attempts: int, **verifier) -> None:
+    place.write(
+        "loopty.toml",
+        CODE_TASK.format(attempts=attempts)
+        + model(proposing)
+        + model(verifying, "judge")
+        + table("roles.evolver", model="near")
+        + table("roles.verifier", model="judge")
+        + table("proposer", kind="llm-code")
+        + table("verifier", **verifier),
+    )
+
+
+def screen(asked: str) -> str:
+    if "+666" in asked:
+        return verdict(against=["it is the number of the beast"], verdict="skip")
+    return verdict(against=[], verdict="try")
+
+
+def review(asked: str) -> str:
+    if "+9" in asked:
+        return verdict(breaks=["rule 2: no nines"], verdict="fail")
+    return verdict(breaks=[], verdict="pass")
+
+
+def both(asked: str) -> str:
+    return screen(asked) if "worth a trial" in asked else review(asked)
+
+
+def test_what_it_advises_against_gets_no_trial_and_a_winner_that_breaks_a_rule_is_rejected(code_place):
+    with vendor(number(666), number(7), number(9), number(8)) as proposing, vendor(both) as verifying:
+        verified(code_place, proposing, verifying, 3, screen=True, review="reject", rules="No nines.")
+        done = code_place.loopty("optimize")
+    assert "No nines." in words(verifying.requests[0].body)
+    (refused,) = [event for event in events(code_place) if isinstance(event, ProposalRefused)]
+    assert (refused.objection, "number of the beast" in refused.reason) == ("screened", True)
+    history = code_place.history()
+    assert [history[node].verdict for node in ("1.1", "1.1.1", "1.1.2")] == ["kept", "rejected", "kept"]
+    assert history.run.account(Pool.ATTEMPT).best == "1.1.2", "though 1.1.1 has the better score"
+    assert "rejected 1.1.1: the verifier: rule 2: no nines" in done.stderr
+    assert code_place.json("status")["verified"] == {
+        "passed": 2,
+        "disagreements": 1,
+        "rejected": 1,
+        "unreviewed": 0,
+        "screened": 1,
+    }
+    shown = " ".join(code_place.loopty("status").stdout.split())
+    assert "3 winners reviewed, disagreed with the metric on 1 (1 rejected); 1 proposal screened out" in shown
+    calls = {row["name"]: row["sum"]["calls"] for row in code_place.json("spend", "--by", "operator")["operator"]}
+    assert (calls["screen"], calls["review"]) == (4, 3)
+
+
+JUDGED = """
+[[verifier.judged]]
+name = "taste"
+artifact = "task_out.json"
+question = "Which number is rounder?"
+comparisons = 4
+[[objective.metrics]]
+name = "taste"
+direction = "max"
+tolerance = 0.1
+[[objective.metrics]]
+name = "score"
+direction = "max"
+"""
+LEAVES = 'echo "{\\"out\\": $(cat src/x.txt)}" > "$EVO_TRACES_DIR/task_out.json"\n' + NUMBER_BENCH
+
+
+def prefers(asked: str) -> str:
+    """Eight to all else, wherever it stands; of others the first. What is kept has a nine in it."""
+    if "keep the rules" in asked:
+        return verdict(breaks=["rule 1: it is too round"], verdict="fail")
+    first, second = asked.index('"out": 8') if '"out": 8' in asked else -1, asked.index("result B")
+    return verdict(better="A" if first < second else "B")
+
+
+def test_a_judged_metric_does_not_depend_on_the_order_and_a_flagged_winner_stays(code_place):
+    code_place.write("bench.sh", LEAVES)
+    code_place.commit()
+    with vendor(number(8), number(9)) as proposing, vendor(prefers) as verifying:
+        verified(code_place, proposing, verifying, 2, review="flag")
+        code_place.write("loopty.toml", (code_place.top / "loopty.toml").read_text() + JUDGED)
+        code_place.loopty("optimize")
+    history = code_place.history()
+    eight, nine = (history[node].outcome.metrics for node in ("1.1", "1.1.1"))
+    assert (eight["taste"], eight["taste swaps"]) == (1.0, 0.0)
+    assert (nine["taste"], nine["taste swaps"]) == (0.5, 1.0), "who always takes the first has no taste"
+    assert [history[node].verdict for node in ("1.1", "1.1.1")] == ["kept", "discarded"]
+    assert "the verifier objects: rule 1: it is too round" in history["1.1"].reason
+    compared = [words(request.body) for request in verifying.requests if "rounder" in words(request.body)]
+    assert len(compared) == 8
+    orders = [text.index('"out": 5') < text.index("result B") for text in compared]
+    assert [first != second for first, second in zip(orders[::2], orders[1::2], strict=True)] == [True] * 4
+    assert code_place.json("status")["verified"]["disagreements"] == 1

@@ -1,0 +1,93 @@
+"""`loopty show NODE --prompt`: what the models that made a node were sent, and what they answered."""
+
+import json
+
+import pytest
+
+from loopty.core.events import NodeAdded, Reserved, RunStarted, Settled
+from loopty.core.ids import NodeId
+from loopty.core.model import Prompt, Reply, Speaker, Turn, Usage
+from loopty.core.objective import Objective
+from loopty.core.outcome import Pool
+from loopty.core.scribe import Scribe
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.models.archive import Archive
+from loopty.workspaces.state import State
+
+from .conftest import Place
+
+TEXT = "Make it fast.\n\x1b[2J\ud800 naïve\ttabbed\n"
+PROMPT = Prompt("Be brief.", (Turn(Speaker.ASKER, TEXT),), {"type": "object"}, 100)
+REPLY = Reply('{"x": 1}', Usage(100, 30, 40, 10))
+
+
+@pytest.fixture
+def proposed(place: Place) -> Place:
+    """A run with a node that took two calls, one of which failed."""
+    state = State(place.top)
+    state.prepare()
+    scribe = Scribe(SqliteLedger(state.ledger), lambda: 1.0)
+    archive = Archive(state.folder / "calls")
+    told = [
+        RunStarted(1, "c", Objective(), 0, "the first run"),
+        NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0"),
+    ]
+    for call, reply, failure in (("c1", None, "503: overloaded"), ("c2", REPLY, "")):
+        names = {"model": "lab:large", "role": "evolver", "operator": "code:diff", "node": NodeId("1")}
+        archive.keep(call, PROMPT, reply, failure, **names)
+        told.append(
+            Reserved(1, call, "evolver", 500, 0.5, "me", "lab:large", "code:diff", NodeId("1"), Pool.ATTEMPT)
+        )
+        told.append(Settled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
+    added = NodeAdded(NodeId("1.1"), Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=("c1", "c2"))
+    scribe.decide(lambda _: [*told, added])
+    return place
+
+
+def test_json_gives_every_call_exactly(proposed):
+    shown = proposed.json("show", "1.1", "--prompt")
+    assert (shown["node"], shown["operator"]) == ("1.1", "code:diff")
+    failed, answered = shown["calls"]
+    assert (failed["failure"], failed["reply"]) == ("503: overloaded", None)
+    assert answered["prompt"] == {
+        "system": "Be brief.",
+        "turns": [{"speaker": "asker", "text": TEXT}],
+        "schema": {"type": "object"},
+        "max_output_tokens": 100,
+    }
+    assert answered["reply"]["text"] == REPLY.text
+    assert answered["tokens"] == 130
+    assert answered["usage"]["cached_tokens"] == 40
+    assert (answered["role"], answered["model"], answered["node"]) == ("evolver", "lab:large", "1")
+
+
+def test_people_see_the_same_without_what_steers_their_terminal(proposed):
+    shown = proposed.loopty("show", "1.1", "--prompt").stdout
+    assert "call 2 of 2" in shown
+    assert "503: overloaded" in shown
+    assert r"\x1b[2J\ud800 naïve" in shown
+    assert '{"x": 1}' in shown
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_node_that_no_model_made_says_so(proposed):
+    shown = proposed.loopty("show", "1", "--prompt")
+    assert shown.stdout == ""
+    assert shown.stderr == "1 took no call of a model: `baseline` made it\n"
+    assert proposed.json("show", "1", "--prompt") == {"node": "1", "operator": "baseline", "calls": []}
+
+
+def test_a_call_whose_file_is_gone_or_broken_is_told_from_the_ledger(proposed):
+    folder = State(proposed.top).folder / "calls"
+    (folder / "c1.json").unlink()
+    (folder / "c2.json").write_text("no json")
+    shown = proposed.json("show", "1.1", "--prompt")["calls"]
+    assert [call["prompt"] for call in shown] == [None, None]
+    assert shown[1]["tokens"] == 130
+    assert "not in .loopty/calls" in proposed.loopty("show", "1.1", "--prompt").stdout
+
+
+def test_show_tells_that_there_are_calls(proposed):
+    assert "loopty show 1.1 --prompt" in proposed.loopty("show", "1.1").stdout
+    assert json.loads(proposed.loopty("show", "1.1", "--json").stdout)["calls"] == ["c1", "c2"]
