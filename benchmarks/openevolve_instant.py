@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from instant_program import version
 from openevolve import run_evolution  # type: ignore[import-not-found]
 from openevolve.config import Config, LLMModelConfig  # type: ignore[import-not-found]
 from openevolve.llm.base import LLMInterface  # type: ignore[import-not-found]
 
 _WORKERS = 2
-_PROGRAM = "# EVOLVE-BLOCK-START\ndef answer():\n    return {value}\n# EVOLVE-BLOCK-END\n"
 _EVALUATOR = """
 def evaluate(program_path):
     with open({counter!r}, "ab", buffering=0) as counter:
@@ -39,14 +39,14 @@ class InstantModel(LLMInterface):  # type: ignore[misc]
         self, system_message: str, messages: list[dict[str, str]], **_options: Any
     ) -> str:
         del system_message, messages
-        return f"```python\n{_PROGRAM.format(value=next(self._numbers))}```"
+        return f"```python\n{version(next(self._numbers))}```"
 
 
 def main(iterations: int, folder: Path) -> None:
     evaluator = folder / "evaluator.py"
     evaluator.write_text(_EVALUATOR.format(counter=str(folder / "evaluated")))
     program = folder / "program.py"
-    program.write_text(_PROGRAM.format(value=0))
+    program.write_text(version(0))
     config = Config(diff_based_evolution=False, log_level="WARNING")
     config.llm.models = [LLMModelConfig(name="instant", init_client=InstantModel)]
     config.llm.evaluator_models = config.llm.models

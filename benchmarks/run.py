@@ -13,6 +13,7 @@ from pathlib import Path
 
 import measure_growth
 import measure_isolated
+import measure_proposal
 import measure_start
 import measure_trial
 import measure_views
@@ -28,6 +29,7 @@ _MEASUREMENTS = {
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,
     "growth": measure_growth.rows,
+    "proposal": measure_proposal.rows,
 }
 
 

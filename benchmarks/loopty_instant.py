@@ -1,0 +1,90 @@
+"""Run loopty, inside its own environment, with a model and an evaluator that answer at once.
+
+Called as `python loopty_instant.py PROPOSALS FOLDER`; `FOLDER/evaluated` grows a byte per evaluation. Everything
+else is the real thing: prompt, purse, archive of calls, git commit and branch, ledger, judge.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from instant_program import version
+
+from loopty.assemble import Workshop
+from loopty.cli.optimize import collect_rarely
+from loopty.core.loop import Loop
+from loopty.core.measure import Measure
+from loopty.core.outcome import Pool
+from loopty.core.parts import Trial
+from loopty.proposing import Proposing
+from loopty.testing.fakes import FunctionExecutor
+from loopty.workspaces.notes import Notes
+
+_TASK = """
+statement = "Make the answer better."
+[benchmark]
+command = "python3 evaluate.py"
+timeout_seconds = 60
+[access]
+write = ["program.py"]
+[noise]
+repeat = "never"
+[pools]
+attempts = {attempts}
+[models.instant]
+provider = "scripted"
+file = "../script.jsonl"
+[roles.evolver]
+model = "instant"
+[proposer]
+kind = "llm-code"
+operators = ["rewrite"]
+similarity = 1.0
+"""
+
+
+def main(proposals: int, folder: Path) -> None:
+    repository = folder / "repository"
+    repository.mkdir()
+    replies = (f"program.py\n```python\n{version(number)}```\n" for number in range(1, proposals + 1))
+    (folder / "script.jsonl").write_text("".join(f"{json.dumps({'text': reply})}\n" for reply in replies))
+    (repository / "program.py").write_text(version(0))
+    (repository / "evaluate.py").write_text("# the evaluator is a function of this process\n")
+    (repository / "loopty.toml").write_text(_TASK.format(attempts=proposals))
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
+        identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+        subprocess.run(["git", *identity, *command], cwd=repository, check=True)
+    asyncio.run(_loop(Workshop.open(repository), folder / "evaluated").drive())
+
+
+def _loop(workshop: Workshop, counter: Path) -> Loop:
+    run = workshop.enter_run(new=False, say=print)
+    collect_rarely()
+
+    def scored(trial: Trial) -> float:
+        with counter.open("ab", buffering=0) as evaluated:
+            evaluated.write(b".")
+        return hash(trial.node.commit) % 1000 / 1000
+
+    lines = workshop.lines(run)
+    task, executor = workshop.task, FunctionExecutor(scored)
+    return Loop(
+        workshop.scribe,
+        run,
+        task.pools,
+        {Pool.ATTEMPT: Proposing(task, workshop.files, Notes(workshop.state), lines).proposer()},
+        Measure(workshop.scribe, task.pools, task.noise, (), executor, workshop.files, workshop.owner),
+        workshop.files,
+        None,
+        lambda _: ((), {}),
+        lines.purse,
+        workshop.owner,
+        time.time,
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))
