@@ -19,6 +19,7 @@ from loopty import __version__
 from loopty.core.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.core.task import Sandboxing
 from loopty.kit import codec
+from loopty.kit.whole import put
 from loopty.sandboxes.cgroup import cgroups_can_be_made
 from loopty.sandboxes.probe import Probe, probe
 
@@ -163,6 +164,4 @@ def _read(cache: Path | None) -> dict[str, Any]:
 
 def _write(cache: Path, known: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
-        made = cache.with_name(f"{cache.name}.{os.getpid()}")
-        made.write_text(json.dumps(known), encoding="utf-8")
-        made.replace(cache)
+        put(cache.parent, cache.name, json.dumps(known).encode())
