@@ -1,7 +1,8 @@
 """Run loopty, inside its own environment, with a model and an evaluator that answer at once.
 
-Called as `python loopty_instant.py PROPOSALS FOLDER`; `FOLDER/evaluated` grows a byte per evaluation. Everything
-else is the real thing: prompt, purse, archive of calls, git commit and branch, ledger, judge.
+Called as `python loopty_instant.py PROPOSALS BATCH FOLDER`, with so many proposals in a call; `FOLDER/evaluated`
+grows a byte per evaluation. Everything else is the real thing: prompt, purse, archive of calls, git commit and
+branch, ledger, judge.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from instant_program import version
@@ -42,22 +44,29 @@ model = "instant"
 [proposer]
 kind = "llm-code"
 operators = ["rewrite"]
+batch = {batch}
 similarity = 1.0
 """
 
 
-def main(proposals: int, folder: Path) -> None:
+def main(proposals: int, batch: int, folder: Path) -> None:
     repository = folder / "repository"
     repository.mkdir()
-    replies = (f"program.py\n```python\n{version(number)}```\n" for number in range(1, proposals + 1))
+    replies = (_reply(range(first, first + batch)) for first in range(1, proposals + 1, batch))
     (folder / "script.jsonl").write_text("".join(f"{json.dumps({'text': reply})}\n" for reply in replies))
     (repository / "program.py").write_text(version(0))
     (repository / "evaluate.py").write_text("# the evaluator is a function of this process\n")
-    (repository / "loopty.toml").write_text(_TASK.format(attempts=proposals))
+    (repository / "loopty.toml").write_text(_TASK.format(attempts=proposals, batch=batch))
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
         subprocess.run(["git", *identity, *command], cwd=repository, check=True)
     asyncio.run(_loop(Workshop.open(repository), folder / "evaluated").drive())
+
+
+def _reply(numbers: Iterable[int]) -> str:
+    """These versions of the program, a proposal each."""
+    files = (f"=== PROPOSAL {n}: version {n} ===\nprogram.py\n```python\n{version(n)}```\n" for n in numbers)
+    return "".join((*files, "=== END ===\n"))
 
 
 def _loop(workshop: Workshop, counter: Path) -> Loop:
@@ -87,4 +96,4 @@ def _loop(workshop: Workshop, counter: Path) -> Loop:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

@@ -7,30 +7,38 @@ import peers_openevolve
 from bench import Bench
 from cost import CommandFailed, Result
 from sampling import cost_per_unit, watch
-from table import Row, Target, cpu, growth
+from table import NOTHING, Row, Target, cpu, growth
 
 _DRIVER = Path(__file__).with_name("loopty_instant.py")
 _WARM_UP = 10
+_BATCH = 4
 _BELOW = Target("below 1", 1.0)
 _FLAT = Target("at most ×1.2", 1.2)
 
 
 def rows(bench: Bench) -> Iterator[Row]:
     proposals = 400 if bench.quick else 2000
-    first, last = _loopty(bench, proposals)
-    peer = _openevolve(bench)
-    words = "OpenEvolve, first hundred:"
-    yield Row("proposal, first hundred", cpu(first), cpu(peer, words), _BELOW, of_ratio=True)
-    yield Row(f"proposal, last hundred of {proposals:,}", cpu(last), cpu(peer, words), _BELOW, of_ratio=True)
-    yield Row("last hundred over first", growth(first, last), cpu(None), _FLAT)
+    peer = cpu(_openevolve(bench), "OpenEvolve, first hundred:")
+    for batch in (1, _BATCH):
+        first, last = _loopty(bench, proposals, batch)
+        what = "a call each" if batch == 1 else f"{batch} in a call"
+        yield Row(f"proposal, {what}, first hundred", cpu(first), peer, _BELOW, of_ratio=True)
+        yield Row(f"proposal, {what}, last hundred of {proposals:,}", cpu(last), peer, _BELOW, of_ratio=True)
+        yield Row("last hundred over first", growth(first, last), NOTHING, _FLAT)
 
 
-def _loopty(bench: Bench, proposals: int) -> tuple[Result, Result]:
-    folder = bench.scratch / "proposal"
+def _loopty(bench: Bench, proposals: int, batch: int) -> tuple[Result, Result]:
+    folder = bench.scratch / f"proposal-{batch}"
     folder.mkdir()
     evaluated = folder / "evaluated"
     evaluated.touch()
-    argv = [str(bench.loopty_executable.with_name("python")), str(_DRIVER), str(proposals), str(folder)]
+    argv = [
+        str(bench.loopty_executable.with_name("python")),
+        str(_DRIVER),
+        str(proposals),
+        str(batch),
+        str(folder),
+    ]
     try:
         samples = watch(argv, folder, bench.env, lambda: evaluated.stat().st_size, folder / "log")
         first = cost_per_unit(samples, _WARM_UP, _WARM_UP + 100)

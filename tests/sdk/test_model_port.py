@@ -195,7 +195,8 @@ def test_a_command_that_ends_its_process_group_keeps_its_model(tmp_path: Path) -
 
 def test_signals_that_python_ignores_are_not_ignored_by_the_command(tmp_path: Path) -> None:
     _, out, _ = ran(tmp_path, "sh", "-c", "grep SigIgn /proc/self/status")
-    assert int(out.split()[1], 16) == 0
+    ignored = int(out.split()[1], 16)  # others may be, by whoever started the tests
+    assert not any(ignored >> (number - 1) & 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
 
 
 def test_its_output_ends_when_the_command_does(tmp_path: Path) -> None:
