@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from loopty.core import budget, decisions
-from loopty.core.curve import Curve, Row, primary
 from loopty.core.errors import Exhausted, Misuse, Taken
 from loopty.core.events import Event, NodeAdded, SessionEnded, Stalled, Stepped
 from loopty.core.history import History
-from loopty.core.ids import NodeId
+from loopty.core.lookout import Lookout
 from loopty.core.measure import Measure
 from loopty.core.model import Outage
-from loopty.core.objective import Directions, Metric
 from loopty.core.outcome import Ending, Pool, Verdict
-from loopty.core.parts import Ask, Committed, Curves, Proposer, Pruner, Seen, Trial, Workspaces
+from loopty.core.parts import Ask, Committed, Curves, Proposer, Pruner, Trial, Workspaces
 from loopty.core.proposal import Objection, Proposal, Refusal, Step
 from loopty.core.purse import Purse
 from loopty.core.records import Node, Run, trial_parts
@@ -81,8 +79,8 @@ class Loop:
         self._lanes = lanes
         self._measure = measure
         self._workspaces = workspaces
-        self._pruner = pruner
-        self._read_curve = curves
+        self._lookout = Lookout(lambda: scribe.history, pruner, curves)
+        self.latest = self._lookout.latest
         self._owner = owner
         self._clock = clock
         self._purse = purse
@@ -99,8 +97,6 @@ class Loop:
         self._waiting: set[Pool] = set()
         """Pools whose proposer has nothing until a trial ends."""
         self._exhausted: dict[Pool, str] = {}
-        self._curves: dict[NodeId, tuple[Sequence[Row], Directions]] = {}
-        self._peers: dict[NodeId, Curve] = {}
 
     @property
     def history(self) -> History:
@@ -120,11 +116,6 @@ class Loop:
         self._cancel.set()
         for thought in self._thinking:
             thought.cancel()
-
-    def latest(self, node: NodeId) -> Row | None:
-        """The newest row that a trial of this session has reported."""
-        rows = self._curves.get(node, ((), {}))[0]
-        return rows[-1] if rows else None
 
     async def drive(self) -> Finish:
         """Run trials until something says stop; whatever happens, the session is closed in the ledger."""
@@ -337,40 +328,10 @@ class Loop:
         """From the first trial of a node to its verdict."""
         since = self._clock()
         try:
-            await self._measure.decided(trial, self._watch, self._cancel)
+            await self._measure.decided(trial, self._lookout.watch, self._cancel)
         except Outage as outage:
             self._stall(outage, since)
             raise
-
-    def _watch(self, trial: Trial) -> Seen:
-        """What the executor calls with the metrics stream while the trial runs."""
-
-        def seen(rows: Sequence[Row], directions: Directions) -> str | None:
-            if trial.pool is Pool.REPEAT:  # what is measured again is worth its full time
-                return None
-            self._curves[trial.node.id] = rows, directions
-            if self._pruner is None or not rows:
-                return None
-            yardstick = self.history.yardstick(self._run)
-            metric = (yardstick or self.run.objective.resolved(rows[-1].metrics, directions))[0]
-            curve = primary(rows, metric.name, metric.direction)
-            if not curve.points:  # the metric that counts is not reported on the way
-                return None
-            peers = [
-                self._peer(node, metric)
-                for node in self.history.nodes(self._run, trial.pool)
-                if node.outcome and node.outcome.finished and node.id != trial.node.id
-            ]
-            return self._pruner.doomed(curve, [peer for peer in peers if peer.points])
-
-        return seen
-
-    def _peer(self, node: Node, metric: Metric) -> Curve:
-        """The curve of a finished node; made once, because every report of every trial is held against it."""
-        if node.id not in self._peers:
-            rows, _ = self._curves.pop(node.id) if node.id in self._curves else self._read_curve(node)
-            self._peers[node.id] = primary(rows, metric.name, metric.direction)
-        return self._peers[node.id]
 
     async def _land(self) -> None:
         """Wait for everything in flight; what is still thought of is given up when the session is stopped."""
