@@ -78,10 +78,10 @@ def test_a_node_that_no_model_made_says_so(proposed):
     assert proposed.json("show", "1", "--prompt") == {"node": "1", "operator": "baseline", "calls": []}
 
 
-def test_a_call_whose_file_is_gone_or_broken_is_told_from_the_ledger(proposed):
+def test_a_call_whose_line_is_gone_or_torn_is_told_from_the_ledger(proposed):
     folder = State(proposed.top).folder / "calls"
-    (folder / "c1.json").unlink()
-    (folder / "c2.json").write_text("no json")
+    file = folder / "c1.jsonl"
+    file.write_bytes(file.read_bytes().partition(b"\n")[2][:-40])
     shown = proposed.json("show", "1.1", "--prompt")["calls"]
     assert [call["prompt"] for call in shown] == [None, None]
     assert shown[1]["tokens"] == 130

@@ -1,5 +1,6 @@
 """Calls are kept exactly, durably, and without keys."""
 
+import errno
 import os
 
 import pytest
@@ -46,40 +47,88 @@ def test_a_failure_is_kept_with_its_prompt(archive):
         archive.reply(CALL)
 
 
+def test_another_process_finds_it(archive, tmp_path):
+    archive.keep("first", Prompt('"call":"second"', (), {"call": "second"}), REPLY)
+    archive.keep("second", PROMPT, Reply("the second", Usage()))
+    Archive(tmp_path / "calls").keep("third", PROMPT, Reply("the third", Usage()))
+    other = Archive(tmp_path / "calls")
+    assert [other.reply(call).text for call in ("third", "second", "first", "third")] == [
+        "the third",
+        "the second",
+        "so\n",
+        "the third",
+    ]
+    assert archive.reply("third").text == "the third"
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b'{"call": "x"', b"[]", b"{}", b"\xff\xfe", b'{"prompt": 3}', b"[" * 10**5]
+    "content", [b"", b'{"call":"x"', b"[]", b"{}", b"\xff\xfe", b'{"prompt": 3}', b"[" * 10**5]
 )
-def test_a_torn_or_missing_file_is_no_call(archive, tmp_path, content):
+def test_a_torn_or_missing_line_is_no_call(archive, tmp_path, content):
     assert archive.record(CALL) is None
     archive.keep(CALL, PROMPT, REPLY)
-    (tmp_path / "calls" / f"{CALL}.json").write_bytes(content)
+    (tmp_path / "calls" / f"{CALL}.jsonl").write_bytes(content)
     assert archive.record(CALL) is None
     assert list(archive.records()) == []
-    with pytest.raises(Misuse, match=r"put the file back, or start anew"):
+    with pytest.raises(Misuse, match=r"put the files back, or start anew"):
         archive.reply(CALL)
 
 
-def test_a_torn_file_of_a_later_version_is_read_as_far_as_it_is_known(archive, tmp_path):
+def test_a_torn_line_harms_no_other(archive, tmp_path):
+    for call in ("first", "second", "third"):
+        archive.keep(call, PROMPT, Reply(call, Usage()))
+    file = tmp_path / "calls" / "first.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'{"call":"second"', b'\xff"call":"second"')[:-5])
+    archive.keep("fourth", PROMPT, REPLY)
+    other = Archive(tmp_path / "calls")
+    assert other.reply("first").text == "first"
+    assert [other.record(call) for call in ("second", "third")] == [None, None]
+
+
+def test_after_a_full_disk_the_next_call_is_kept_whole(archive, monkeypatch):
+    archive.keep("first", PROMPT, REPLY)
+    real = os.write
+
+    def half(file: int, content: bytes) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return real(file, content[: len(content) // 2])
+
+    def full(_file: int, _content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(Misuse, match="No space left"):
+        archive.keep("second", PROMPT, REPLY)
+    monkeypatch.setattr(os, "write", real)
+    archive.keep("third", PROMPT, REPLY)
+    assert (archive.reply("first"), archive.record("second"), archive.reply("third")) == (REPLY, None, REPLY)
+    assert [kept.call for kept in archive.records()] == ["first", "third"]
+
+
+def test_a_line_of_a_later_version_is_read_as_far_as_it_is_known(archive, tmp_path):
     archive.keep(CALL, PROMPT, REPLY)
-    file = tmp_path / "calls" / f"{CALL}.json"
-    file.write_bytes(file.read_bytes().replace(b'{"call"', b'{"colour": "blue", "call"'))
+    file = tmp_path / "calls" / f"{CALL}.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'{"call"', b'{"colour":"blue","call"'))
     assert archive.reply(CALL) == REPLY
 
 
-def test_the_file_and_its_name_are_on_the_disk_before_it_returns(archive, tmp_path, monkeypatch):
+def test_each_call_is_on_the_disk_before_it_returns(archive, tmp_path, monkeypatch):
     steps = []
-    real_sync, real_replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda number: (steps.append("sync"), real_sync(number)))
-    monkeypatch.setattr(os, "replace", lambda *names: (steps.append("rename"), real_replace(*names)))
+    real = os.write, os.fdatasync, os.fsync
+    monkeypatch.setattr(os, "write", lambda *what: (steps.append("write"), real[0](*what))[1])
+    monkeypatch.setattr(os, "fdatasync", lambda file: (steps.append("content"), real[1](file)))
+    monkeypatch.setattr(os, "fsync", lambda folder: (steps.append("name"), real[2](folder)))
     archive.keep(CALL, PROMPT, REPLY)
-    assert steps == ["sync", "rename", "sync"]
-    assert [path.name for path in (tmp_path / "calls").iterdir()] == [f"{CALL}.json"]
+    archive.keep("another", PROMPT, REPLY)
+    assert steps == ["name", "write", "content", "write", "content"]
+    assert [path.name for path in (tmp_path / "calls").iterdir()] == [f"{CALL}.jsonl"]
 
 
 def test_no_name_leads_out_of_the_folder(archive):
     for name in ("../ledger", "a/b", "", ".."):
-        with pytest.raises(Misuse):
-            archive.record(name)
+        assert archive.record(name) is None
+        with pytest.raises(Misuse, match="no name of a call"):
+            archive.keep(name, PROMPT, REPLY)
 
 
 def test_keys_are_taken_out_and_stand_ins_for_keys_are_not(archive, tmp_path):
@@ -89,7 +138,7 @@ def test_keys_are_taken_out_and_stand_ins_for_keys_are_not(archive, tmp_path):
         CALL, Prompt("secret-secret-longer x", (), {"secret-secret": ["secret-secret"]}), Reply("x", Usage())
     )
     assert archive.record(CALL).prompt == Prompt("[key] x", (), {"[key]": ["[key]"]})
-    assert "secret" not in (tmp_path / "calls" / f"{CALL}.json").read_text()
+    assert "secret" not in (tmp_path / "calls" / f"{CALL}.jsonl").read_text()
 
 
 def test_calls_are_listed_oldest_first(tmp_path):

@@ -32,14 +32,15 @@ def put(
             os.close(file)
         os.replace(making, f"{place}/{name}")  # noqa: PTH105
         if durable:
-            _sync(place)
+            sync(place)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(making)  # noqa: PTH108
         raise
 
 
-def _sync(folder: str) -> None:
+def sync(folder: str) -> None:
+    """Have the names in the folder on the disk."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

@@ -1,7 +1,12 @@
-"""The calls of models as they were: the exact prompt and the reply, a file each."""
+"""The calls of models as they were: the exact prompt and the reply, a line each.
+
+A process appends to a file of its own, named after the first call in it: a file for each call would cost three
+times as much, and in the ledger prompts would be most of what is there.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +18,10 @@ from loopty.core.errors import Misuse
 from loopty.core.ids import NodeId
 from loopty.core.model import Prompt, Reply
 from loopty.kit import codec
-from loopty.kit.whole import put
+from loopty.kit.journal import Journal
 from loopty.models.hiding import is_secret, without_key
+
+_ENDING = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,9 @@ class Archive:
         self._folder = folder
         self._clock = clock
         self._secrets: set[str] = set()
+        self._journal: Journal | None = None
+        self._places: dict[str, int] = {}
+        """Where in the journal the calls of this process begin."""
         self._last: tuple[str, Reply] | None = None
         """The reply that was read last: of a batch it is asked for again and again."""
 
@@ -67,11 +77,13 @@ class Archive:
     ) -> None:
         """Write the call down: when this returns it outlasts a crash of the machine."""
         kept = Kept(call, self._clock(), model, role, operator, prompt, reply, failure, node)
-        text = json.dumps(self._cleaned(codec.plain(kept)), ensure_ascii=False, allow_nan=False)
+        text = codec.text(self._cleaned(codec.plain(kept)) if self._secrets else kept)
         try:
-            path = self._path(call)
-            put(path.parent, path.name, text.encode("utf-8", "surrogatepass"), durable=True)
+            self._journal = self._journal or Journal(self._folder, _file_name(call))
+            self._places[call] = self._journal.append(text.encode("utf-8", "surrogatepass"))
         except OSError as error:
+            self._journal = None  # what comes next must not stand behind half a line
+            self._places.clear()
             raise Misuse(
                 f"cannot keep a model's reply in {self._folder}: {error.strerror} (is there space, is it yours?)"
             ) from error
@@ -83,26 +95,30 @@ class Archive:
         kept = self.record(call)
         if kept is None or kept.reply is None:
             raise Misuse(
-                f"the reply of call {call} is not in {self._folder} any more: put the file back, or start anew "
+                f"the reply of call {call} is not in {self._folder} any more: put the files back, or start anew "
                 "with `loopty optimize --new-run`"
             )
         self._last = call, kept.reply
         return kept.reply
 
     def record(self, call: str) -> Kept | None:
-        """Everything about a call; None where the file is missing or damaged."""
-        return _read(self._path(call))
+        """Everything about a call; None where it is missing or damaged."""
+        if self._journal and call in self._places:
+            found = _read(self._journal.line(self._places[call]))
+            return found if found and found.call == call else None
+        mark = f'"call":"{call}"'.encode()
+        marked = (_read(line) for line in self._lines() if mark in line)
+        return next((kept for kept in marked if kept and kept.call == call), None)
 
     def records(self) -> Iterator[Kept]:
         """All calls that can be read, oldest first."""
-        found = (_read(path) for path in self._folder.glob("*.json"))
+        found = map(_read, self._lines())
         yield from sorted((kept for kept in found if kept), key=lambda kept: (kept.at, kept.call))
 
-    def _path(self, call: str) -> Path:
-        # Names come from the ledger; one that was tampered with must not lead out of the folder.
-        if not call.isalnum():
-            raise Misuse(f"{call!r} is no name of a call")
-        return self._folder / f"{call}.json"
+    def _lines(self) -> Iterator[bytes]:
+        for path in self._folder.glob(f"*{_ENDING}"):
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                yield from file
 
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -112,9 +128,15 @@ class Archive:
         return [self._cleaned(item) for item in value] if isinstance(value, list) else value
 
 
-def _read(path: Path) -> Kept | None:
+def _file_name(call: str) -> str:
+    if not call.isalnum():
+        raise Misuse(f"{call!r} is no name of a call")
+    return f"{call}{_ENDING}"
+
+
+def _read(line: bytes) -> Kept | None:
     try:
-        data = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+        data = json.loads(line.decode("utf-8", "surrogatepass"))
         return codec.build(Kept, data) if isinstance(data, dict) else None
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
