@@ -301,7 +301,7 @@ class Loop:
     async def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> _Born | None:
         """The proposal's node, committed before anything of it runs; None when it is refused."""
         parent = self.history[proposal.parent]
-        committed = await asyncio.to_thread(self._committed, parent, proposal)
+        committed = self._committed(parent, proposal)
         if isinstance(committed, str):
             self._refuse(pool, proposal.refused(committed, Objection.FORBIDDEN))
             return None

@@ -138,7 +138,7 @@ class Measure:
         if trial.pool is Pool.REVIEW:
             assert self._reviewer is not None
             return await self._reviewer.review(trial, cancel)
-        await asyncio.to_thread(self._workspaces.publish, trial.node, self._parent(trial.node))
+        self._workspaces.publish(trial.node, self._parent(trial.node))
         return await self.executor.execute(trial, seen, cancel)
 
     def trial(self, recorded: Sequence[Event]) -> Trial | None:

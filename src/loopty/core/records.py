@@ -166,6 +166,9 @@ class Unread:
     """How many it holds; 0 before the first is taken."""
 
 
+_NOTHING_YET = Account()
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What is known of one run."""
@@ -219,7 +222,7 @@ class Run:
         return tuple(gate for above, gates in self.gates.items() if node.within(above) for gate in gates)
 
     def account(self, pool: Pool) -> Account:
-        return self.accounts.get(pool, Account())
+        return self.accounts.get(pool, _NOTHING_YET)
 
     def with_account(self, pool: Pool, account: Account) -> Run:
         return replace(self, accounts={**self.accounts, pool: account})

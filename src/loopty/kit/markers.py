@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ class _Marker(NamedTuple):
     line: Span
 
 
-def editable_spans(text: str) -> list[Span]:
+@functools.lru_cache(maxsize=16)  # a proposal is looked at half a dozen times before it is one
+def editable_spans(text: str) -> tuple[Span, ...]:
     """What lies between EVOLVE-BLOCK markers, all of it when there are none; ValueError when unpaired."""
     blocks: list[Span] = []
     opened: Span | None = None
@@ -48,13 +50,13 @@ def editable_spans(text: str) -> list[Span]:
             raise ValueError(f"{at}: EVOLVE-BLOCK-END without a START before it")
     if opened:
         raise ValueError(f"{line_of(text, opened.start)}: EVOLVE-BLOCK-START without an END after it")
-    return blocks or [Span(0, len(text))]
+    return tuple(blocks) or (Span(0, len(text)),)
 
 
 def outside_changed(before: str, after: str) -> str | None:
     """Why `after` is not `before` with other text in its blocks; ValueError when `before` is malformed."""
     blocks = editable_spans(before)
-    if blocks == [Span(0, len(before))]:
+    if blocks == (Span(0, len(before)),):
         return None
     try:
         kept = editable_spans(after)
@@ -78,7 +80,7 @@ def _markers(text: str) -> Iterator[_Marker]:
             yield _Marker(match[1] == "START", Span(start, end or len(text)))
 
 
-def _around(text: str, blocks: list[Span]) -> list[Span]:
+def _around(text: str, blocks: Sequence[Span]) -> list[Span]:
     """The frozen spans, marker lines included."""
     edges = [0, *(edge for block in blocks for edge in block), len(text)]
     return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]

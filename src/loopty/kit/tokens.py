@@ -16,4 +16,4 @@ def tokens_of(count: int) -> int:
 
 def size(text: str) -> int:
     """Its bytes: the most tokens that it can be, as no token is shorter than a byte."""
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -67,7 +67,10 @@ class Throttle:
             self._starts.popleft()
         if not self._starts:
             return 0.0  # one that is larger than the whole limit goes alone: it would wait for ever
-        spent = sum(start.tokens for start in self._starts)
-        if len(self._starts) < self._most and spent + tokens <= self._most_tokens:
+        if len(self._starts) < self._most and self._has_room(tokens):
             return 0.0
         return self._starts[0].at + self._window - now
+
+    def _has_room(self, tokens: float) -> bool:
+        unlimited = math.isinf(self._most_tokens)  # and the minute not added up
+        return unlimited or sum(start.tokens for start in self._starts) + tokens <= self._most_tokens

@@ -16,6 +16,7 @@ from loopty.kit.tokens import tokens
 from loopty.proposers.context.evidence import inspiration_texts, left_texts, results_text
 from loopty.proposers.context.experiments import Experiments
 from loopty.proposers.context.goal import objective_text, rules_text
+from loopty.proposers.context.lines import NodeLines
 from loopty.proposers.context.path import path_lines, tried_lines
 from loopty.proposers.context.room import cut_to, in_room
 
@@ -56,6 +57,7 @@ class Briefing:
         self._notes = notes
         self._options = options or BriefingOptions()
         self._last: tuple[tuple[NodeId, int], Left] | None = None
+        self._lines = NodeLines()
         self._experiments: dict[tuple[int, Pool, str], Experiments] = {}
 
     def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:
@@ -96,8 +98,8 @@ class Briefing:
     def _about(self, ask: Ask, parent: Node, room: int) -> list[str]:
         """How the node came about, what was tried on it, what it gave: a quarter of the room each."""
         name = parent.id.name
-        path = "\n".join(path_lines(ask.history, parent, self._options.lineage))
-        tried = "\n".join(tried_lines(ask, parent))
+        path = "\n".join(path_lines(ask.history, parent, self._options.lineage, self._lines))
+        tried = "\n".join(tried_lines(ask, parent, self._lines))
         results = results_text(parent) if self._options.artifacts else ""
         sections = (
             (f"# The path to node {name}", "nodes from the baseline on, a line each", path),
@@ -113,7 +115,7 @@ class Briefing:
     def _others(self, ask: Ask, inspirations: Sequence[Node], room: int) -> list[str]:
         lines = self._digest(ask, min(self._options.digest_tokens, room // 2) - _HEAD)
         digest = in_room("experiments, a line each", "\n".join(lines), room // 2, clean=True)
-        inspiring = inspiration_texts(ask.history, inspirations, self._notes, room // 3)
+        inspiring = inspiration_texts(ask.history, inspirations, self._notes, room // 3, self._lines)
         return [
             *_section("# All experiments", [digest]),
             *_section("# Other nodes, for inspiration", inspiring),
@@ -124,7 +126,9 @@ class Briefing:
             return []
         # Results under different fingerprints do not compare: on another machine the lists begin anew.
         key = (ask.run, ask.pool, ask.history.runs[ask.run].fingerprint)
-        known = self._experiments.setdefault(key, Experiments(ask.run, ask.pool))
+        if key not in self._experiments:
+            self._experiments[key] = Experiments(ask.run, ask.pool, self._lines)
+        known = self._experiments[key]
         known.update(ask.history)
         return known.lines(ask.history, room)
 

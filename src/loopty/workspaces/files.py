@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from loopty.core.access import TASK_FILE, clean
 from loopty.core.history import History
@@ -21,6 +21,7 @@ from loopty.workspaces.objects import DIRECTORY, REGULAR_FILES, Entry
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state import State
 
+_DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
 _SECRET = (
     "**/.env",
@@ -171,17 +172,18 @@ class Files:
 
     def publish(self, node: Node, parent: Node | None) -> None:
         folder = self._state.node(node.id)
-        stated = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
-        description = folder / "description.md"
-        if description.exists() and description.read_text() == stated:
+        said = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+        stated = said.encode(errors="replace")
+        if _holds(folder / _DESCRIPTION, stated):
             return
         self._repository.branch(node.id.branch, node.commit)
-        put(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
+        if node.params:
+            put(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
         put(folder, "change.diff", patch)
         # Last, because its presence says that the rest is there.
-        put(folder, description.name, stated.encode(errors="replace"))
+        put(folder, _DESCRIPTION, stated)
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and what was decided and why."""
@@ -197,6 +199,13 @@ class Files:
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
         put(self._state.node(node.id), "analysis.md", "\n".join((*lines, "")).encode(errors="replace"))
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _named_by(names: frozenset[str], path: str) -> list[str]:

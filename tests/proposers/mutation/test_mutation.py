@@ -203,7 +203,7 @@ def test_markers_are_found_in_the_comments_of_any_language(line: str) -> None:
 
 
 def test_without_markers_all_is_editable() -> None:
-    assert editable_spans("EVOLVE-BLOCK-START = 1") == [(0, 22)]
+    assert editable_spans("EVOLVE-BLOCK-START = 1") == ((0, 22),)
     assert outside_changed("a", "b") is None
 
 

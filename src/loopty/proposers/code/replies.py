@@ -28,7 +28,7 @@ from loopty.proposers.code.whole import Whole
 
 Change = Block | Whole | Patch | Removal
 
-SEPARATOR = re.compile(r"[ \t]*(?:<{5,9} ?SEARCH|={7}|>{5,9} ?REPLACE)[ \t]*$")
+SEPARATOR = re.compile(r"^[ \t]*(?:<{5,9} ?SEARCH|={7}|>{5,9} ?REPLACE)[ \t]*$", re.MULTILINE)
 """A line that never is part of a program."""
 
 _LONGEST_REPLY = 1_000_000

@@ -133,7 +133,7 @@ def _pages(
 def _marked(path: str, text: str, changed: bool) -> bool:
     """Whether only blocks of the file may change; raises Misuse where the user's markers do not pair."""
     try:
-        return editable_spans(text) != [Span(0, len(text))]
+        return editable_spans(text) != (Span(0, len(text)),)
     except ValueError as error:
         if changed:
             return False

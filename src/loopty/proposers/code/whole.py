@@ -29,9 +29,9 @@ def _within_markers(path: str, before: str, after: str) -> str:
         blocks, news = editable_spans(before), editable_spans(after)
     except ValueError:
         return after  # what is wrong with them is said where access is checked
-    if blocks == [Span(0, len(before))]:
+    if blocks == (Span(0, len(before)),):
         return after
-    if news == [Span(0, len(after))]:
+    if news == (Span(0, len(after)),):
         if len(blocks) > 1:
             raise misfit(f"{path} has {len(blocks)} marked blocks: keep the lines with the markers")
         return _grafted(before, blocks, [_only_block(before, blocks[0], after)])

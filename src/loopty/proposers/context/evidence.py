@@ -8,7 +8,7 @@ from loopty.core.history import History
 from loopty.core.notes import Left
 from loopty.core.records import Node
 from loopty.kit.fence import one_line
-from loopty.proposers.context.lines import node_line
+from loopty.proposers.context.lines import NodeLines
 from loopty.proposers.context.room import in_room
 from loopty.proposers.wording import listed
 
@@ -46,12 +46,13 @@ def left_texts(node: Node, left: Left, room: int) -> Iterator[str]:
 
 
 def inspiration_texts(
-    history: History, nodes: Sequence[Node], notes: Callable[[Node], Left], room: int
+    history: History, nodes: Sequence[Node], notes: Callable[[Node], Left], room: int, told: NodeLines
 ) -> Iterator[str]:
     """Each of these nodes in a line, with its change below: the same room for each."""
     for node in nodes:
         left, name = notes(node), node.id.name
         change = left.diff or listed(node.params)
-        text = f"{node_line(history, node)}\n\n{change}" if change else node_line(history, node)
+        line = told.of(history, node)
+        text = f"{line}\n\n{change}" if change else line
         if made := in_room(f"node {name} and its change", text, room // len(nodes)):
             yield made

@@ -16,7 +16,7 @@ from loopty.core.ids import NodeId
 from loopty.core.objective import Metric, Metrics
 from loopty.core.outcome import Pool, Verdict
 from loopty.core.records import Node
-from loopty.proposers.context.lines import node_line
+from loopty.proposers.context.lines import NodeLines
 from loopty.proposers.context.room import cost, fitting
 
 MOST = 40
@@ -26,9 +26,10 @@ MOST = 40
 class Experiments:
     """The nodes of one pool of one run that were decided of under one fingerprint."""
 
-    def __init__(self, run: int, pool: Pool) -> None:
+    def __init__(self, run: int, pool: Pool, told: NodeLines) -> None:
         self._run = run
         self._pool = pool
+        self._told = told
         self._known = 0
         """How many nodes of the lane were looked at."""
         self._undecided: list[NodeId] = []
@@ -38,8 +39,6 @@ class Experiments:
         self._close: list[tuple[float, int, NodeId]] = []
         """The best of those that were not kept: worth, event of the verdict, node; the best last."""
         self._verdicts: Counter[str] = Counter()
-        self._lines: dict[NodeId, tuple[Node, str]] = {}
-        """The line of each node that was told of, with the record that it was made from."""
 
     def update(self, history: History) -> None:
         """Take in what was decided since."""
@@ -68,7 +67,6 @@ class Experiments:
         for head, nodes, share in parts:
             left = room - sum(map(cost, lines))
             lines += self._part(history, head, nodes, shown, left // share)
-        self._lines = {node: line for node, line in self._lines.items() if node in shown}
         return lines
 
     def _part(
@@ -76,15 +74,10 @@ class Experiments:
     ) -> list[str]:
         """A heading and the lines below it, as far as they fit."""
         fresh = [node for node in nodes if node not in shown]
-        lines = fitting(_headed(head, (self._line(history, history[node]) for node in fresh)), room)
+        told = (self._told.of(history, history[node], why=False) for node in fresh)
+        lines = fitting(_headed(head, told), room)
         shown.update(fresh[: len(lines) - 1])
         return lines if len(lines) > 1 else []
-
-    def _line(self, history: History, node: Node) -> str:
-        known = self._lines.get(node.id)
-        if known is None or known[0] is not node:
-            known = self._lines[node.id] = (node, node_line(history, node, why=False))
-        return known[1]
 
     def _take(self, history: History, node: Node) -> None:
         assert node.verdict is not None

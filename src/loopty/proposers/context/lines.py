@@ -5,20 +5,38 @@ from __future__ import annotations
 import functools
 
 from loopty.core.history import History
+from loopty.core.ids import NodeId
 from loopty.core.records import Node
 from loopty.kit.fence import one_line
 from loopty.proposers.wording import listed
 
 _MOST_METRICS = 4
 _SUMMARY, _REASON, _NAME = 240, 240, 80
+_REMEMBERED = 1024
 
 
 _line = functools.lru_cache(maxsize=4096)(one_line)
-"""The same nodes are told of in briefing after briefing."""
 
 
-def node_line(history: History, node: Node, why: bool = True) -> str:
-    """`1.3 | code:diff | unroll the loop | score 2.41 | kept: better: score 2.41 against 2.2 of 1`."""
+class NodeLines:
+    """The line of each node: the same nodes are told of in briefing after briefing."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[NodeId, bool], tuple[Node, str]] = {}
+        """With the record that it was made from."""
+
+    def of(self, history: History, node: Node, why: bool = True) -> str:
+        """`1.3 | code:diff | unroll the loop | score 2.41 | kept: better: score 2.41 against 2.2 of 1`."""
+        key = node.id, why
+        known = self._made.get(key)
+        if known is None or known[0] is not node:
+            if len(self._made) >= _REMEMBERED:
+                self._made.clear()
+            known = self._made[key] = node, _node_line(history, node, why)
+        return known[1]
+
+
+def _node_line(history: History, node: Node, why: bool) -> str:
     said = node.summary or (listed(node.params) if node.params else "")
     ended = node.verdict and node.outcome and not node.outcome.finished
     parts = [

@@ -8,28 +8,28 @@ from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.parts import Ask
 from loopty.core.records import Node
-from loopty.proposers.context.lines import node_line
+from loopty.proposers.context.lines import NodeLines
 
 _MOST_CHILDREN = 8
 _CHILDREN_LOOKED_AT = 32
 """Some are of the other pool, which is not shown."""
 
 
-def path_lines(history: History, node: Node, most: int) -> list[str]:
+def path_lines(history: History, node: Node, most: int, told: NodeLines) -> list[str]:
     """The nodes from the baseline to this one; of a long path the first and the last ones."""
     near = [node.id]
     while len(near) < most - 1 and (above := near[0].parent):
         near.insert(0, above)
-    lines = [node_line(history, history[each]) for each in near]
+    lines = [told.of(history, history[each]) for each in near]
     if above := near[0].parent:
         root = NodeId(str(node.id.run))
         between = near[0].depth - 1
         gap = [f"… {between} more between …"] if between else []
-        lines = [node_line(history, history[root]), *gap, *lines]
+        lines = [told.of(history, history[root]), *gap, *lines]
     return lines
 
 
-def tried_lines(ask: Ask, parent: Node) -> Iterator[str]:
+def tried_lines(ask: Ask, parent: Node, told: NodeLines) -> Iterator[str]:
     """The newest changes of this node, those still in flight included."""
     found = 0
     oldest = max(parent.children - _CHILDREN_LOOKED_AT, 0)
@@ -37,4 +37,4 @@ def tried_lines(ask: Ask, parent: Node) -> Iterator[str]:
         child = ask.history[parent.id.child(number)]
         if child.pool is ask.pool and found < _MOST_CHILDREN:
             found += 1
-            yield node_line(ask.history, child)
+            yield told.of(ask.history, child)

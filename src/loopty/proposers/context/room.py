@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 from loopty.kit.fence import fenced, shortened
@@ -37,6 +38,7 @@ def fitting(lines: Iterable[str], room: int) -> list[str]:
     return kept
 
 
+@functools.lru_cache(maxsize=1024)  # the same lines are told of in briefing after briefing
 def cost(line: str) -> int:
     """Tokens of a line in a text of lines."""
     return tokens(line) + 1
