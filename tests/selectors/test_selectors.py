@@ -76,3 +76,18 @@ def test_a_tournament_without_anybody_is_won_by_the_baseline(nodes: dict[str, Ou
     few["1.1"] = few.pop("1.4")
     (ask,) = asks(told(few), 1)
     assert TournamentSelector().parent(ask).id == "1"
+
+
+def test_a_tournament_finds_the_few_that_can_be_compared_among_many_that_cannot() -> None:
+    crowd: dict[str, Outcome | None] = {f"1.{number}": None for number in range(1, 400)}
+    crowd["1.77"] = latency(3)
+    asked = asks(told({"1": latency(5), **crowd}), 50)
+    assert {TournamentSelector().parent(ask).id for ask in asked} == {"1.77"}
+
+
+def test_a_tournament_of_one_draws_each_node_that_can_be_compared_as_often_as_the_other(
+    nodes: dict[str, Outcome | None],
+) -> None:
+    taken = Counter(TournamentSelector(size=1).parent(ask).id for ask in asks(told(nodes), 600))
+    assert set(taken) == {"1.1", "1.2", "1.3"}
+    assert min(taken.values()) > 150

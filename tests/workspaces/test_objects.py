@@ -180,7 +180,7 @@ def test_packed_objects_packed_branches_and_alternates_are_read(user: User, tmp_
 
 def killed(repository: Repository) -> None:
     """As a user's kill, or a machine that is short of memory, does it."""
-    for conversation in (repository._objects._reading, repository._diffing, repository._naming):
+    for conversation in (repository._store._reading, repository._diffing, repository._naming):
         for child in conversation._child:
             child.kill()
             child.wait()
@@ -226,7 +226,7 @@ repository = Repository.around(Path(sys.argv[1]))
 base = repository.head().commit
 made = repository.commit(base, {"a": "2"}, {}, "m")
 repository.patch(base, made.commit), repository.branch("loopty-1.1", made.commit)
-asked = [repository._objects._reading, repository._diffing, repository._naming]
+asked = [repository._store._reading, repository._diffing, repository._naming]
 before = [conversation._child[0].pid for conversation in asked]
 os.killpg(0, signal.SIGINT)
 repository.blob(repository.listing(made.commit)["a"].blob)

@@ -11,6 +11,9 @@ from loopty.core.outcome import Verdict
 from loopty.core.parts import Ask
 from loopty.core.records import Node
 
+_TRIES = 32
+"""Draws, before all nodes are looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class TournamentSelector:
@@ -20,10 +23,9 @@ class TournamentSelector:
 
     def parent(self, ask: Ask) -> Node:
         metrics = ask.history.metrics(ask.root)
-        comparable = [node for node in ask.nodes if _has_all(node, metrics)]
-        if not comparable:
+        drawn = [node for node in (_drawn(ask, metrics) for _ in range(self.size)) if node]
+        if not drawn:
             return ask.root
-        drawn = [ask.rng.choice(comparable) for _ in range(self.size)]
 
         def better(one: Node, other: Node) -> Node:
             assert one.outcome
@@ -33,9 +35,20 @@ class TournamentSelector:
         return functools.reduce(better, drawn)
 
 
+def _drawn(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
+    """A node that can be compared, each as likely as the other; the price does not grow with the pool."""
+    lane = ask.history.lane(ask.run, ask.pool)
+    for _ in range(_TRIES if lane else 0):
+        node = ask.history[ask.rng.choice(lane)]
+        if _has_all(node, metrics):
+            return node
+    comparable = [node for node in ask.nodes if _has_all(node, metrics)]  # there are few, or none
+    return ask.rng.choice(comparable) if comparable else None
+
+
 def _has_all(node: Node, metrics: Sequence[Metric]) -> bool:
-    """Whether the node finished, was not rejected, and reported everything that it is compared by."""
+    """Whether it is a change that finished, was not rejected, and reported everything that it is compared by."""
     outcome = node.outcome
-    if outcome is None or not outcome.finished or node.verdict is Verdict.REJECTED:
+    if not node.id.parent or outcome is None or not outcome.finished or node.verdict is Verdict.REJECTED:
         return False
     return all(metric.name in outcome.metrics for metric in metrics)

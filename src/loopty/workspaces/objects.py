@@ -1,31 +1,21 @@
-"""Git objects in this process: blobs, trees and commits are read from one open git, and written as loose files.
+"""Trees and commits in this process.
 
 A commit by git's own commands costs ten milliseconds of CPU, most of it for starting processes; this one, one.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import threading
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Generic, TypeVar
 
 from loopty.core.parts import Committed
 from loopty.core.proposal import Edits
-from loopty.kit.whole import put
-from loopty.workspaces.conversation import Conversation, GitError, exactly, line
+from loopty.workspaces.store import Memory, Store
 
 REGULAR_FILES = ("100644", "100755")
 DIRECTORY = "040000"
-T = TypeVar("T")
 _AUTHOR = "loopty <loopty@localhost>"
-_SMALL = 64 << 10
-"""Bytes of what is kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,40 +40,19 @@ Tree = Mapping[str, Entry]
 
 
 class Objects:
-    """The object store of one repository."""
+    """Trees and commits of one repository."""
 
-    def __init__(self, reading: Conversation, folder: Callable[[], Path]) -> None:
-        self._reading = reading
-        self._folder = functools.cache(folder)
-        self._blobs = _Memory[bytes](256)
-        self._trees = _Memory[Tree](2048)
-        self._roots = _Memory[str](2048)
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._trees = Memory[Tree](2048)
+        self._roots = Memory[str](2048)
         """The trees of commits. What was written here need not be read."""
-
-    def read(self, name: str) -> bytes:
-        """The content of an object; GitError when there is none of that name."""
-
-        def answer(stream: IO[bytes]) -> bytes:
-            told = line(stream).split()
-            if len(told) != 3:
-                raise GitError("cat-file", f"there is no object {name}")
-            content = exactly(stream, int(told[2]))
-            exactly(stream, 1)
-            return content
-
-        if (known := self._blobs.get(name)) is not None:
-            return known
-        try:
-            content = self._reading.ask(f"{name}\n".encode(), answer)
-        except EOFError:
-            raise GitError("cat-file", f"ended before it had told {name}") from None
-        return self._blobs.put(name, content) if len(content) <= _SMALL else content
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
         if (known := self._roots.get(commit)) is not None:
             return known
-        tree = self.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
+        tree = self._store.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
         return self._roots.put(commit, tree)
 
     def _tree(self, tree: str) -> Tree:
@@ -93,7 +62,7 @@ class Objects:
 
     def _parsed(self, tree: str) -> Tree:
         """The entries of a tree object: mode, name, and the raw digest, one after the other."""
-        raw, size = self.read(tree), len(tree) // 2
+        raw, size = self._store.read(tree), len(tree) // 2
         entries: dict[str, Entry] = {}
         start = 0
         while start < len(raw):
@@ -153,12 +122,12 @@ class Objects:
             raw = content.encode(errors="replace") if isinstance(content, str) else content
             known = modes.get(path)
             mode = known.mode if known and known.mode != DIRECTORY else REGULAR_FILES[0]
-            made[path] = None if raw is None else Entry(mode, self._blob(raw, parent))
-        tree = self._edited(self.tree_of(parent), made, parent) or self._write("tree", b"", parent)
+            made[path] = None if raw is None else Entry(mode, self._store.write("blob", raw, parent))
+        tree = self._edited(self.tree_of(parent), made, parent) or self._store.write("tree", b"", parent)
         signed = f"{_AUTHOR} {int(time.time())} +0000"
         said = message.replace("\0", "")
         stated = f"tree {tree}\nparent {parent}\nauthor {signed}\ncommitter {signed}\n\n{said}"
-        commit = self._write("commit", stated.encode(errors="replace"), parent)
+        commit = self._store.write("commit", stated.encode(errors="replace"), parent)
         return Committed(commit, self._roots.put(commit, tree))
 
     def _edited(self, tree: str | None, edits: Mapping[str, Entry | None], like: str) -> str | None:
@@ -182,44 +151,9 @@ class Objects:
         if not entries:
             return None
         entries = _sorted(entries)  # as a tree that is read has them: seeded choices depend on it
-        tree_made = self._write("tree", _packed(entries), like)
+        tree_made = self._store.write("tree", _packed(entries), like)
         self._trees.put(tree_made, entries)
         return tree_made
-
-    def _blob(self, content: bytes, like: str) -> str:
-        """Store the content of a file. It is likely to be read soon."""
-        name = self._write("blob", content, like)
-        if len(content) <= _SMALL:
-            self._blobs.put(name, content)
-        return name
-
-    def _write(self, kind: str, content: bytes, like: str) -> str:
-        """Store an object as git does: read-only, never half there, on the disk when the system writes it there.
-
-        `like` is an id of the repository.
-        """
-        raw = f"{kind} {len(content)}\0".encode() + content
-        name = (hashlib.sha1 if len(like) == 40 else hashlib.sha256)(raw).hexdigest()
-        # One that is there already is written over with itself: to look costs more than that happens.
-        put(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
-        return name
-
-
-class _Memory(Generic[T]):
-    """The last values by name, for any number of threads."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: dict[str, T] = {}
-        self._lock = threading.Lock()
-        self.get = self._known.get
-
-    def put(self, name: str, value: T) -> T:
-        with self._lock:
-            self._known[name] = value
-            if len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
-        return value
 
 
 def _sorted(entries: Tree) -> dict[str, Entry]:

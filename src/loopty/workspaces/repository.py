@@ -17,6 +17,7 @@ from loopty.core.parts import Committed
 from loopty.core.proposal import Edits
 from loopty.workspaces.conversation import Conversation, GitError, line
 from loopty.workspaces.objects import REGULAR_FILES, Change, Entry, Objects
+from loopty.workspaces.store import Store
 
 # A planted fsmonitor or hook would run as us.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
@@ -49,7 +50,9 @@ class Repository:
         self.top = top
         self._git_dir = git_dir
         self._env = {**_without_git(os.environ), **_IDENTITY, "GIT_DIR": str(git_dir), "LC_ALL": "C.UTF-8"}
-        self._objects = Objects(self._open("cat-file", "--batch"), self._object_folder)
+        reading, measuring = self._open("cat-file", "--batch"), self._open("cat-file", "--batch-check")
+        self._store = Store(reading, measuring, self._object_folder)
+        self._objects = Objects(self._store)
         self._diffing = self._open("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
         # Nobody looks for what a node's branch was before: it is made once.
         self._naming = self._open("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
@@ -214,9 +217,9 @@ class Repository:
 
     def files_up_to(self, commit: str, most_bytes: int) -> list[str]:
         """The regular files of a commit that are no larger."""
-        rows = self._git("ls-tree", "-r", "--long", "--full-tree", "-z", commit).split("\0")
-        found = (row.partition("\t") for row in rows if row.startswith(REGULAR_FILES))
-        return [path for meta, _, path in found if int(meta.split()[-1]) <= most_bytes]
+        files = {path: entry.blob for path, entry in self.listing(commit).items() if entry.mode in REGULAR_FILES}
+        sizes = self._store.sizes(files.values())
+        return [path for path, blob in files.items() if sizes[blob] <= most_bytes]
 
     def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, Entry]:
         """What stands at exactly these paths: files, links, submodules and directories."""
@@ -227,10 +230,10 @@ class Repository:
         entry = self._objects.entry(commit, path)
         if entry is None:
             raise GitError("cat-file", f"there is no {path} in {commit}")
-        return self._objects.read(entry.blob)
+        return self._store.read(entry.blob)
 
     def blob(self, blob: str) -> bytes:
-        return self._objects.read(blob)
+        return self._store.read(blob)
 
     def changes(self, before: str, after: str) -> list[Change]:
         """What differs between two commits, file by file."""
