@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import loopty_sdk
 from loopty.core import decisions
 from loopty.core.access import TASK_FILE
 from loopty.core.errors import Misuse
@@ -18,7 +16,6 @@ from loopty.core.events import Event, RunStarted
 from loopty.core.gate import Gate
 from loopty.core.history import History
 from loopty.core.ids import NodeId
-from loopty.core.launch import Mount, Sandbox
 from loopty.core.model import Role
 from loopty.core.objective import Objective
 from loopty.core.outcome import Pool, Verdict
@@ -30,30 +27,25 @@ from loopty.core.task import Choice, Pools, Task
 from loopty.executors.owner import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.proposing import Proposing
-from loopty.sandboxes.toolchain import Toolchain, toolchain
 from loopty.taskfile import plugins, read
+from loopty.trying import Trying
 from loopty.workspaces import staging
 from loopty.workspaces.files import Files
 from loopty.workspaces.notes import Notes
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.staging import Stages
 from loopty.workspaces.state import State
 
 if TYPE_CHECKING:
     from loopty.core.loop import Loop, Pace
     from loopty.core.measure import Measure
-    from loopty.evaluators.command import CommandEvaluator, Gatekeeper
+    from loopty.evaluators.command import Gatekeeper
     from loopty.executors.fingerprint import Machine
     from loopty.executors.local import LocalExecutor
     from loopty.lines import Lines
-    from loopty.models.endpoint.door import Serving
     from loopty.verifiers.judged import JudgedExecutor
     from loopty.workspaces.heldout import Split
 
     TrialExecutor = LocalExecutor | JudgedExecutor[Machine]
-
-_SDK = "/loopty/sdk"
-_CANDIDATE = "/loopty/candidate"
 
 
 @dataclass(frozen=True)
@@ -161,20 +153,15 @@ class Workshop:
 
     def executor(self, unsafe: bool, run: int | None = None) -> TrialExecutor:
         """What executes trials here; the fingerprint of its results names the run's benchmark too."""
-        from loopty.executors.local import LocalExecutor
-
-        sandbox, trial_owner = self._sandbox(unsafe)
-        tools = _tools(sandbox)
         serving = self.lines(run).serving if self.task.roles.user.model else None
-        evaluator = self._evaluator(tools, sandbox, trial_owner, serving)
-        machine = self._machine(sandbox.name, tools.path, run)
-        executor = LocalExecutor(evaluator.evaluate, self.task.width, self.task.benchmark.resources, machine)
+        executor = self._trying.executor(unsafe, self.history.runs.get(run or 0), serving)
         if not self.task.verifier.judged or run is None:
             return executor
         from loopty.verifiers.judged import JudgedExecutor
 
-        line, judged = self.lines(run).of(Role.VERIFIER), self.task.verifier.judged
-        return JudgedExecutor(executor, machine, judged, line, self._traces)
+        lines, judged = self.lines(run), self.task.verifier.judged
+        line, most = lines.of(Role.VERIFIER), lines.prompt_tokens(Role.VERIFIER)
+        return JudgedExecutor(executor, executor.machine, judged, line, self._traces, most)
 
     def _traces(self, trial: Trial) -> Path:
         return staging.kept_in(self.state, trial) / "traces"
@@ -191,68 +178,11 @@ class Workshop:
 
     def gatekeeper(self, unsafe: bool) -> Gatekeeper:
         """What runs the gates of a trial alone."""
-        sandbox, trial_owner = self._sandbox(unsafe)
-        return self._evaluator(_tools(sandbox), sandbox, trial_owner).gated
+        return self._trying.gatekeeper(unsafe)
 
-    def _evaluator(
-        self,
-        tools: Toolchain,
-        sandbox: Sandbox,
-        trial_owner: tuple[int, int] | None,
-        serving: Serving | None = None,
-    ) -> CommandEvaluator:
-        from loopty.evaluators.command import CommandEvaluator
-        from loopty.evaluators.contract import Places
-
-        stages = Stages(self.repository, self.state, self.task.searching(), self.files, trial_owner)
-        stages.sweep(self.scribe.refresh)
-        sdk = Path(loopty_sdk.__file__).resolve().parent
-        return CommandEvaluator(
-            self.task.benchmark,
-            self.task.limits,
-            sandbox,
-            stages.stage,
-            stages.tampering,
-            Places(
-                staging.TREE, staging.BENCHMARK, staging.INBOX, staging.OUTBOX, _CANDIDATE, f"{_SDK}/loopty_sdk"
-            ),
-            env={
-                **({"PATH": tools.path} if tools.path else {}),
-                "PYTHONPATH": _SDK,
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "LANG": "C.UTF-8",
-            },
-            mounts=[
-                *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.prefixes),
-                Mount(sdk, f"{_SDK}/loopty_sdk"),
-            ],
-            serving=serving,
-        )
-
-    def _sandbox(self, unsafe: bool) -> tuple[Sandbox, tuple[int, int] | None]:
-        """The back end, and the uid and gid that own what a trial writes when that is not us."""
-        if unsafe:
-            from loopty.sandboxes.unsafe import Unsafe
-
-            return Unsafe(), None
-        from loopty.sandboxes.choice import chosen
-        from loopty.sandboxes.owner import trial_owner
-
-        return chosen(self.task.sandbox, self.state.probes), trial_owner()
-
-    def _machine(self, sandbox: str, path: str, run: int | None) -> Machine:
-        from loopty.executors.fingerprint import machine
-
-        frozen = self.history.runs.get(run or 0)
-        limits = self.task.limits
-        facts = {
-            "limits": f"{limits.memory_mb} MB, {limits.processes} processes, {limits.disk_mb} MB disk",
-            "slice": "whole",
-            "evaluator": frozen.benchmark[:12] if frozen else "",
-            "data": frozen.data[:12] if frozen else "",
-        }
-        python, compiler = (shutil.which(name, path=path) if path else None for name in ("python3", "cc"))
-        return machine(sandbox, python, facts, compiler=compiler)
+    @property
+    def _trying(self) -> Trying:
+        return Trying(self.task, self.repository, self.state, self.files, self.scribe.refresh)
 
     def auditing(self) -> Workshop:
         """The workshop whose trials see the held-out split; nothing is proposed in it."""
@@ -291,8 +221,9 @@ class Workshop:
             return None
         from loopty.verifiers.review import Reviewer
 
-        line, patch = self.lines(run).of(Role.VERIFIER), self.repository.patch
-        return Reviewer(line, asked.review, self.task.statement, asked.rules, lambda: self.history, patch)
+        lines, patch, statement = self.lines(run), self.repository.patch, self.task.statement
+        line, most = lines.of(Role.VERIFIER), lines.prompt_tokens(Role.VERIFIER)
+        return Reviewer(line, asked.review, statement, asked.rules, lambda: self.history, patch, most)
 
     def loop(self, run: int, unsafe: bool) -> Loop:
         """The loop over one run, with the proposer and the control that the task names."""
@@ -349,11 +280,6 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
         return "the criteria were recorded by an older loopty"
     parts = [name for name in after if before.get(name) != after[name]]
     return f"the criteria have changed ({', '.join(parts)})"
-
-
-def _tools(sandbox: Sandbox) -> Toolchain:
-    """The programs that trials call by name: the user's, except in a container, whose image brings its own."""
-    return Toolchain((), "") if sandbox.name.startswith("container") else toolchain()
 
 
 def _pruner(choice: Choice) -> Pruner | None:
