@@ -1,8 +1,8 @@
 """Run loopty, inside its own environment, with a model and an evaluator that answer at once.
 
-Called as `python loopty_instant.py PROPOSALS BATCH FOLDER`, with so many proposals in a call; `FOLDER/evaluated`
-grows a byte per evaluation. Everything else is the real thing: prompt, purse, archive of calls, git commit and
-branch, ledger, judge.
+Called as `python loopty_instant.py KIND PROPOSALS BATCH FOLDER`, with so many proposals in a call;
+`FOLDER/evaluated` grows a byte per evaluation. KIND is `code`, where replies rewrite the program, or `parameters`.
+Everything else is the real thing: prompt, purse, archive of calls, git commit and branch, ledger, judge.
 """
 
 import asyncio
@@ -30,8 +30,6 @@ statement = "Make the answer better."
 [benchmark]
 command = "python3 evaluate.py"
 timeout_seconds = 60
-[access]
-write = ["program.py"]
 [noise]
 repeat = "never"
 [pools]
@@ -42,31 +40,59 @@ file = "../script.jsonl"
 [roles.evolver]
 model = "instant"
 [proposer]
-kind = "llm-code"
-operators = ["rewrite"]
+kind = "llm-{kind}"
 batch = {batch}
-similarity = 1.0
 """
+_BESIDES = {
+    "code": """
+operators = ["rewrite"]
+similarity = 1.0
+[access]
+write = ["program.py"]
+""",
+    "parameters": """
+[parameters.step]
+type = "float"
+low = 0
+high = 1
+[parameters.rounds]
+type = "int"
+low = 1
+high = 1000000
+""",
+}
 
 
-def main(proposals: int, batch: int, folder: Path) -> None:
+def main(kind: str, proposals: int, batch: int, folder: Path) -> None:
     repository = folder / "repository"
     repository.mkdir()
-    replies = (_reply(range(first, first + batch)) for first in range(1, proposals + 1, batch))
+    reply = _REPLIES[kind]
+    replies = (reply(range(first, first + batch)) for first in range(1, proposals + 1, batch))
     (folder / "script.jsonl").write_text("".join(f"{json.dumps({'text': reply})}\n" for reply in replies))
     (repository / "program.py").write_text(version(0))
     (repository / "evaluate.py").write_text("# the evaluator is a function of this process\n")
-    (repository / "loopty.toml").write_text(_TASK.format(attempts=proposals, batch=batch))
+    (repository / "loopty.toml").write_text(
+        _TASK.format(kind=kind, attempts=proposals, batch=batch) + _BESIDES[kind]
+    )
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
         subprocess.run(["git", *identity, *command], cwd=repository, check=True)
     asyncio.run(_loop(Workshop.open(repository), folder / "evaluated").drive())
 
 
-def _reply(numbers: Iterable[int]) -> str:
+def _configurations(numbers: Iterable[int]) -> str:
+    """A configuration for each."""
+    given = [{"parameters": {"step": 0.5, "rounds": n}, "reason": "try it"} for n in numbers]
+    return json.dumps({"proposals": given})
+
+
+def _programs(numbers: Iterable[int]) -> str:
     """These versions of the program, a proposal each."""
     files = (f"=== PROPOSAL {n}: version {n} ===\nprogram.py\n```python\n{version(n)}```\n" for n in numbers)
     return "".join((*files, "=== END ===\n"))
+
+
+_REPLIES = {"code": _programs, "parameters": _configurations}
 
 
 def _loop(workshop: Workshop, counter: Path) -> Loop:
@@ -76,7 +102,7 @@ def _loop(workshop: Workshop, counter: Path) -> Loop:
     def scored(trial: Trial) -> float:
         with counter.open("ab", buffering=0) as evaluated:
             evaluated.write(b".")
-        return hash(trial.node.commit) % 1000 / 1000
+        return hash((trial.node.commit, *trial.node.params.values())) % 1000 / 1000
 
     lines = workshop.lines(run)
     task, executor = workshop.task, FunctionExecutor(scored)
@@ -96,4 +122,4 @@ def _loop(workshop: Workshop, counter: Path) -> Loop:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

@@ -19,22 +19,23 @@ _FLAT = Target("at most ×1.2", 1.2)
 def rows(bench: Bench) -> Iterator[Row]:
     proposals = 400 if bench.quick else 2000
     peer = cpu(_openevolve(bench), "OpenEvolve, first hundred:")
-    for batch in (1, _BATCH):
-        first, last = _loopty(bench, proposals, batch)
-        what = "a call each" if batch == 1 else f"{batch} in a call"
-        yield Row(f"proposal, {what}, first hundred", cpu(first), peer, _BELOW, of_ratio=True)
-        yield Row(f"proposal, {what}, last hundred of {proposals:,}", cpu(last), peer, _BELOW, of_ratio=True)
+    for kind, batch in (("code", 1), ("code", _BATCH), ("parameters", 1)):
+        first, last = _loopty(bench, kind, proposals, batch)
+        what = f"{kind}, a call each" if batch == 1 else f"{kind}, {batch} in a call"
+        yield Row(f"{what}, first hundred", cpu(first), peer, _BELOW, of_ratio=True)
+        yield Row(f"{what}, last hundred of {proposals:,}", cpu(last), peer, _BELOW, of_ratio=True)
         yield Row("last hundred over first", growth(first, last), NOTHING, _FLAT)
 
 
-def _loopty(bench: Bench, proposals: int, batch: int) -> tuple[Result, Result]:
-    folder = bench.scratch / f"proposal-{batch}"
+def _loopty(bench: Bench, kind: str, proposals: int, batch: int) -> tuple[Result, Result]:
+    folder = bench.scratch / f"proposal-{kind}-{batch}"
     folder.mkdir()
     evaluated = folder / "evaluated"
     evaluated.touch()
     argv = [
         str(bench.loopty_executable.with_name("python")),
         str(_DRIVER),
+        kind,
         str(proposals),
         str(batch),
         str(folder),

@@ -41,8 +41,8 @@ def line_of(scribe, folder, model, pools=None):
 class Desk:
     """A run whose baseline is measured; a test asks a proposer by hand and records its answers."""
 
-    def __init__(self, folder, replies=(), pools=None):
-        self.bench = Bench(lambda _: 1.0, pools=pools)
+    def __init__(self, folder, replies=(), pools=None, objective=None):
+        self.bench = Bench(lambda _: 1.0, pools=pools, objective=objective)
         self.scribe = self.bench.scribe
         self.model = ScriptedModel(replies)
         self._known = 0

@@ -16,7 +16,7 @@ from loopty.proposers.briefing import Briefing
 from loopty.proposers.parameters.asking import objection, question
 from loopty.proposers.parameters.options import ParametersOptions
 from loopty.proposers.parameters.reading import Reading, read
-from loopty.proposers.parameters.tried import tried_text
+from loopty.proposers.parameters.tried import Tried
 from loopty.proposers.waiting import Queue
 
 _CHANCES = 2
@@ -59,6 +59,7 @@ class ParametersProposer:
         self._line = line
         self._briefing = briefing
         self._options = options
+        self._tried = Tried(options.history)
         self._one_at_a_time = asyncio.Lock()
         self._queue = Queue((self.name,))
 
@@ -93,7 +94,7 @@ class ParametersProposer:
         return _Page(answer.call, text, self._read(text, parent.params), prompt=prompt)
 
     def _first_prompt(self, ask: Ask, parent: Node) -> Prompt:
-        tried = tried_text(ask, parent, self._options.history)
+        tried = self._tried.text(ask, parent)
         return question(self._briefing.text(ask, parent), self._space, tried, self._options.batch)
 
     def _read(self, text: str, given: Params) -> Reading:

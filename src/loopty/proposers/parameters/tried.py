@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-
-from loopty.core.objective import gain
-from loopty.core.outcome import Verdict
+from loopty.core.objective import Metric
+from loopty.core.outcome import Pool, Verdict
 from loopty.core.parts import Ask
 from loopty.core.records import Node
 from loopty.kit.fence import fenced, one_line
 from loopty.proposers.context.lines import result_words
 from loopty.proposers.context.room import fitting
 from loopty.proposers.parameters.describing import said
+from loopty.proposers.parameters.ranking import Ranking
 
 _ROOM = 4_000
 """Tokens."""
 _REASON = 160
 
 
-def tried_text(ask: Ask, parent: Node, most: int) -> str:
-    """At most so many, each with its result; the baseline of the parent's code is always among them."""
-    nodes = [parent, *(node for node in ask.nodes if node.tree == parent.tree and node.id != parent.id)]
-    best = _best_first(ask, nodes)[: -(-most // 2)]
-    chosen = {node.id: node for node in (parent, *best, *reversed(nodes))}
-    lines = [_line(ask, node) for node in list(chosen.values())[: most + 1]]
-    text = "\n".join(fitting(lines, _ROOM))
-    return (
-        fenced("node, result, configuration: where it started, the best, the newest", text, len(text))
-        if text
-        else ""
-    )
+class Tried:
+    """Tells of at most so many, and of the one with which the parent's code began."""
 
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._ranking: tuple[tuple[int, Pool, str, tuple[Metric, ...]], Ranking] | None = None
+        """Of the code that was last asked about."""
 
-def _best_first(ask: Ask, nodes: Sequence[Node]) -> list[Node]:
-    metrics = ask.history.yardstick(ask.run)
+    def text(self, ask: Ask, parent: Node) -> str:
+        """Where it started, then the best, then the newest, each with its result."""
+        ranking, history = self._ranked(ask, parent), ask.history
+        best = ranking.best(history, parent, -(-self._most // 2))
+        chosen = {node.id: node for node in (parent, *best, *ranking.newest(history))}
+        lines = [_line(ask, node) for node in list(chosen.values())[: self._most + 1]]
+        text = "\n".join(fitting(lines, _ROOM))
+        return (
+            fenced("node, result, configuration: where it started, the best, the newest", text, len(text))
+            if text
+            else ""
+        )
 
-    def order(one: Node, other: Node) -> int:
-        assert one.outcome
-        assert other.outcome
-        better_by = gain(one.outcome.metrics, other.outcome.metrics, metrics).amount
-        return (better_by < 0) - (better_by > 0)
-
-    comparable = [
-        node
-        for node in nodes
-        if node.outcome
-        and node.outcome.finished
-        and node.verdict is not Verdict.REJECTED
-        and all(metric.name in node.outcome.metrics for metric in metrics)
-    ]
-    return sorted(comparable, key=functools.cmp_to_key(order)) if metrics else []
+    def _ranked(self, ask: Ask, parent: Node) -> Ranking:
+        key = ask.run, ask.pool, parent.tree, ask.history.yardstick(ask.run)
+        if self._ranking is None or self._ranking[0] != key:
+            self._ranking = key, Ranking(*key, most=self._most + 1)
+        ranking = self._ranking[1]
+        ranking.update(ask.history)
+        return ranking
 
 
 def _line(ask: Ask, node: Node) -> str:
