@@ -13,10 +13,11 @@ from loopty.core.task import Task
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.taskfile.models import stray_key
+from loopty.taskfile.models import embedding_models, stray_key
 from loopty.workspaces.state import State
 
 if TYPE_CHECKING:
+    from loopty.models.embedding import Embedder
     from loopty.models.endpoint.door import Serving
 
 
@@ -31,9 +32,14 @@ class Lines:
         self._catalogue = Catalogue(task.models, os.environ, state.top, stray=stray_key(os.environ))
         self.of = functools.cache(self._line)
         """The line of a role. Raises Misuse where it has no model, or one that cannot be asked."""
+        self.embedder = functools.cache(self._embedder)
+        """Texts as vectors by the model of this name. Raises Misuse where it cannot be asked for them."""
 
     def _line(self, role: Role) -> Line:
         return self._catalogue.line(role, self._model(role), self.purse, self._archive)
+
+    def _embedder(self, name: str) -> Embedder:
+        return self._catalogue.embedder(name, self.purse, self._archive)
 
     def prompt_tokens(self, role: Role) -> int:
         """The longest prompt that the model of the role sees whole and has room to reply to."""
@@ -52,7 +58,9 @@ class Lines:
     def unpriced(self) -> list[str]:
         """What is not known of the prices of the models in use, in words."""
         names = {self._task.roles.of(role).model for role in Role} - {""}
-        told = (prices.unknown(name, self._catalogue.stated(name)) for name in sorted(names))
+        told = [prices.unknown(name, self._catalogue.stated(name)) for name in sorted(names)]
+        embedding = embedding_models(self._task.proposer) - names
+        told += [prices.unknown(name, self._catalogue.stated(name), embeds=True) for name in sorted(embedding)]
         return [words for words in told if words]
 
     def _model(self, role: Role) -> str:

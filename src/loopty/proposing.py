@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loopty.core.access import Access
 from loopty.core.model import Line, Role
 from loopty.core.parts import Proposer, Selector
 from loopty.core.task import Choice, Task
@@ -36,7 +37,8 @@ class Proposing:
         from loopty.verifiers.screen import Screened
 
         line, task, files = self.lines.of(Role.VERIFIER), self.task, self.files
-        return Screened(made, line, task.statement, task.verifier.rules, files.writable, files.text)
+        most, rules = self.lines.prompt_tokens(Role.VERIFIER), task.verifier.rules
+        return Screened(made, line, task.statement, rules, files.writable, files.text, most)
 
     def control(self) -> Proposer:
         return self._made("control", self.task.control)
@@ -68,9 +70,8 @@ class Proposing:
                 from loopty.proposers.llm_parameters import ParametersProposer
 
                 options = options.within(self.lines.prompt_tokens(Role.EVOLVER))
-                return ParametersProposer(
-                    task.space, self._evolver(), self._briefing(options.briefing), options, task.width
-                )
+                briefing = self._briefing(options.briefing, None)
+                return ParametersProposer(task.space, self._evolver(), briefing, options, task.width)
             case "llm-code":
                 from loopty.proposers.code.proposer import CodeProposer
 
@@ -79,12 +80,13 @@ class Proposing:
                     self._evolver(),
                     options,
                     selector(options.parents),
-                    self._briefing(options.briefing),
+                    self._briefing(options.briefing, task.searching().access),
                     files.writable,
                     files.readable,
                     files.text,
                     files.refusal,
-                    width=task.width,
+                    self.lines.embedder(options.embedding) if options.embedding else None,
+                    task.width,
                 )
             case "ladder":
                 from loopty.proposers.ladder import Ladder
@@ -105,10 +107,10 @@ class Proposing:
     def _evolver(self) -> Line:
         return self.lines.of(Role.EVOLVER)
 
-    def _briefing(self, options: BriefingOptions) -> Briefing:
+    def _briefing(self, options: BriefingOptions, access: Access | None) -> Briefing:
         from loopty.proposers.briefing import Briefing
 
-        return Briefing(self.task.statement, self.task.searching().access, self.notes.of, options)
+        return Briefing(self.task.statement, access, self.notes.of, options)
 
 
 def selector(name: str) -> Selector:

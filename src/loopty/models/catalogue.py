@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopty.core.errors import Misuse
 from loopty.core.model import Model, Role, Stated
@@ -20,8 +21,14 @@ from loopty.models.meter import Meter, Settlements
 from loopty.models.retry import Retry
 from loopty.models.throttle import Clock, Sleep, Throttle
 
+if TYPE_CHECKING:
+    from loopty.models.embedding import Embedder
+
 Stray = Callable[[str, Stated], str | None]
 """Why the key of a model may not be sent where it is served, or None."""
+
+
+_VECTOR_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +107,37 @@ class Catalogue:
         archive.hide(self.key(name))
         return MeteredLine(role, model, shared.stated, self.meter(role, name, purse), archive, shared.retry)
 
-    def meter(self, role: Role, name: str, purse: Purse) -> Meter:
+    def embedding(self, name: str) -> Model:
+        """The model as one that is asked for vectors. Raises Misuse where it cannot be."""
+        from loopty.models.embedding import embedding_model
+
+        stated = self.stated(name)
+        told = stated.provider in ("scripted", "recorded")
+        return self.model(name) if told else embedding_model(name, stated, lambda: self.key(name))
+
+    def embedder(self, name: str, purse: Purse, archive: Archive) -> Embedder:
+        """Texts as vectors, paid by the evolver. Raises Misuse where the model cannot be asked for them."""
+        from loopty.models.embedding import Embedder
+
+        model, shared, role = self.embedding(name), self._of(name), Role.EVOLVER
+        archive.hide(self.key(name))
+        meter = self.meter(role, name, purse, embeds=True)
+        # Its own, because a server may answer and not embed: that is no outage of those who ask it for text. And
+        # nobody waits long for vectors, as there are others.
+        patience = min(shared.stated.outage_seconds, _VECTOR_SECONDS)
+        retry = self._retry(name, replace(shared.stated, outage_seconds=patience))
+        line = MeteredLine(role, model, shared.stated, meter, archive, retry)
+        return Embedder(line, shared.stated)
+
+    def meter(self, role: Role, name: str, purse: Purse, *, embeds: bool = False) -> Meter:
         """What the role spends on the model. Raises Misuse where money is capped and cannot be counted."""
         shared = self._of(name)
-        prices.require_cap(role, name, shared.stated, purse.left(role))
+        rates = prices.price(shared.stated, embeds=True) if embeds else shared.rates
+        if rates is None:
+            prices.require_cap(role, name, shared.stated, purse.left(role))
         throttle, settlements = shared.throttle, self._settlements
         model = shared.stated.shown(name)
-        return Meter(role, model, shared.stated, shared.rates, purse, throttle, settlements, self._clock)
+        return Meter(role, model, shared.stated, rates, purse, throttle, settlements, self._clock)
 
     def retry(self, name: str) -> Retry:
         """What repeats the requests to the model, for all who ask it."""
@@ -115,14 +146,17 @@ class Catalogue:
     def _of(self, name: str) -> _Shared:
         if name not in self._shared:
             stated = self.stated(name)
-            model, clock, sleep = stated.shown(name), self._clock, self._sleep
             self._shared[name] = _Shared(
                 stated,
                 prices.price(stated),
-                Throttle(stated.requests_per_minute, stated.tokens_per_minute, clock, sleep),
-                Retry(model, stated.retries, stated.outage_seconds, self._rng, clock, sleep),
+                Throttle(stated.requests_per_minute, stated.tokens_per_minute, self._clock, self._sleep),
+                self._retry(name, stated),
             )
         return self._shared[name]
+
+    def _retry(self, name: str, stated: Stated) -> Retry:
+        model, retries, seconds = stated.shown(name), stated.retries, stated.outage_seconds
+        return Retry(model, retries, seconds, self._rng, self._clock, self._sleep)
 
     def _placed(self, stated: Stated) -> Stated:
         """With its file where the task means it."""

@@ -52,9 +52,9 @@ class Rates:
 FREE = Rates(0.0, 0.0, 0.0)
 
 
-def price(stated: Stated) -> Rates | None:
-    """What the model costs; None where that is not known."""
-    return _stated(stated) or _listed(stated)
+def price(stated: Stated, *, embeds: bool = False) -> Rates | None:
+    """What the model costs; None where that is not known. What only embeds has no price of what it writes."""
+    return _stated(stated) or _listed(stated, embeds)
 
 
 def free(stated: Mapping[str, Stated]) -> Callable[[str], bool]:
@@ -63,9 +63,9 @@ def free(stated: Mapping[str, Stated]) -> Callable[[str], bool]:
     return lambda model: model.partition(":")[0] in OURS or model in known
 
 
-def unknown(name: str, stated: Stated) -> str | None:
+def unknown(name: str, stated: Stated, *, embeds: bool = False) -> str | None:
     """What is not known of the model's price, with the remedy; None where it is known."""
-    if price(stated) is not None:
+    if price(stated, embeds=embeds) is not None:
         return None
     return (
         f"model {name} has no known price: only tokens are counted; "
@@ -73,16 +73,16 @@ def unknown(name: str, stated: Stated) -> str | None:
     )
 
 
-def require_cap(role: Role, name: str, stated: Stated, left: Price) -> None:
+def require_cap(role: Role, name: str, stated: Stated, left: Price, instead: str = "") -> None:
     """Refuse to spend where money is capped and the price is unknown, unless a cap on tokens holds.
 
-    `left` is what the role may still spend: infinite where there is no cap.
+    `left` is what the role may still spend: infinite where there is no cap; `instead` says which cap would hold.
     """
     if math.isinf(left.money_usd) or not math.isinf(left.tokens) or price(stated) is not None:
         return
     raise Misuse(
         f"money is capped for the {role}, but model {name} has no known price: give input_usd and output_usd "
-        f"under [models.{_quoted(name)}], or cap tokens under [pools] or [roles.{role}]"
+        f"under [models.{_quoted(name)}], or cap {instead or f'tokens under [pools] or [roles.{role}]'}"
     )
 
 
@@ -98,7 +98,7 @@ def _stated(stated: Stated) -> Rates | None:
     return FREE if stated.provider in OURS or on_loopback(stated.url) else None
 
 
-def _listed(stated: Stated) -> Rates | None:
+def _listed(stated: Stated, embeds: bool) -> Rates | None:
     try:
         from genai_prices import Usage as Counted
         from genai_prices import calc_price
@@ -110,7 +110,8 @@ def _listed(stated: Stated) -> Rates | None:
         listed = look_up(Counted(input_tokens=1, output_tokens=1), stated.model, **where).model_price
     except LookupError:
         return None
-    return _tiered(listed.input_mtok, listed.cache_read_mtok, listed.output_mtok)
+    written = 0 if embeds and listed.output_mtok is None else listed.output_mtok
+    return _tiered(listed.input_mtok, listed.cache_read_mtok, written)
 
 
 def _tiered(fresh: Any, cached: Any, out: Any) -> Rates | None:

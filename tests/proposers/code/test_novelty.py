@@ -132,7 +132,7 @@ async def test_what_failed_may_be_tried_again_with_a_small_difference(world: Any
     await world.proposed(world.proposer(), mended)
 
 
-async def test_vectors_may_come_from_elsewhere_and_each_node_is_asked_for_once(world: Any, block: Block) -> None:
+async def test_vectors_may_come_from_elsewhere_and_each_change_is_asked_for_once(world: Any, block: Block) -> None:
     asked: list[str] = []
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -145,5 +145,12 @@ async def test_vectors_may_come_from_elsewhere_and_each_node_is_asked_for_once(w
     refusal = await world.refused(proposer, same, same)
     assert "all but the same as 1.1 (similarity 1.000)" in refusal.reason
     await world.proposed(proposer, block("    y = x * 2", "    y = x - y"))
-    assert len(asked) == 4, "the sibling once, and each change"
+    assert len(asked) == 4, "what goes once, and what comes once for each change, however often it is proposed"
     assert all(text.startswith("src/main.py\n") for text in asked)
+
+
+async def test_a_rewrite_of_a_long_file_is_compared_by_what_comes_and_not_by_what_goes_alone(world: Any) -> None:
+    parent = "".join(f"former_{'x' * index} = lookup(former)\n" for index in range(300))
+    world.tried({"src/main.py": parent}, 2.0)
+    world.tried({"src/main.py": "one = first(attempt)\n"}, 0.5, parent="1.1")
+    await world.proposed(world.proposer(), "src/main.py\n```\nanother = quite(different(thing))\n```\n")

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import mul
 
 Vector = Sequence[float]
-Embed = Callable[[Sequence[str]], Awaitable[Sequence[Vector]]]
-"""A vector for each text."""
+Embed = Callable[[Sequence[str]], Awaitable[Sequence[Vector] | None]]
+"""A vector for each text; None where they cannot be had now."""
 
 _RUN = 4
 _BUCKETS = 512
-_LONGEST = 20_000
+_LONGEST = 100_000
 
 
 async def ngrams(texts: Sequence[str]) -> list[Vector]:

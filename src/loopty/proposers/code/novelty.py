@@ -17,7 +17,8 @@ from loopty.core.parts import Ask
 from loopty.core.proposal import Edits, Objection
 from loopty.core.records import Node
 from loopty.kit import codec
-from loopty.proposers.code.ngrams import Embed, Vector, cosine
+from loopty.proposers.code.likeness import Likeness
+from loopty.proposers.code.ngrams import Embed, ngrams
 from loopty.proposers.code.normal import normalised
 from loopty.proposers.code.texts import Origin, Texts, origin
 from loopty.proposers.code.unfit import Unfit
@@ -34,23 +35,24 @@ Key = tuple[str, str, frozenset[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The lines that go and come, file by file, and the numbers in them."""
+    """The lines that go and those that come, file by file, and the numbers in them."""
 
-    text: str
+    goes: str
+    comes: str
     numbers: Counter[str]
 
 
 class Novelty:
     """Remembers what the nodes of each pool are, each read once."""
 
-    def __init__(self, texts: Texts, embed: Embed, similarity: float) -> None:
+    def __init__(self, texts: Texts, embed: Embed | None, similarity: float) -> None:
         self._texts = texts
-        self._embed = embed
+        self._likenesses = [Likeness(source) for source in (embed, ngrams) if source]
+        """The better first; n-grams can always be had."""
         self._similarity = similarity
         self._digests: dict[tuple[str, str], str] = {}
         self._known: dict[tuple[int, Pool, Key], NodeId] = {}
         self._seen: dict[tuple[int, Pool], int] = {}
-        self._vectors: dict[NodeId, Vector] = {}
         self._changes: dict[NodeId, _Change] = {}
 
     async def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
@@ -70,20 +72,19 @@ class Novelty:
     async def _compare(self, history: History, pool: Pool, parent: Node, change: _Change) -> None:
         """With the other changes of the same parent. What failed may be tried again with a small difference."""
         alike = {
-            node.id: other.text
+            node.id: (other.goes, other.comes)
             for node in _siblings(history, parent, pool)
             # Another number is another experiment, however alike the texts are.
             if (other := self._change_of(history, node)).numbers == change.numbers
         }
         if not alike:
             return
-        unknown = [node for node in alike if node not in self._vectors]
-        vectors = await self._embed([change.text, *(alike[node] for node in unknown)])
-        self._vectors |= dict(zip(unknown, vectors[1:], strict=True))
-        likeness, closest = max((cosine(vectors[0], self._vectors[node]), node) for node in alike)
-        _bound(self._vectors)
-        if likeness > self._similarity:
-            raise _repeated(f"it is all but the same as {closest.name} (similarity {likeness:.3f})")
+        for likeness in self._likenesses:
+            if closest := await likeness.closest((change.goes, change.comes), alike):
+                if closest.likeness > self._similarity:
+                    said = f"it is all but the same as {closest.node.name} (similarity {closest.likeness:.3f})"
+                    raise _repeated(said)
+                return
 
     def _look(self, ask: Ask) -> None:
         """Take note of the nodes that are new since the last look."""
@@ -114,13 +115,15 @@ class Novelty:
         return self._digests[commit, path]
 
     def _change(self, whence: Origin, texts: Mapping[str, str]) -> _Change:
-        lines: list[str] = []
+        goes: list[str] = []
+        comes: list[str] = []
         for path, text in sorted(texts.items()):
             before = Counter(normalised(self._texts.text(whence.commit(path), path) or "", path).split("\n"))
             after = Counter(normalised(text, path).split("\n"))
-            lines += [path, *(before - after).elements(), "", *(after - before).elements()]
-        text = "\n".join(lines)
-        return _Change(text, Counter(_NUMBER.findall(text)))
+            goes += [path, *(before - after).elements()]
+            comes += [path, *(after - before).elements()]
+        # Apart: what goes is the same in every rewrite of a file, and would drown what comes.
+        return _Change("\n".join(goes), "\n".join(comes), Counter(_NUMBER.findall("\n".join((*goes, *comes)))))
 
     def _change_of(self, history: History, node: Node) -> _Change:
         if node.id not in self._changes:

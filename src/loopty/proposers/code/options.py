@@ -36,6 +36,7 @@ class CodeOptions:
         "files), `crossover` (with another good node), `fix` (of what failed), `draft` (a new solution from the "
         "baseline). One that is named twice is drawn twice as often.",
         (Operator.DIFF, Operator.REWRITE, Operator.CROSSOVER, Operator.FIX),
+        filled=True,
     )
     batch: int = option("Proposals that one call is asked for.", 1, minimum=1, below=17)
     file_tokens: int = option("Tokens of files that the model is shown.", 16_000, minimum=256)
@@ -45,6 +46,11 @@ class CodeOptions:
         0.97,
         above=0,
         below=1.001,
+    )
+    embedding: str = option(
+        "The model by whose embeddings changes are compared: a name of `[models]`, or `provider:model`. Left out, "
+        "or while it cannot be had: they are compared by their runs of four characters.",
+        "",
     )
     briefing: BriefingOptions = option("How much the model is told besides the files.", BriefingOptions())
 

@@ -18,7 +18,7 @@ from loopty.core.proposal import Edits, Objection, Proposal, Refusal
 from loopty.core.records import Node
 from loopty.proposers.code import prompts, replies
 from loopty.proposers.code.checks import Checks
-from loopty.proposers.code.ngrams import Embed, ngrams
+from loopty.proposers.code.ngrams import Embed
 from loopty.proposers.code.novelty import Novelty
 from loopty.proposers.code.options import CodeOptions, Operator
 from loopty.proposers.code.plan import Plan, planned
@@ -78,7 +78,7 @@ class CodeProposer:
         self._briefing = briefing
         texts = Texts(text)
         self._sources = Sources(writable, readable, texts, options.file_tokens)
-        self._checks = Checks(self._sources, texts, refusal, Novelty(texts, embed or ngrams, options.similarity))
+        self._checks = Checks(self._sources, texts, refusal, Novelty(texts, embed, options.similarity))
         self._standing = Standing()
         self._queue = Queue(tuple(Operator))
         self._asking = 0
