@@ -1,6 +1,7 @@
 """A benchmark that works with a model of its own: reached through loopty alone, counted, capped, cached."""
 
 from loopty.core.events import TrialEnded
+from loopty.core.outcome import Ending, Pool
 
 from ..models.server import refusal
 from ..models.vendor_replies import Counts
@@ -25,12 +26,18 @@ json.dump({"score": float(said)}, open(os.environ["EVO_RESULT_PATH"], "w"))
 """
 
 
+GREEDY = BENCH.replace("print(", "while x > 0.5:\n    urllib.request.urlopen(request).read()\nprint(")
+"""Asks until it is refused where x is large."""
+
+
 def echo(asked: str) -> str:
     return asked.rpartition("x is ")[2]
 
 
-def working(place: Place, server, attempts: int, temperature: int, funds: dict, **keys) -> None:
-    place.write("bench.py", BENCH.replace("TEMPERATURE", str(temperature)))
+def working(
+    place: Place, server, attempts: int, temperature: int, funds: dict, bench: str = BENCH, **keys
+) -> None:
+    place.write("bench.py", bench.replace("TEMPERATURE", str(temperature)))
     place.write(
         "loopty.toml",
         PARAMETER_TASK.format(attempts=attempts, command='"python3 bench.py"')
@@ -66,11 +73,58 @@ def test_a_spent_cap_ends_the_run_and_is_not_held_against_a_candidate(place):
     with vendor(echo, counts=Counts(400, 100, 0, 0)) as server:
         working(place, server, 50, 1, {"tokens": 1_500})
         done = place.loopty("optimize")
-    assert "more tokens would pass the limit of 1500 for the user" in done.stdout.replace("\n", " ")
+    told = "more tokens would pass the limit of 1500 for the user (tokens of [roles.user])"
+    assert told in done.stdout.replace("\n", " ")
     assert len(server.requests) == 3
     status = place.json("status")
     assert status["counts"][0]["endings"] == {"finished": 2, "cancelled": 1}
     assert (status["counts"][0]["started"], status["tokens"]) == (2, 1_500)
+
+
+def test_a_candidate_that_wants_too_much_fails_and_the_run_goes_on(place):
+    with vendor(echo) as server:
+        working(place, server, 6, 1, {"tokens": 100_000, "trial_tokens": 500}, bench=GREEDY)
+        assert "all 6 attempt trials are spent" in place.loopty("optimize").stdout.replace("\n", " ")
+    outcomes = [(node.params["x"], node.outcome) for node in place.history().nodes(1, Pool.ATTEMPT)]
+    failed = {outcome.reason for x, outcome in outcomes if outcome.ending is Ending.FAILED and x > 0.5}
+    finished = [outcome for x, outcome in outcomes if outcome.finished and x <= 0.5]
+    (reason,) = failed
+    assert "beside 480 used would pass the 500 that one trial may use (trial_tokens of the user role)" in reason
+    greedy = len(outcomes) - len(finished)
+    assert greedy > 0
+    assert len(finished) > 1, "the baseline and another"
+    assert place.json("status")["stalls"] == 0
+    assert place.json("status")["tokens"] == greedy * 480 + len(finished) * 120
+
+
+def test_a_model_that_is_not_there_is_told_as_that_and_the_baseline_is_not_blamed(place):
+    with vendor(refusal(404, "the model m-1 does not exist", "model_not_found")) as server:
+        working(place, server, 2, 1, {})
+        done = place.loopty("optimize", code=1)
+    told = (
+        "a model could not be had: openai:m-1: 404 at /v1/chat/completions: no model 'm-1' there, look at `model` "
+        "and `url` of the model under [roles.user]: the model m-1 does not exist"
+    )
+    assert told in done.stdout.replace("\n", " ")
+    assert "resume: loopty optimize" in done.stderr
+    assert "stalled: a model could not be had\n" in done.stderr
+    (ended,) = [event for event in events(place) if isinstance(event, TrialEnded)]
+    assert ended.outcome.ending is Ending.CANCELLED
+    with vendor(echo) as server:
+        working(place, server, 2, 1, {})
+        assert "all 2 attempt trials are spent" in place.loopty("optimize").stdout.replace("\n", " ")
+
+
+def test_a_request_that_the_provider_refuses_is_told_with_the_failure_of_the_baseline(place):
+    with vendor(refusal(400, "temperature is not supported")) as server:
+        working(place, server, 2, 1, {})
+        done = place.loopty("optimize", code=1)
+    said = done.stdout.replace("\n", " ")
+    assert "the baseline (node 1) gave no result: failed: exit code 1" in said
+    assert (
+        "; its last request to the model: openai:m-1: 400 at /v1/chat/completions: the request was refused" in said
+    )
+    assert ": temperature is not supported" in said
 
 
 def test_a_provider_that_is_down_ends_the_session_and_fails_no_trial(place):

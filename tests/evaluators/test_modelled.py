@@ -170,6 +170,26 @@ async def test_a_result_made_with_a_spent_cap_does_not_count(
         await bench.run(COPES)
 
 
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        "Run().finish(sum(len(ask()) for _ in range(5)))\n",
+        "try:\n    [ask() for _ in range(5)]\nexcept urllib.error.HTTPError:\n    Run().finish(3)\n",
+    ],
+    ids=["one that fails", "one that copes"],
+)
+async def test_a_trial_that_wants_more_than_one_may_is_a_failure_of_its_candidate(
+    bench: Any, tmp_path: Path, server: ScriptedServer, benchmark: str
+) -> None:
+    desk = served(bench, tmp_path, server, Funds("user", trial_tokens=200, cache="never"))
+    outcome = await bench.run(ASKING + benchmark)
+    assert (outcome.ending, outcome.metrics) == (Ending.FAILED, {})
+    assert "would pass the 200 that one trial may use (trial_tokens of the user role)" in outcome.reason
+    assert "\n" not in outcome.reason
+    assert outcome.seconds > 0
+    assert desk.run.tokens["user"] <= 200
+
+
 async def test_a_provider_that_is_down_is_not_the_candidates_fault(bench: Any, tmp_path: Path) -> None:
     with ScriptedServer(refusal(500, "down")) as server:
         served(bench, tmp_path, server, retries=1, outage_seconds=0.0)
@@ -179,6 +199,26 @@ async def test_a_provider_that_is_down_is_not_the_candidates_fault(bench: Any, t
             ASKING + "try:\n    ask()\nexcept urllib.error.HTTPError:\n    Run().finish(3)\n"
         )
         assert outcome.metrics == {"score": 3.0}, "a benchmark that coped has a result"
+
+
+async def test_a_candidate_that_wants_too_much_has_failed_though_the_provider_did_once_as_well(
+    bench: Any, tmp_path: Path
+) -> None:
+    copes = """
+def status():
+    try:
+        ask()
+    except urllib.error.HTTPError as error:
+        return error.code
+print(json.dumps([status() for _ in range(4)]))
+Run().finish(3)
+"""
+    with ScriptedServer(refusal(401, "not this time"), answer(openai_reply())) as server:
+        served(bench, tmp_path, server, Funds("user", trial_tokens=150, cache="never"))
+        outcome = await bench.run(ASKING + copes)
+    assert said(bench) == [502, None, None, 429]
+    assert outcome.ending is Ending.FAILED
+    assert "trial_tokens" in outcome.reason
 
 
 @pytest.mark.usefixtures("desk")

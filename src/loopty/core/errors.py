@@ -9,6 +9,7 @@ Inside a trial nothing here is raised: a trial that goes wrong is an Outcome.
     │   └── Crowded   calls in flight may need what is left
     ├── Outage        a model cannot be had for now (core/model.py)
     ├── ModelFault    one request to a model gave no reply (core/model.py)
+    ├── Overspent     a trial asked for more of a model than one may have (models/allowance.py)
     ├── SandboxError  the sandbox itself failed (core/launch.py)
     └── GitError      git refused (workspaces/conversation.py)
 """

@@ -96,12 +96,25 @@ class Funds:
     model: str = option("A name under `[models]`, or `provider:model`.", "")
     tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
     money_usd: float | None = option("Money that the role may cost.", None, minimum=0)
+    trial_tokens: int | None = option(
+        "User role: tokens that the requests of one trial may use together; a candidate that wants more fails.",
+        None,
+        above=0,
+    )
+    trial_money_usd: float | None = option(
+        "User role: money that the requests of one trial may cost together.", None, above=0
+    )
     cache: str = option(
         "User role: which replies to equal requests are given again, for nothing. "
         "`auto`: those at temperature 0 or with a seed.",
         "auto",
         choices=("auto", "always", "never"),
     )
+
+    @property
+    def allowance(self) -> tuple[int | None, float | None]:
+        """Tokens and money that one trial may spend; None where there is no limit."""
+        return self.trial_tokens, self.trial_money_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +134,7 @@ class Judged:
     """A metric that the verifier gives: how often it prefers what a node left to what the baseline left."""
 
     name: str = option("Of the metric: name it under [[objective.metrics]] to let it count.")
-    artifact: str = option("The file below $EVO_TRACES_DIR that is compared.")
+    artifact: str = option("The file below $EVO_TRACES_DIR that is compared, `task_NAME.json`: no other is kept.")
     question: str = option("What makes one better than the other.")
     comparisons: int = option("How often the two are compared, half of them in swapped order.", 4, minimum=2)
 
@@ -258,6 +271,8 @@ class Task:
         }
         if self.roles.user.model:
             stated["user model"] = self._character(self.roles.user.model)
+            if (allowance := self.roles.user.allowance) != (None, None):
+                stated["allowance of a trial"] = allowance
         if self.verifier.judged:
             stated["judged metrics"] = (self.verifier.judged, self._character(self.roles.verifier.model))
         return {name: digest(part) for name, part in stated.items()}

@@ -124,8 +124,7 @@ class CommandEvaluator:
             return await self._ran(trial, stage, command, seen, cancel)
         async with modelled.served(self._serving, trial, stage, command, self._places) as (reaching, door):
             outcome = await self._ran(trial, stage, reaching, seen, cancel)
-        modelled.excuse(door, outcome)
-        return outcome
+        return modelled.weighed(door, outcome)
 
     async def _ran(
         self, trial: Trial, stage: Stage, command: Command, seen: Seen, cancel: asyncio.Event

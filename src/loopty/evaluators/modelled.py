@@ -46,10 +46,20 @@ async def served(
             yield _reaching(command, door, listener.place, places), door
 
 
-def excuse(door: Door, outcome: Outcome) -> None:
-    """Raise Exhausted or Outage where the outcome says nothing of the candidate."""
-    if outcome.ending in _BLAMED and (reason := door.excuse(outcome.finished)) is not None:
+def weighed(door: Door, outcome: Outcome) -> Outcome:
+    """The outcome, in view of what the trial had of the model.
+
+    Raises Exhausted or Outage where it says nothing of the candidate.
+    """
+    if outcome.ending not in _BLAMED:
+        return outcome
+    if door.overspent is not None:  # by what was answered alone: no outage excuses it
+        return Outcome(Ending.FAILED, reason=str(door.overspent), seconds=outcome.seconds)
+    if (reason := door.excuse(outcome.finished)) is not None:
         raise reason
+    if door.refusal and not outcome.finished:  # clients rarely tell more of it than its status
+        return replace(outcome, reason=f"{outcome.reason}; its last request to the model: {door.refusal}")
+    return outcome
 
 
 def _reaching(command: Command, door: Door, place: Path, places: Places) -> Command:

@@ -13,6 +13,7 @@ from loopty.models.hiding import without_key
 from loopty.models.keys import place_of
 from loopty.models.wire import Unacceptable
 
+UNKEYED = "the server asks for a key, name the variable that has it in `key_env`"
 _LOOKED_AT, _LONGEST = 10_000, 200
 """How much of what a server said is looked at, and how much of it is told."""
 _PASSING = (
@@ -58,8 +59,7 @@ def fault_of(error: Exception, stated: Stated, key: str | None, usage: Usage) ->
         # Without what may stand before the host: a name and a password.
         server = urlsplit(stated.url).netloc.rpartition("@")[2] or stated.provider
         meaning = f"no connection to {server}" if unsent else "the connection broke off"
-        refused = any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error))
-        reason = f"{meaning}: {'nobody listens there, is it running?' if refused else _lowest(error, key)}"
+        reason = f"{meaning}: {_unconnected(error, key)}"
         return ModelFault(reason, transient=True, usage=None if unsent else usage)
     if isinstance(error, UserError):
         return ModelFault(f"the request cannot be made: {said}", transient=False)
@@ -75,21 +75,31 @@ def _meaning(error: Exception, status: int, stated: Stated, key: str | None) -> 
         case library.ModelQuotaExceededError():
             return False, "the account's quota or credit is used up, top it up"
         case library.ModelAuthenticationError() if key is None:
-            return False, "the server asks for a key, name the variable that has it in `key_env`"
+            return False, UNKEYED
         case library.ModelAuthenticationError():
             return False, f"the key in {place_of(stated)} was refused"
         case library.ModelContextWindowExceededError():
             return False, "the prompt is too long for the model, set `context_tokens` to what it can hold"
         case library.ModelNotFoundError():
-            bare = stated.url and stated.provider == "openai" and "/v1" not in stated.url
-            usual = ", which mostly ends in /v1" if bare else ""
-            return False, f"no model '{stated.model}' there, look at `model` and `url`{usual}"
+            return False, not_there(stated)
         case library.ModelRateLimitError():
             return True, "too many requests"
         case library.ModelUnavailableError():
             return True, "the model is overloaded or down"
     failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     return passes(status), "the server failed" if failed else "the request was refused"
+
+
+def not_there(stated: Stated, of: str = "") -> str:
+    """What it means that a server knows no such model, or no such path; `of` says where to look."""
+    bare = stated.url and stated.provider == "openai" and "/v1" not in stated.url
+    usual = ", which mostly ends in /v1" if bare else ""
+    return f"no model '{stated.model}' there, look at `model` and `url`{of}{usual}"
+
+
+def quoted(body: object, key: str | None) -> str:
+    """What a server said in the body of an error: one short line, cleaned, and without the key."""
+    return _told(_message(body), key)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -103,6 +113,18 @@ def _said(error: Exception, key: str | None) -> str:
     """What the server said, or else the client: one short line without control characters and without the key."""
     text = _message(getattr(error, "body", None)) or str(error) or type(error).__name__
     return _told(text, key)
+
+
+def _unconnected(error: Exception, key: str | None) -> str:
+    """What kept the two apart, and what to look at where that is known."""
+    import ssl
+
+    causes = [*_causes(error)]
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return "nobody listens there, is it running?"
+    if any(isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER" for cause in causes):
+        return "it does not speak https, say http:// in `url`"
+    return _lowest(error, key)
 
 
 def _lowest(error: Exception, key: str | None) -> str:

@@ -10,10 +10,8 @@ from loopty.core.model import Answer, Model, ModelFault, Prompt, Reply, Role, St
 from loopty.core.outcome import Pool
 from loopty.kit.tokens import tokens
 from loopty.models.archive import Archive
-from loopty.models.meter import Meter, Reservation, Size, Subject
+from loopty.models.meter import BROKEN_OFF, Meter, Reservation, Size, Subject
 from loopty.models.retry import Retry
-
-_BROKEN_OFF = "it was broken off"
 
 
 class MeteredLine:
@@ -33,7 +31,10 @@ class MeteredLine:
     async def ask(
         self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
     ) -> Answer:
-        subject = Subject(operator, node, pool)
+        return await self.asked(prompt, Subject(operator, node, pool))
+
+    async def asked(self, prompt: Prompt, subject: Subject) -> Answer:
+        """The model's reply. Raises as `ask`, and Overspent where an allowance forbids it."""
         return await self._retry.answered(lambda: self._request(prompt, subject))
 
     def kept(self, call: str) -> Reply:
@@ -45,7 +46,7 @@ class MeteredLine:
         sent = self._sent(prompt, reservation)
         # What is broken off may have been answered in full all the same: it is charged as reserved.
         used: Usage | None = None
-        failure = _BROKEN_OFF
+        failure = BROKEN_OFF
         try:
             reply = await self._model.reply(sent)
             used = _used(reservation, reply)

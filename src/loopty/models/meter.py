@@ -16,11 +16,14 @@ from loopty.core.model import Prompt, Role, Stated, Usage
 from loopty.core.outcome import Pool
 from loopty.core.purse import Purse
 from loopty.kit.tokens import size, tokens
+from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates
 from loopty.models.throttle import Clock, Start, Throttle
 
 USEFUL_OUTPUT = 512
 """Where a cap leaves room for this much of a reply, a shorter one is asked for."""
+BROKEN_OFF = "it was broken off"
+"""Why there was no reply, where the one who asked did not wait for it."""
 
 _PER_MESSAGE = 4
 _WORST_PER_MESSAGE = 16
@@ -48,7 +51,7 @@ class Size:
         expected = sum(tokens(text) + _PER_MESSAGE for text in texts)
         worst = sum(size(text) + _WORST_PER_MESSAGE for text in texts) + _WORST_BESIDES
         longest = prompt.longest_reply(stated.max_output_tokens)
-        room = stated.context_tokens - expected
+        room = stated.window_tokens - expected
         return cls(expected, worst, min(longest, max(room, USEFUL_OUTPUT)))
 
 
@@ -59,6 +62,8 @@ class Subject:
     operator: str
     node: NodeId | None = None
     pool: Pool | None = None
+    allowance: Allowance | None = None
+    """What bounds it beside the caps, where it is made for a trial; not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ class Meter:
         """Wait until the request may be sent, and set aside what it will cost.
 
         Where a cap leaves no room for the whole reply, a shorter one is reserved. Raises Exhausted when not even
-        that fits.
+        that fits, Overspent when the allowance of its trial has no room for the whole reply.
         """
         patience = self._clock() + self._patience_seconds
         while True:
@@ -155,20 +160,25 @@ class Meter:
         return int(min(left.tokens - request.input, whole, request.output))
 
     def _taken(self, request: Size, output: int, subject: Subject, start: Start) -> Reservation:
-        if self._flying and self._overrun is None and self._capped():
+        if self._flying and self._overrun is None and self._capped(subject):
             raise Crowded("the first call is to show what the model really uses")
         expected, worst = Usage(request.input, output), Usage(request.worst_input, output)
         money_usd, worst_usd, times = self._rates.cost(expected), self._rates.cost(worst), self._overrun or 1.0
+        most = Price(worst.tokens * times, worst_usd * times)
+        if allowance := subject.allowance:
+            allowance.admit(Price(expected.tokens, money_usd))
         call = self._purse.reserve(
             self._role,
             expected.tokens,
             money_usd,
-            Price(worst.tokens * times, worst_usd * times),
+            most,
             self._model,
             subject.operator,
             subject.node,
             subject.pool,
         )
+        if allowance:
+            allowance.hold(call, most)
         start.tokens = expected.tokens
         self._flying += 1
 
@@ -181,12 +191,16 @@ class Meter:
             if not failure:  # one that does not count is charged as reserved, which shows nothing else either
                 dearer = cost / worst_usd if worst_usd else 1.0
                 self._overrun = max(self._overrun or 1.0, spent / worst.tokens, dearer)
+            if allowance:
+                allowance.settle(call, Price(spent, cost), failed=failure not in ("", BROKEN_OFF))
             self._purse.settle(call, spent, cost, used, failure)
             self._settlements.tell()
 
         return Reservation(call, expected, settle)
 
-    def _capped(self) -> bool:
+    def _capped(self, subject: Subject) -> bool:
+        if subject.allowance and subject.allowance.limited:
+            return True
         left = self._purse.left(self._role)
         return not (math.isinf(left.tokens) and math.isinf(left.money_usd))
 

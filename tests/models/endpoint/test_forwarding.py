@@ -239,7 +239,7 @@ async def test_a_provider_that_is_down_is_no_fault_of_the_candidate(served, stat
     assert (found.status_code, found.headers["x-should-retry"]) == (status, "false")
     assert found.json()["error"]["message"] == "not now"
     assert isinstance(door.excuse(False), Outage)
-    assert str(status) in str(door.excuse(False))
+    assert f"the provider answered {status}: not now" in str(door.excuse(False))
     assert door.excuse(True) is None, "a benchmark that coped has a result"
     assert desk.run.tokens == {"user": 0}
 
@@ -284,7 +284,61 @@ async def test_a_refused_key_is_an_outage_and_is_not_shown(served, status):
         assert len(server.requests) == 1
     assert found.status_code == 502
     assert KEY[:8] not in found.text
-    assert "REAL_KEY" in str(door.excuse(False))
+    words = f"Incorrect API key provided: {KEY[:8]}***{KEY[-4:]}"
+    refused = f"{status} at {CHAT}: the key in REAL_KEY was refused, or its account: {words}"
+    assert str(door.excuse(False)) == f"openai:{MODEL}: {refused}"
+
+
+async def test_a_key_that_google_refuses_is_told_apart_from_a_bad_request(served):
+    error = {"code": 400, "message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}
+    with ScriptedServer(answer([{"error": error}], 400)) as server:
+        async with served(server, provider="google").trial() as (client, door):
+            await client.post("/v1beta/models/any:streamGenerateContent", json={"contents": []})
+    assert "the key in REAL_KEY was refused, or its account: API key not valid." in str(door.excuse(False))
+
+
+ABSENT = {
+    "no model": refusal(404, f"no model the-model for {KEY}", "model_not_found"),
+    "no model, as some say it": refusal(400, f"no model the-model for {KEY}", "model_not_found"),
+}
+
+
+@pytest.mark.parametrize("behaviour", ABSENT.values(), ids=ABSENT)
+async def test_a_model_that_is_not_there_is_an_outage_that_says_what_to_look_at(served, behaviour):
+    with ScriptedServer(behaviour) as server:
+        desk = served(server)
+        async with desk.trial() as (client, door):
+            found = await client.post(CHAT, json=chat())
+        assert len(server.requests) == 1
+    told = str(door.excuse(False))
+    assert found.headers["x-should-retry"] == "false"
+    assert told == (
+        f"openai:{MODEL}: {found.status_code} at {CHAT}: no model '{MODEL}' there, look at `model` and `url` of "
+        "the model under [roles.user]: no model the-model for [key]"
+    )
+    assert told.endswith(desk.settled[0].failure)
+    assert door.excuse(True) is None, "a benchmark that coped has a result"
+
+
+async def test_an_address_without_its_version_is_told_with_the_path_that_was_asked(tmp_path):
+    with ScriptedServer(said(b"<html>404 not found</html>", 404, "text/html")) as server:
+        async with Desk(tmp_path, url=server.url).trial() as (client, door):
+            await client.post(CHAT, json=chat())
+    told = str(door.excuse(False))
+    assert "404 at /chat/completions: no model" in told
+    assert told.endswith("of the model under [roles.user], which mostly ends in /v1")
+
+
+async def test_what_is_not_found_by_a_model_that_answers_is_the_requests_fault(served):
+    with ScriptedServer(answer(openai_reply()), refusal(404, "no such tool"), answer(openai_reply())) as server:
+        desk = served(server)
+        async with desk.trial() as (client, _):
+            await client.post(CHAT, json=chat())
+        async with desk.trial() as (client, door):
+            assert (await client.post(CHAT, json=chat())).status_code == 404
+            assert door.refusal == f"openai:{MODEL}: 404 at {CHAT}: the request was refused: no such tool"
+            await client.post(CHAT, json=chat())
+    assert (door.excuse(False), door.refusal) == (None, "")
 
 
 async def test_a_refusal_of_the_request_itself_is_the_benchmarks_to_read(served):
@@ -294,6 +348,9 @@ async def test_a_refusal_of_the_request_itself_is_the_benchmarks_to_read(served)
         assert len(server.requests) == 1
     assert (found.status_code, found.json()["error"]["message"]) == (400, "temperature is too high")
     assert door.excuse(False) is None
+    doubt = "or `model` or `url` of the model under [roles.user] is wrong"
+    refused = f"400 at {CHAT}: the request was refused, {doubt}: temperature is too high"
+    assert door.refusal == f"openai:{MODEL}: {refused}"
 
 
 async def test_a_server_that_tells_the_key_is_not_passed_on(served):

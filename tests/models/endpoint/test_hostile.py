@@ -277,8 +277,17 @@ async def test_an_answer_of_nothing_but_brackets_is_passed_on_unread(tmp_path):
 )
 @pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
 def test_what_a_provider_says_of_when_to_ask_again_is_a_time_or_nothing(header, name):
-    down = fault_of(Answered(429, {}, b""), {name: header}, Stated("openai"))
+    refused, stated = Answered(429, {}, b""), Stated("openai")
+    down = fault_of(refused, {name: header}, stated, "/v1/chat/completions", None, known=True)
     assert down.retry_after_seconds in (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"), [("a-key-that-was-sent", "the key in OPENAI_API_KEY"), (None, "the server asks for a key")]
+)
+def test_a_key_that_was_never_sent_is_not_called_refused(key, told):
+    refused, stated = Answered(401, {}, b""), Stated("openai")
+    assert told in str(fault_of(refused, {}, stated, "/v1/chat/completions", key, known=False))
 
 
 async def test_a_refusal_that_quotes_the_key_is_read_without_it(tmp_path):

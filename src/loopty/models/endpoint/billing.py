@@ -7,13 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from loopty.core.errors import Exhausted
-from loopty.core.ids import NodeId
 from loopty.core.model import Usage
 from loopty.models.endpoint.calls import Call
-from loopty.models.meter import Meter, Subject
-
-BENCHMARK = "benchmark"
-"""The operator of its calls."""
+from loopty.models.meter import BROKEN_OFF, Meter, Subject
 
 
 @dataclass(slots=True)
@@ -22,17 +18,17 @@ class Bill:
 
     usage: Usage | None = None
     """None: it is charged as it was reserved."""
-    failure: str = "it was broken off"
+    failure: str = BROKEN_OFF
     """Why there was no reply; empty when there was one."""
 
 
 @contextlib.asynccontextmanager
-async def charged(meter: Meter, call: Call, node: NodeId) -> AsyncIterator[Bill]:
+async def charged(meter: Meter, call: Call, subject: Subject) -> AsyncIterator[Bill]:
     """The bill of a call, to be filled in; it is settled when the block ends, however that is.
 
-    Waits for the throttle, and for calls in flight that may need the rest of a cap. Raises Exhausted.
+    Waits for the throttle, and for calls in flight that may need the rest of a cap. Raises Exhausted, Overspent.
     """
-    reservation = await meter.reserve(call.size, Subject(BENCHMARK, node))
+    reservation = await meter.reserve(call.size, subject)
     if reservation.expected.output_tokens < call.size.output:
         # A reply cut short by a cap would be scored as if the candidate had been cut short.
         reservation.settle(Usage(), "too little is left for a whole reply")

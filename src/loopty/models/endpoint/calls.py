@@ -59,9 +59,9 @@ def call(request: Request, stated: Stated, model: str) -> Call:
     query = "&".join(part for part in request.query.split("&") if _QUERY.fullmatch(part))
     content = json.dumps(body, separators=(",", ":")).encode()
     size, repeatable = size_of(body, longest), is_repeatable(api, body)
-    if size.input > stated.context_tokens:
+    if size.input > stated.window_tokens:
         # Else it would be a cap that is too small for it, which no trial is blamed for.
-        why = f"the request has about {size.input} tokens, and `context_tokens` is {stated.context_tokens}"
+        why = f"the request has about {size.input} tokens, and `context_tokens` is {stated.window_tokens}"
         raise Refused(400, "context_length_exceeded", why)
     # A stream is another answer, and is kept as one; how it was asked for makes no difference.
     alike = {name: part for name, part in body.items() if name not in ("stream", "stream_options")}

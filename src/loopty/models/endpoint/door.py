@@ -1,4 +1,4 @@
-"""How one trial reaches the model, and what of that it cannot be blamed for."""
+"""How one trial reaches the model, and what of that it can be blamed for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from loopty.core.errors import Exhausted, LooptyError
 from loopty.core.ids import NodeId
 from loopty.core.model import Outage
+from loopty.models.allowance import Overspent
 
 _HEADERS = ("x-api-key", "x-goog-api-key")
 
@@ -25,6 +26,10 @@ class Door:
         """What the trial says instead of a key."""
         self.exhausted: Exhausted | None = None
         self.outage: Outage | None = None
+        self.refusal = ""
+        """Why the provider refused the last request for what it was; empty where it did not."""
+        self.overspent: Overspent | None = None
+        """Why the candidate has failed, whatever the benchmark says: it wanted more of the model than one may."""
 
     def admits(self, headers: Mapping[str, str]) -> bool:
         """Whether a request says the word, where the clients of any provider say their key."""

@@ -7,12 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from loopty.core.model import Outage, Stated, Usage
 from loopty.models.endpoint.billing import Bill, charged
 from loopty.models.endpoint.cache import LARGEST_REPLY
 from loopty.models.endpoint.calls import Call
-from loopty.models.endpoint.faults import Down, fault_of, faults
+from loopty.models.endpoint.faults import Down, fault_of, faults, refusal_of
 from loopty.models.endpoint.source import Answered, Cut, Unanswered, Visit
 from loopty.models.endpoint.upstream import Place, Upstream, passed_on
 from loopty.models.endpoint.usage import Events, Reading, is_reply, usage_of
@@ -48,6 +49,8 @@ class Forwarding:
         self._meter = meter
         self._retry = retry
         self._client: Any = None
+        self._known = stated.provider == "local"  # loopty itself serves it, so it is there
+        """Whether the model has answered: what is not found from then on is not for want of the model."""
 
     async def answer(self, call: Call, visit: Visit) -> None:
         self._upstream.refuse_unspoken(call)
@@ -81,12 +84,13 @@ class Forwarding:
         """One request, paid for on its own. Raises Down."""
         place = await self._upstream.place()
         async with contextlib.AsyncExitStack() as open_:
-            bill = await open_.enter_async_context(charged(self._meter, call, visit.node))
+            bill = await open_.enter_async_context(charged(self._meter, call, visit.subject))
             deadline = asyncio.get_running_loop().time() + self._stated.timeout_seconds
             with faults(bill, self._stated):
                 async with asyncio.timeout_at(deadline):
                     response = await open_.enter_async_context(self._response(place, call, visit))
                     headers = passed_on(response.headers, place.key)
+                    self._known |= response.status_code < _REFUSED
                     if response.status_code < _REFUSED and _is_stream(response.headers):
                         return _Streaming(response, bill, open_.pop_all(), deadline, headers, place.key)
                     body = bytes_without_key(await response.aread(), place.key)
@@ -94,9 +98,12 @@ class Forwarding:
             if answered.status < _REFUSED:
                 bill.usage, bill.failure = usage_of(call.api, body), ""
                 return answered
-            bill.usage, bill.failure = Usage(), f"the provider answered {answered.status}"
-            if down := fault_of(answered, response.headers, self._stated):
+            at, key = urlsplit(self._upstream.url(place, call)).path, place.key
+            down = fault_of(answered, response.headers, self._stated, at, key, known=self._known)
+            bill.usage, bill.failure = Usage(), str(down or refusal_of(answered, at, key, known=self._known))
+            if down:
                 raise down
+            visit.refusal = bill.failure
             return answered
 
     @contextlib.asynccontextmanager

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from loopty.core.budget import Price
 from loopty.core.ids import NodeId
 from loopty.core.model import Role
 from loopty.core.purse import Purse
 from loopty.core.task import Funds
+from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.cache import Cache
@@ -27,6 +30,8 @@ def opened(catalogue: Catalogue, funds: Funds, purse: Purse, archive: Archive, f
     Raises Misuse where the model is not known, its key is missing, or money is capped and cannot be counted.
     """
     name, stated = funds.model, catalogue.stated(funds.model)
+    allowance = _allowance(funds)
+    prices.require_cap(Role.USER, name, stated, allowance, "trial_tokens under [roles.user]")
     source: Source
     if (way := _way(catalogue, name)) is not None:
         model = way.model
@@ -34,12 +39,17 @@ def opened(catalogue: Catalogue, funds: Funds, purse: Purse, archive: Archive, f
     else:
         line = catalogue.line(Role.USER, name, purse, archive)
         model, source = line.model, Speaking(line)
-    offer = Offer(model, stated, source, purse, Cache(folder, funds.cache, f"{model} {stated.url}"))
+    offer = Offer(model, stated, source, purse, Cache(folder, funds.cache, f"{model} {stated.url}"), allowance)
 
     def serving(node: NodeId, listener: socket.socket) -> AbstractAsyncContextManager[Door]:
         return Endpoint(offer, node).serving(listener)
 
     return serving
+
+
+def _allowance(funds: Funds) -> Price:
+    tokens, money_usd = funds.allowance
+    return Price(math.inf if tokens is None else tokens, math.inf if money_usd is None else money_usd)
 
 
 def _way(catalogue: Catalogue, name: str) -> Upstream | None:

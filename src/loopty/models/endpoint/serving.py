@@ -10,18 +10,23 @@ import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
+from loopty.core.budget import Price
 from loopty.core.errors import Exhausted
 from loopty.core.ids import NodeId
 from loopty.core.model import GIVEN_AGAIN, Outage, Role, Stated, Usage
 from loopty.core.purse import Purse
+from loopty.models.allowance import Allowance, Overspent
 from loopty.models.endpoint import calls
 from loopty.models.endpoint.cache import Cache
 from loopty.models.endpoint.calls import Call
 from loopty.models.endpoint.door import Door
 from loopty.models.endpoint.exchange import NO_RETRY, Exchange, Gone, Held, Refused, Request
 from loopty.models.endpoint.source import Cut, Source, Unanswered, Visit
+from loopty.models.meter import Subject
 
 MODELS = "/v1/models"
+BENCHMARK = "benchmark"
+"""The operator of its calls."""
 _MOST_CONNECTIONS = 64
 _LARGE = 1 << 16
 _PAUSE_SECONDS = 0.1
@@ -38,6 +43,8 @@ class Offer:
     source: Source
     purse: Purse
     cache: Cache
+    allowance: Price
+    """What the requests of one trial may cost together."""
 
 
 class Endpoint:
@@ -46,6 +53,7 @@ class Endpoint:
     def __init__(self, offer: Offer, node: NodeId) -> None:
         self._offer = offer
         self._node = node
+        self._subject = Subject(BENCHMARK, node, allowance=Allowance(offer.allowance))
         self._door = Door(offer.stated.model or offer.model)
         self._connections: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Task[None]] = set()
@@ -101,7 +109,7 @@ class Endpoint:
     async def _exchanged(self, exchange: Exchange) -> None:
         """Take one request and answer it, unless the one who asks leaves before."""
         try:
-            visit = Visit(await exchange.request(), self._node, exchange, keep=lambda _: None)
+            visit = Visit(await exchange.request(), self._subject, exchange, keep=lambda _: None)
             answering = asyncio.create_task(self._answered(visit))
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
@@ -119,11 +127,14 @@ class Endpoint:
             await exchange.linger()
 
     async def _answered(self, visit: Visit) -> None:
-        """Answer a request, and remember what the trial is not to be blamed for."""
+        """Answer a request, and remember what the trial is to be blamed for, and what not."""
         try:
             await self._served(visit)
         except Exhausted as end:
             self._door.exhausted = self._door.exhausted or end
+            raise Refused(_TOO_MANY, "insufficient_quota", f"loopty: {end}") from None
+        except Overspent as end:
+            self._door.overspent = self._door.overspent or end
             raise Refused(_TOO_MANY, "insufficient_quota", f"loopty: {end}") from None
         except Outage as outage:
             visit.fault = str(outage)
@@ -135,6 +146,7 @@ class Endpoint:
         except Cut as cut:
             visit.fault = str(cut)  # and no end of the answer, so that the client learns that it is not whole
         finally:
+            self._door.refusal = visit.refusal and f"{self._offer.model}: {visit.refusal}"
             if visit.fault and self._door.outage is None:
                 model = self._offer.model
                 named = visit.fault.startswith(model)  # what repeats requests says whose they were

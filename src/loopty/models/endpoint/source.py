@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from loopty.core.ids import NodeId
 from loopty.models.endpoint.calls import Call
 from loopty.models.endpoint.exchange import Exchange, Request
+from loopty.models.meter import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,15 @@ class Visit:
     """One request of a trial, and where its answer goes."""
 
     request: Request
-    node: NodeId
+    subject: Subject
+    """Whose it is, and who pays for it."""
     exchange: Exchange
     keep: Callable[[Answered], None]
     """Called with a reply that would be given again, before its end is sent."""
     fault: str = ""
     """Why the provider has not answered it so far."""
+    refusal: str = ""
+    """Why the provider would not answer such a request."""
 
 
 class Cut(Exception):  # noqa: N818
@@ -49,6 +52,6 @@ class Source(Protocol):
     async def answer(self, call: Call, visit: Visit) -> None:
         """Answer on the visit's exchange.
 
-        Raises Refused, Exhausted, Outage or Unanswered before anything was sent, Cut afterwards.
+        Raises Refused, Exhausted, Overspent, Outage or Unanswered before anything was sent, Cut afterwards.
         """
         ...

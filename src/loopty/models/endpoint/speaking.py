@@ -6,12 +6,12 @@ import json
 import time
 from typing import Any
 
-from loopty.core.model import Line, Prompt, Reply, Speaker, Turn
+from loopty.core.model import Prompt, Reply, Speaker, Turn
 from loopty.models.endpoint.apis import Api
-from loopty.models.endpoint.billing import BENCHMARK
 from loopty.models.endpoint.calls import Call
 from loopty.models.endpoint.exchange import Refused
 from loopty.models.endpoint.source import Answered, Visit
+from loopty.models.line import MeteredLine
 
 _JSON, _EVENTS = {"content-type": "application/json"}, {"content-type": "text/event-stream"}
 _SYSTEM = ("system", "developer")
@@ -20,12 +20,12 @@ _SYSTEM = ("system", "developer")
 class Speaking:
     """Answers from a line."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: MeteredLine) -> None:
         self._line = line
 
     async def answer(self, call: Call, visit: Visit) -> None:
         prompt = _prompt(call, self._line.model)
-        answer = await self._line.ask(prompt, BENCHMARK, visit.node)
+        answer = await self._line.asked(prompt, visit.subject)
         named = {"id": f"chatcmpl-{answer.call}", "created": int(time.time()), "model": self._line.model}
         reply = _streamed(answer.reply, named, call) if call.stream else _whole(answer.reply, named)
         visit.keep(reply)

@@ -1,0 +1,165 @@
+"""What one trial may spend: it holds at any width, and candidates are blamed for their own doing alone."""
+
+import asyncio
+import math
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+
+from loopty.core.budget import Price
+from loopty.core.errors import Crowded, Exhausted
+from loopty.core.events import Reserved, Settled
+from loopty.core.model import Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
+from loopty.models.allowance import Allowance, Overspent
+from loopty.models.meter import Subject
+
+from .spending import Desk
+from .test_caps import CALLS, WIDTH, WORST, Costly, Greedy
+
+CAP = Price(8_000, 0.02)
+
+
+def of_tokens(tokens):
+    return Allowance(Price(tokens, math.inf))
+
+
+def test_a_call_that_does_not_fit_is_refused_in_words_that_say_what_to_raise():
+    allowance = of_tokens(100)
+    allowance.hold("a", Price(60, 0.0))
+    allowance.settle("a", Price(60, 0.0), failed=False)
+    allowance.admit(Price(40, 0.0))
+    told = r"a request of 41 tokens beside 60 used would pass the 100 that one trial may use \(trial_tokens of"
+    with pytest.raises(Overspent, match=told):
+        allowance.admit(Price(41, 0.0))
+
+
+def test_money_is_bounded_as_tokens_are():
+    allowance = Allowance(Price(math.inf, 0.01))
+    allowance.hold("a", Price(60, 0.009))
+    with pytest.raises(Crowded):
+        allowance.admit(Price(9, 0.002))
+    allowance.settle("a", Price(60, 0.009), failed=False)
+    told = r"a request of \$0.0020 beside \$0.0090 spent would pass the \$0.0100 .* \(trial_money_usd of"
+    with pytest.raises(Overspent, match=told):
+        allowance.admit(Price(9, 0.002))
+
+
+def test_what_is_overspent_ends_no_run():
+    assert not issubclass(Overspent, Exhausted)
+
+
+def test_calls_in_flight_count_at_their_worst_and_give_the_rest_back():
+    allowance = of_tokens(100)
+    allowance.hold("a", Price(90, 0.0))
+    with pytest.raises(Crowded):
+        allowance.admit(Price(20, 0.0))
+    allowance.settle("a", Price(10, 0.0), failed=False)
+    allowance.admit(Price(90, 0.0))
+
+
+def test_what_the_provider_failed_to_answer_is_spent_and_no_fault_of_the_candidate():
+    allowance = of_tokens(100)
+    for call, failed in (("a", True), ("b", False)):
+        allowance.hold(call, Price(50, 0.0))
+        allowance.settle(call, Price(50, 0.0), failed=failed)
+    with pytest.raises(Outage, match=r"requests without an answer .* beside 100 used"):
+        allowance.admit(Price(50, 0.0))
+    with pytest.raises(Overspent):
+        allowance.admit(Price(51, 0.0))
+
+
+class Watched:
+    """Sees what the calls of one trial cost, and by how much the costliest has passed its own estimate."""
+
+    def __init__(self, desk):
+        self.reserved = {}
+        self.tokens = self.over_tokens = 0
+        self.money = self.over_money = 0.0
+        desk.scribe.listeners.append(self.check)
+
+    def check(self, recorded):
+        event = recorded.event
+        if isinstance(event, Reserved):
+            self.reserved[event.call] = event
+        if isinstance(event, Settled):
+            estimate = self.reserved[event.call]
+            self.tokens, self.money = self.tokens + event.tokens, self.money + event.money_usd
+            self.over_tokens = max(self.over_tokens, event.tokens - estimate.tokens)
+            self.over_money = max(self.over_money, event.money_usd - estimate.money_usd)
+        assert self.tokens <= CAP.tokens + self.over_tokens
+        assert self.money <= CAP.money_usd + self.over_money + 1e-9
+
+
+@settings(max_examples=40)
+@given(CALLS)
+@example([WORST] * 24)
+def test_no_allowance_is_passed_by_more_than_one_call_exceeds_its_own_estimate(calls):
+    async def spend(desk):
+        subject, waiting = Subject("benchmark", allowance=Allowance(CAP)), list(calls)
+
+        async def worker():
+            while waiting:
+                call = waiting.pop(0)
+                how = {"input_usd": 1.0, "cached_usd": 0.1, "output_usd": 4.0, "max_output_tokens": call["output"]}
+                line = desk.line(Costly(call, Stated("openai", "costly", **how)), Role.USER, **how)
+                prompt = Prompt("", (Turn(Speaker.ASKER, "x" * call["letters"]),))
+                asking = asyncio.create_task(line.asked(prompt, subject))
+                if call["end"] == "cancel":
+                    for _ in range(call["turns"] // 2 + 1):
+                        await asyncio.sleep(0)
+                    asking.cancel()
+                (end,) = await asyncio.gather(asking, return_exceptions=True)
+                assert not isinstance(end, BaseException) or isinstance(
+                    end, Overspent | Outage | asyncio.CancelledError
+                )
+
+        await asyncio.gather(*(worker() for _ in range(WIDTH)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        desk = Desk(Path(folder))
+        Watched(desk)
+        asyncio.run(spend(desk))
+        assert desk.run.holds == {}, "everything is settled"
+
+
+async def test_a_server_that_passes_its_limits_does_not_pass_an_allowance_with_many_calls_at_once(tmp_path):
+    desk = Desk(tmp_path)
+    line = desk.line(Greedy(), Role.USER, max_output_tokens=500)
+    subject = Subject("benchmark", allowance=of_tokens(50_000))
+
+    async def worker():
+        while True:
+            await line.asked(Prompt("", (Turn(Speaker.ASKER, "What next?"),)), subject)
+
+    ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
+    assert all(isinstance(end, Overspent) for end in ends), ends
+    assert desk.run.tokens == {"user": 4 * 14_000}, "the last of them began with room for its estimate"
+
+
+class Slow:
+    """Answers when it is let."""
+
+    name = "openai:slow"
+
+    def __init__(self):
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def reply(self, _):
+        self.asked.set()
+        await self.go.wait()
+        return Reply("this", Usage(5, 5))
+
+
+async def test_a_reply_that_nobody_waited_for_is_the_candidates(tmp_path):
+    desk, model = Desk(tmp_path), Slow()
+    line = desk.line(model, Role.USER, max_output_tokens=50)
+    subject = Subject("benchmark", allowance=of_tokens(100))
+    prompt = Prompt("", (Turn(Speaker.ASKER, "What next?"),))
+    asking = asyncio.create_task(line.asked(prompt, subject))
+    await model.asked.wait()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    with pytest.raises(Overspent):
+        await line.asked(prompt, subject)
