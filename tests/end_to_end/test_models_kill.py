@@ -66,7 +66,12 @@ def test_a_reply_that_was_paid_for_is_taken_by_the_next_process_without_another_
     assert len(verifying.requests) == 4
     history = code_place.history()
     assert [history.score(history[node]) for node in ("1.1", "1.2", "1.3")] == [6.0, 7.0, 8.0]
-    (call,) = {call for node in ("1.1", "1.2", "1.3") for call in history[node].calls}
+    (call,) = {history[node].calls[-1] for node in ("1.1", "1.2", "1.3")}
     spent = code_place.json("spend")
     assert {row["name"]: row["sum"]["calls"] for row in spent["role"]} == {"evolver": 1, "verifier": 4}
-    assert [code_place.json("show", node, "--prompt")["calls"][0]["call"] for node in ("1.1", "1.3")] == [call] * 2
+    for node in ("1.1", "1.3"):
+        shown = code_place.json("show", node, "--prompt")["calls"]
+        assert [item["operator"] for item in shown] == ["screen", "diff"], "the look that let it pass, and its own"
+        assert shown[1]["call"] == call
+    (lost,) = code_place.json("show", "1", "--prompt")["calls"]
+    assert lost["in_vain"] == "lost with its process", "the other looks at its changes are theirs"

@@ -14,12 +14,12 @@ def verdict(**fields) -> str:
     return json.dumps({"reasoning": "I looked at it.", **fields})
 
 
-def verified(place: Place, proposing, verifying, attempts: int, **verifier) -> None:
+def verified(place: Place, proposing, verifying, attempts: int, seen: int = 128_000, **verifier) -> None:
     place.write(
         "loopty.toml",
         CODE_TASK.format(attempts=attempts)
         + model(proposing)
-        + model(verifying, "judge")
+        + model(verifying, "judge", context_tokens=seen)
         + table("roles.evolver", model="near")
         + table("roles.verifier", model="judge")
         + table("proposer", kind="llm-code")
@@ -65,6 +65,31 @@ def test_what_it_advises_against_gets_no_trial_and_a_winner_that_breaks_a_rule_i
     assert "3 winners reviewed, disagreed with the metric on 1 (1 rejected); 1 proposal screened out" in shown
     calls = {row["name"]: row["sum"]["calls"] for row in code_place.json("spend", "--by", "operator")["operator"]}
     assert (calls["screen"], calls["review"]) == (4, 3)
+
+
+def test_a_verifier_that_sees_little_is_shown_as_much_as_fits_and_its_verdict_says_so(code_place):
+    code_place.write("bench.sh", NUMBER_BENCH.replace("cat", "head -n 1"))
+    code_place.commit()
+    long = number("7\n" + "12345\n" * 2_000)
+    with vendor(long) as proposing, vendor(both) as verifying:
+        verified(code_place, proposing, verifying, 1, seen=2_048, screen=True, review="reject")
+        code_place.loopty("optimize")
+    assert len(verifying.requests) == 2
+    for request in verifying.requests:
+        assert "characters left out" in words(request.body)
+        assert len(words(request.body)) < 4 * 2_048
+    review = code_place.history()["1.1"].review
+    assert review.passed
+    assert "characters of the change)" in review.reason
+
+
+def test_a_verifier_that_sees_too_little_is_refused_before_anything_is_paid(code_place):
+    with vendor() as proposing, vendor() as verifying:
+        verified(code_place, proposing, verifying, 1, seen=700, review="reject")
+        refused = code_place.loopty("optimize", code=2)
+    assert "raise context_tokens of the model" in refused.stderr
+    assert not proposing.requests
+    assert not verifying.requests
 
 
 JUDGED = """

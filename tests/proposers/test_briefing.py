@@ -32,7 +32,7 @@ def asked(history: History, pool: Pool = Pool.ATTEMPT) -> Ask:
     return Ask(history, 1, pool, random.Random, ())
 
 
-def briefing(left: Left | None = None, access: Access = ACCESS, **options: object) -> Briefing:
+def briefing(left: Left | None = None, access: Access | None = ACCESS, **options: object) -> Briefing:
     found = left or Left()
     return Briefing("Make it fast.", access, lambda _: found, BriefingOptions(**options))  # type: ignore[arg-type]
 
@@ -70,6 +70,12 @@ def test_it_tells_the_task_the_objective_the_rules_and_where_the_search_stands()
     assert "The best so far, node 1.1: score 2." in text
     assert "May be changed, added or deleted: `src/**`" in text
     assert "1.1 | rewrite | unroll the loop | score 2 | kept: better: score 2 against 3 of 1" in text
+
+
+def test_who_changes_no_file_is_told_no_rules_of_files():
+    text = told(Story(), made=briefing(access=None))
+    assert "# Objective" in text
+    assert "# Rules" not in text
 
 
 @pytest.mark.parametrize(

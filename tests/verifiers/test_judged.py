@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, Misuse
 from loopty.core.ids import NodeId
 from loopty.core.launch import SandboxError
 from loopty.core.model import Outage
@@ -18,7 +18,7 @@ from loopty.verifiers.comparison import Preference, preference
 from loopty.verifiers.judged import JudgedExecutor
 
 from ..core.conftest import Bench
-from .line import ScriptedLine, fences
+from .line import MOST, ScriptedLine, fences, small_models, wide_texts
 
 TASTE = Judged("taste", "task_essay.json", "Which essay is clearer?")
 ROOT = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "c0", "t0", 0.0, 1, 0)
@@ -42,12 +42,12 @@ def first_is_better(_):
 class Desk:
     """An executor whose trials leave essays; nodes are named by the essay that they leave."""
 
-    def __init__(self, folder, line, *judged, essays=None, score=None):
+    def __init__(self, folder, line, *judged, essays=None, score=None, most=MOST):
         self.folder = folder
         self.essays = essays or {}
         self.calls = line.prompts
         executor = FunctionExecutor(self._run if score is None else score, width=3)
-        self.executor = JudgedExecutor(executor, "this machine", judged or (TASTE,), line, self._traces)
+        self.executor = JudgedExecutor(executor, "this machine", judged or (TASTE,), line, self._traces, most)
 
     def _traces(self, trial):
         below = "" if trial.pool is Pool.ATTEMPT else f"{trial.pool}-{trial.number}"
@@ -221,6 +221,24 @@ async def test_what_a_node_left_cannot_leave_its_fence(tmp_path):
         assert "is worse" not in around
         assert "You who compare" not in around
         assert sorted(parts.values()) == [essay.replace("\u200b", "").replace("</data-", "‹/data-"), "plain\n"]
+
+
+@small_models
+@wide_texts
+async def test_a_small_model_is_shown_as_much_of_either_result_as_it_sees(tmp_path, most, wide):
+    line = preferring("better")
+    desk = Desk(tmp_path, line, essays={"1": wide, "1.1": f"a better one\n{wide[::-1]}"}, most=most)
+    await desk.runs("1")
+    assert (await desk.runs()).metrics["taste"] == 1.0
+    assert most // 2 < line.longest <= most
+    for prompt in desk.calls:
+        parts, _ = fences(prompt.turns[0].text)
+        assert all("characters left out" in body for body in parts.values())
+
+
+def test_a_model_that_sees_too_little_for_a_question_is_refused_at_once(tmp_path):
+    with pytest.raises(Misuse, match="raise context_tokens"):
+        Desk(tmp_path, ScriptedLine(), most=400)
 
 
 async def test_a_run_whose_objective_is_the_verifier_s_preference_keeps_what_it_prefers(tmp_path):

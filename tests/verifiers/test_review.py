@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from loopty.core import decisions
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, Misuse
 from loopty.core.ids import NodeId
 from loopty.core.measure import Measure
 from loopty.core.model import Outage, Speaker
@@ -19,8 +19,9 @@ from loopty.kit.fence import FENCED_IS_DATA
 from loopty.verifiers.review import Reviewer
 
 from ..core.conftest import Bench
-from .line import ScriptedLine, fences
+from .line import MOST, SMALL, WIDE, ScriptedLine, fences, small_models, wide_texts
 
+RULES = "No native code. Nothing from the network. Nothing that needs more than one core."
 PASS = {"reasoning": "I looked at every line.", "breaks": [], "verdict": "pass"}
 FAIL = {"reasoning": "It is a table.", "breaks": ["hard-coded answers in solve()"], "verdict": "fail"}
 INJECTED = (
@@ -35,13 +36,11 @@ def patch(before, after):
 class Reviewing(Bench):
     """A run whose winners are shown to a scripted verifier."""
 
-    def __init__(self, line, mode="reject", most_chars=80_000, patch=patch):
+    def __init__(self, line, mode="reject", most=MOST, patch=patch):
         super().__init__(
             lambda trial: trial.node.params["x"], noise=Noise(repeat="never"), pools=Pools(attempts=6)
         )
-        self.reviewer = Reviewer(
-            line, mode, "Sort faster.", "No native code.", lambda: self.history, patch, most_chars
-        )
+        self.reviewer = Reviewer(line, mode, "Sort faster.", "No native code.", lambda: self.history, patch, most)
 
     def measure(self, owner="me"):
         task = self.task
@@ -198,13 +197,60 @@ async def test_a_stop_breaks_the_call_off():
     assert broken_off.is_set()
 
 
-async def test_a_change_that_is_too_long_is_cut_and_the_verdict_says_so():
+async def test_a_change_that_is_too_long_for_any_model_is_cut_and_the_verdict_says_so():
     line = ScriptedLine(PASS)
-    run = Reviewing(line, most_chars=2_000, patch=lambda *_: b"+ padding\n" * 1_000)
+    run = Reviewing(line, patch=lambda *_: b"+ padding\n" * 10_000)
     node = await run.grown(0.9)
     assert node.review.passed
-    assert "it did not see 9,000 characters of the change" in node.review.reason
-    assert len(line.shown) < 6_000
+    assert "(it did not see 60,0" in node.review.reason
+    assert "characters left out" in line.shown
+    assert len(line.shown) < 45_000
+
+
+@small_models
+@wide_texts
+async def test_a_small_model_is_shown_as_much_as_it_sees_also_when_it_is_asked_again(most, wide):
+    said = json.dumps({**PASS, "reasoning": "well, " * 3_000})
+    line = ScriptedLine(PASS, said.replace("pass", "perhaps"), PASS)
+    node = await Reviewing(line, most=most, patch=lambda *_: wide.encode()).grown(0.6, 0.9)
+    assert "characters of the change)" in node.review.reason
+    assert [len(prompt.turns) for prompt in line.prompts] == [1, 1, 3]
+    assert most // 2 < line.longest <= most
+    parts, around = fences(line.prompts[1].turns[0].text)
+    assert {label for label, body in parts.items() if "characters left out" in body} >= {
+        "the change against its parent, node 1.1",
+        "the change against the baseline",
+    }
+    assert "No native code." in around
+    assert "Does the change keep the rules?" in around
+
+
+async def test_what_is_short_is_shown_whole_to_a_small_model_and_leaves_its_room_to_the_rest():
+    line = ScriptedLine(PASS, PASS)
+    grown = {"c1": b"+ x = 1\n", "c0": WIDE["code"].encode()}
+    node = await Reviewing(line, most=SMALL[1], patch=lambda before, _: grown[before]).grown(0.6, 0.9)
+    parts, _ = fences(line.prompts[1].turns[0].text)
+    assert parts["the change against its parent, node 1.1"].endswith("+ x = 1\n")
+    assert len(parts["the change against the baseline"]) > 2_500
+    assert "did not see" in node.review.reason
+
+
+async def test_of_a_long_statement_a_small_model_sees_the_ends_and_of_the_rules_all():
+    line = ScriptedLine(PASS)
+    run = Reviewing(line, most=SMALL[1])
+    run.reviewer = Reviewer(line, "reject", "Sort faster. " * 500, RULES, lambda: run.history, patch, SMALL[1])
+    await run.grown(0.9)
+    _, around = fences(line.shown)
+    assert "characters left out" in around
+    assert RULES in around
+    assert line.longest <= SMALL[1]
+
+
+def test_a_model_that_sees_too_little_for_the_rules_is_refused_before_anything_is_asked():
+    with pytest.raises(Misuse, match=r"raise context_tokens of the model, name another under \[roles.verifier\]"):
+        Reviewing(ScriptedLine(), most=500)
+    with pytest.raises(Misuse, match=r"or say less under \[verifier\]"):
+        Reviewer(ScriptedLine(), "flag", "", RULES * 80, lambda: None, patch, SMALL[1])
 
 
 async def test_hidden_characters_are_not_what_the_verifier_reads():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from loopty.core.errors import Exhausted
+from loopty.core.errors import Exhausted, Misuse
 from loopty.core.events import ProposalRefused
 from loopty.core.ids import NodeId
 from loopty.core.model import Outage
@@ -17,7 +17,7 @@ from loopty.testing.fakes import ScriptedProposer
 from loopty.verifiers.screen import Screened
 
 from ..core.conftest import Bench
-from .line import ScriptedLine, fences
+from .line import MOST, ScriptedLine, fences, small_models, wide_texts
 
 TRY = {"reasoning": "Why not.", "against": [], "verdict": "try"}
 SKIP = {"reasoning": "It cheats.", "against": ["it reads the benchmark's data"], "verdict": "skip"}
@@ -45,10 +45,9 @@ class Fixed:
         return self.answer
 
 
-def screened(answer, line):
-    return Screened(
-        Fixed(answer), line, "Sort faster.", "No native code.", lambda _: list(FILES), lambda _, path: FILES[path]
-    )
+def screened(answer, line, most=MOST):
+    told = "Sort faster.", "No native code."
+    return Screened(Fixed(answer), line, *told, lambda _: list(FILES), lambda _, path: FILES[path], most)
 
 
 def asked():
@@ -56,16 +55,23 @@ def asked():
     return Ask(run.history, 1, Pool.ATTEMPT, lambda _: None, ())
 
 
-async def test_what_it_has_nothing_against_goes_on_unchanged():
+def assert_goes_on(found, proposal, looks):
+    """The same, with the calls that looked at it before those that made it."""
+    assert replace(found, calls=proposal.calls) == proposal
+    assert (len(found.calls), found.calls[looks:]) == (looks + 2, proposal.calls)
+
+
+async def test_what_it_has_nothing_against_goes_on_as_it_is():
     line = ScriptedLine(TRY)
-    assert await screened(PROPOSAL, line).propose(asked()) is PROPOSAL
+    assert_goes_on(await screened(PROPOSAL, line).propose(asked()), PROPOSAL, looks=1)
     assert (line.operators, line.nodes) == (["screen"], ["1"])
 
 
 async def test_what_it_advises_against_is_refused_with_its_reasons_and_the_batch_goes_on():
     found = await screened(PROPOSAL, ScriptedLine(SKIP)).propose(asked())
     reason = "the verifier: it reads the benchmark's data"
-    assert found == Refusal("rewrite", reason, Objection.SCREENED, ("call-1", "call-2"), 3)
+    assert replace(found, calls=()) == Refusal("rewrite", reason, Objection.SCREENED, (), 3)
+    assert (len(found.calls), found.calls[1:]) == (3, PROPOSAL.calls)
 
 
 async def test_it_sees_parameters_and_edits_fenced():
@@ -96,17 +102,34 @@ async def test_bytes_are_shown_as_far_as_they_are_text():
     assert "+    return \ufffd" in line.shown
 
 
+@small_models
+@wide_texts
+async def test_a_small_model_is_shown_as_much_as_it_sees(most, wide):
+    line = ScriptedLine("no JSON " * 2_000, TRY)
+    proposal = replace(PROPOSAL, summary="much " * 1_000, edits={"new.py": wide})
+    assert_goes_on(await screened(proposal, line, most).propose(asked()), proposal, looks=2)
+    assert most // 2 < line.longest <= most
+    parts, around = fences(line.shown)
+    assert "characters left out" in parts["the change to node 1"]
+    assert "No native code." in around
+
+
+def test_a_model_that_sees_too_little_for_a_question_is_refused_at_once():
+    with pytest.raises(Misuse, match="raise context_tokens"):
+        screened(PROPOSAL, ScriptedLine(), most=600)
+
+
 @pytest.mark.parametrize(
-    "replies",
+    ("replies", "looks"),
     [
-        ("perhaps", "perhaps not"),
-        ({"reasoning": "no", "against": [], "verdict": "skip"},) * 2,
-        (Exhausted("the limit for the verifier is reached"),),
-        (Outage("cannot be had"),),
+        (("perhaps", "perhaps not"), 2),
+        (({"reasoning": "no", "against": [], "verdict": "skip"},) * 2, 2),
+        ((Exhausted("the limit for the verifier is reached"),), 0),
+        ((Outage("cannot be had"),), 0),
     ],
 )
-async def test_advice_that_cannot_be_had_or_read_holds_nothing_up(replies):
-    assert await screened(PROPOSAL, ScriptedLine(*replies)).propose(asked()) is PROPOSAL
+async def test_advice_that_cannot_be_had_or_read_holds_nothing_up(replies, looks):
+    assert_goes_on(await screened(PROPOSAL, ScriptedLine(*replies)).propose(asked()), PROPOSAL, looks)
 
 
 @pytest.mark.parametrize("answer", [None, Refusal("op", "no"), Step(1, "tpe", "stuck")])
@@ -124,7 +147,7 @@ def test_it_goes_by_the_name_and_the_width_of_the_proposer():
     proposer = Fixed(None)
     assert (screened(None, ScriptedLine()).name, screened(None, ScriptedLine()).width) == ("fixed", 1)
     proposer.width = 4
-    assert Screened(proposer, ScriptedLine(), "", "", lambda _: [], lambda *_: None).width == 4
+    assert Screened(proposer, ScriptedLine(), "", "", lambda _: [], lambda *_: None, MOST).width == 4
 
 
 async def test_a_loop_records_what_was_screened_out_and_charges_no_attempt():
@@ -133,7 +156,7 @@ async def test_a_loop_records_what_was_screened_out_and_charges_no_attempt():
     line = ScriptedLine(SKIP, TRY, SKIP)
     run = Bench(
         lambda trial: trial.node.params["x"],
-        proposer=Screened(proposer, line, "", "", lambda _: [], lambda *_: None),
+        proposer=Screened(proposer, line, "", "", lambda _: [], lambda *_: None, MOST),
         noise=Noise(repeat="never"),
         pools=Pools(attempts=5),
     )

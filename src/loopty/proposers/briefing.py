@@ -11,6 +11,7 @@ from loopty.core.notes import Left
 from loopty.core.outcome import Pool
 from loopty.core.parts import Ask
 from loopty.core.records import Node
+from loopty.kit.fitting import cut_to
 from loopty.kit.option import option
 from loopty.kit.tokens import tokens
 from loopty.proposers.context.evidence import inspiration_texts, left_texts, results_text
@@ -18,7 +19,7 @@ from loopty.proposers.context.experiments import Experiments
 from loopty.proposers.context.goal import objective_text, rules_text
 from loopty.proposers.context.lines import NodeLines
 from loopty.proposers.context.path import path_lines, tried_lines
-from loopty.proposers.context.room import cut_to, in_room
+from loopty.proposers.context.room import in_room
 
 _MOST_INSPIRATIONS = 8
 _HEAD = 48
@@ -49,9 +50,15 @@ class Briefing:
     """Makes the briefings of one task. The same history gives the same text."""
 
     def __init__(
-        self, statement: str, access: Access, notes: Callable[[Node], Left], options: BriefingOptions | None = None
+        self,
+        statement: str,
+        access: Access | None,
+        notes: Callable[[Node], Left],
+        options: BriefingOptions | None = None,
     ) -> None:
-        """`access` is that of the search, with the held-out split hidden; `notes` reads what a node left."""
+        """`access` is that of the search, with the held-out split hidden, and None where no file is to be changed;
+        `notes` reads what a node left.
+        """
         self._statement = statement
         self._access = access
         self._notes = notes
@@ -85,7 +92,7 @@ class Briefing:
         return [
             cut_to(f"# Task\n\n{self._statement.strip() or 'Improve the objective.'}", 2 * share),
             cut_to(objective_text(ask), share),
-            cut_to(rules_text(self._access), share),
+            *([cut_to(rules_text(self._access), share)] if self._access else []),
         ]
 
     def _wanted(self, ask: Ask) -> list[str]:

@@ -1,15 +1,21 @@
-"""One question to the verifier: it reasons before it answers, and may try once more to be readable."""
+"""One question to the verifier: it fits its model, is reasoned about, and may be answered once more to be read."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from loopty.core.errors import Misuse
 from loopty.core.ids import NodeId
-from loopty.core.model import Line, Prompt, Speaker, Turn
+from loopty.core.model import Answer, Line, Prompt, Reply, Speaker, Turn
+from loopty.core.outcome import Pool
 from loopty.kit import reply_json
 from loopty.kit.fence import FENCED_IS_DATA
+from loopty.kit.fitting import cut_to
+from loopty.kit.tokens import tokens, tokens_of_data
 
 T = TypeVar("T")
 
@@ -19,6 +25,13 @@ Read = Callable[[Fields], T]
 
 REASONING: Fields = {"type": "string", "description": "Your reasoning, step by step, before anything is decided."}
 LISTED: Fields = {"type": "array", "items": {"type": "string"}}
+
+_LEAST = 256
+"""Tokens: less would show next to nothing of a change."""
+_MARKS = 64
+"""Tokens between the parts of a prompt, and of what is said of a reply."""
+_NOTHING = "(nothing)"
+"""Servers want no empty messages."""
 
 _SYSTEM = f"""{{duty}}
 
@@ -34,19 +47,63 @@ def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
     return Prompt(_SYSTEM.format(duty=duty), (Turn(Speaker.ASKER, text),), schema)
 
 
-async def answered(line: Line, prompt: Prompt, operator: str, node: NodeId, read: Read[T]) -> T | None:
-    """What the verifier says; None when neither its first nor its second reply can be read.
+class Noting:
+    """A line that notes which calls were answered over it."""
 
-    Raises Exhausted and Outage as the line does.
-    """
-    for _ in range(2):
-        answer = await line.ask(prompt, operator, node)
-        try:
-            return read(reply_json.sole(answer.reply.text))
-        except ValueError as fault:
-            objection = f"That cannot be read: {fault}. Answer again, with the JSON object alone."
-            prompt = prompt.answered(answer.reply.text, objection)
-    return None
+    def __init__(self, line: Line) -> None:
+        self.model = line.model
+        self.calls: list[str] = []
+        self._line = line
+
+    async def ask(
+        self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
+    ) -> Answer:
+        answer = await self._line.ask(prompt, operator, node, pool)
+        self.calls.append(answer.call)
+        return answer
+
+    def kept(self, call: str) -> Reply:
+        return self._line.kept(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The line to the verifier, and the longest prompt that its model sees whole."""
+
+    line: Line
+    most_tokens: int
+
+    def room(self, asked: Prompt) -> int:
+        """How many tokens of data a question has room for. Raises Misuse where that is next to nothing."""
+        fixed = sum(map(tokens, asked.texts)) + tokens(json.dumps(asked.schema)) + _MARKS
+        room = self.most_tokens - fixed - self._quoted
+        if room < _LEAST:
+            raise Misuse(
+                f"the verifier's question has about {fixed} tokens, and its model can be told {self.most_tokens}: "
+                "next to nothing could be shown; raise context_tokens of the model, name another under "
+                "[roles.verifier], or say less under [verifier]"
+            )
+        return room
+
+    async def answered(self, prompt: Prompt, operator: str, node: NodeId, read: Read[T]) -> T | None:
+        """What the verifier says; None when neither its first nor its second reply can be read.
+
+        Raises Exhausted and Outage as the line does.
+        """
+        for _ in range(2):
+            answer = await self.line.ask(prompt, operator, node)
+            said = answer.reply.text
+            try:
+                return read(reply_json.sole(said))
+            except ValueError as fault:
+                objection = f"That cannot be read: {fault}. Answer again, with the JSON object alone."
+                prompt = prompt.answered(cut_to(said, self._quoted, tokens_of_data) or _NOTHING, objection)
+        return None
+
+    @property
+    def _quoted(self) -> int:
+        """How many tokens of a reply it is shown again."""
+        return self.most_tokens // 8
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event) -> T | None:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopty.core.ids import NodeId
-from loopty.core.model import Line, Outage, Prompt
+from loopty.core.model import Outage, Prompt
 from loopty.core.task import Judged
 from loopty.kit.scrub import cleaned
-from loopty.verifiers.asking import Fields, answered, chosen, question, reasoning
+from loopty.verifiers.asking import Asking, Fields, chosen, question, reasoning
 from loopty.verifiers.showing import shown
 
 OPERATOR = "judge"
+MOST_CHARS = 24_000
+"""Of either result, where the model has room for so many."""
 
 _EVEN = 0.5
 _DUTY = """You compare two results, A and B, and say which of them is better by one criterion. The order in which \
@@ -32,22 +34,25 @@ ITSELF = Preference(_EVEN, 0.0)
 """What comparing a result with itself gives."""
 
 
+def room(asking: Asking, judged: Judged) -> int:
+    """How many tokens of each result a question has room for. Raises Misuse where that is next to nothing."""
+    return asking.room(_prompt(judged, ())) // 2
+
+
 async def preferred(
-    line: Line,
-    judged: Judged,
-    mine: str,
-    theirs: str,
-    node: NodeId,
-    rng: random.Random,
-    most_chars: int,
+    asking: Asking, judged: Judged, mine: str, theirs: str, node: NodeId, rng: random.Random
 ) -> Preference:
     """How often mine is preferred to theirs. Raises Exhausted and Outage where that cannot be told."""
+    each = room(asking, judged)
     answers: list[float | None] = []
     first = False
     for number in range(judged.comparisons):
         first = rng.random() < _EVEN if number % 2 == 0 else not first
         a, b = (mine, theirs) if first else (theirs, mine)
-        answers.append(await _answer(line, _prompt(judged, a, b, most_chars), first, node))
+        # Whole, hidden characters apart: many results are one long line, which scrubbing would take as a whole.
+        parts = (shown(f"result {name}", cleaned(text), MOST_CHARS, each) for name, text in (("A", a), ("B", b)))
+        prompt = _prompt(judged, [part.text for part in parts])
+        answers.append(await _answer(asking, prompt, first, node))
     found = preference(answers)
     if found is None:
         raise Outage(f"the verifier gave no readable comparison for {judged.name}: is the model up to it?")
@@ -73,19 +78,17 @@ def preference(answers: Sequence[float | None]) -> Preference | None:
     return Preference(sum(points) / len(points), swaps / pairs if pairs else 0.0) if points else None
 
 
-async def _answer(line: Line, prompt: Prompt, first: bool, node: NodeId) -> float | None:
+async def _answer(asking: Asking, prompt: Prompt, first: bool, node: NodeId) -> float | None:
     """1 where mine is the better one, 0 where theirs is; None when the reply cannot be read."""
 
     def read(fields: Fields) -> float:
         reasoning(fields)
         return chosen(fields, "better", {"a": float(first), "b": float(not first), "tie": _EVEN})
 
-    return await answered(line, prompt, OPERATOR, node, read)
+    return await asking.answered(prompt, OPERATOR, node, read)
 
 
-def _prompt(judged: Judged, a: str, b: str, most_chars: int) -> Prompt:
-    # Whole, hidden characters apart: many results are one long line, which scrubbing would take as a whole.
-    results = (shown(f"result {name}", cleaned(text), most_chars) for name, text in (("A", a), ("B", b)))
+def _prompt(judged: Judged, results: Sequence[str]) -> Prompt:
     asked = 'Which is better? Answer as {"reasoning": "…", "better": "A" or "B" or "tie"}.'
     text = "\n\n".join((f"What makes one better than the other:\n{judged.question}", *results, asked))
     return question(_DUTY, text, {"better": {"type": "string", "enum": ["A", "B", "tie"]}})

@@ -17,11 +17,8 @@ from loopty.core.objective import Direction
 from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Executor, Seen, Trial
 from loopty.core.task import Judged
-from loopty.verifiers.asking import unless_stopped
-from loopty.verifiers.comparison import ITSELF, Preference, preferred
-
-MOST_CHARS = 24_000
-"""Of either artifact, where the model has room for so many."""
+from loopty.verifiers.asking import Asking, unless_stopped
+from loopty.verifiers.comparison import ITSELF, Preference, preferred, room
 
 _UNJUDGED = (Pool.AUDIT, Pool.CHECK)
 """An audit sees another split than the baseline did; a check changes no state and costs nothing."""
@@ -39,18 +36,22 @@ class JudgedExecutor(Generic[M]):
         judged: Sequence[Judged],
         line: Line,
         traces: Callable[[Trial], Path],
-        most_chars: int = MOST_CHARS,
+        most_tokens: int,
     ) -> None:
-        """`traces` is the folder with what loopty has kept of $EVO_TRACES_DIR of a trial."""
+        """`traces` is the folder with what loopty has kept of $EVO_TRACES_DIR of a trial.
+
+        No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question.
+        """
         self.width = executor.width
         self.machine = machine
         self._executor = executor
         self._judged = judged
-        self._line = line
+        self._asking = Asking(line, most_tokens)
         self._traces = traces
-        self._most_chars = most_chars
         self._known: dict[tuple[str, ...], Preference] = {}
         self._one_at_a_time: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+        for metric in judged:
+            room(self._asking, metric)
 
     async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
         """Raises Exhausted and Outage when there is no verifier to be had: then nothing is said of the node."""
@@ -94,9 +95,7 @@ class JudgedExecutor(Generic[M]):
             if key not in self._known:
                 rng = random.Random(f"{trial.seed} {judged.name} {trial.node.id}")
                 ours, others = mine.decode(errors="replace"), theirs.decode(errors="replace")
-                self._known[key] = await preferred(
-                    self._line, judged, ours, others, trial.node.id, rng, self._most_chars
-                )
+                self._known[key] = await preferred(self._asking, judged, ours, others, trial.node.id, rng)
         return self._known[key]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopty.core.errors import Exhausted
@@ -13,14 +13,16 @@ from loopty.core.outcome import Ending, Outcome, Pool
 from loopty.core.parts import Trial
 from loopty.core.records import Node
 from loopty.kit.fence import one_line
+from loopty.kit.fitting import cut_to
 from loopty.kit.scrub import cleaned
-from loopty.verifiers.asking import LISTED, Fields, answered, chosen, listed, question, reasoning, unless_stopped
+from loopty.kit.tokens import tokens_of_data
+from loopty.verifiers.asking import LISTED, Asking, Fields, chosen, listed, question, reasoning, unless_stopped
 from loopty.verifiers.rules import told
-from loopty.verifiers.showing import claim, parameter_lines, shown
+from loopty.verifiers.showing import Shown, claim, parameter_lines, shown
 
 OPERATOR = "review"
-MOST_CHARS = 80_000
-"""Of both differences together, where the model has room for so many."""
+MOST_CHARS = 40_000
+"""Of either difference, where the model has room for so many."""
 
 _LONGEST_REASON = 400
 _DUTY = """You are the verifier of an automatic optimisation. A change has won by the benchmark's own measure, \
@@ -30,6 +32,12 @@ Object only where you can name the rule and the lines."""
 
 Patch = Callable[[str, str], bytes]
 """The difference of two commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    label: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +57,15 @@ class Reviewer:
         rules: str,
         history: Callable[[], History],
         patch: Patch,
-        most_chars: int = MOST_CHARS,
+        most_tokens: int,
     ) -> None:
+        """No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question."""
         self.mode = mode
-        self._line = line
-        self._told = told(statement, rules)
+        self._asking = Asking(line, most_tokens)
+        self._told = told(statement, rules, most_tokens // 8)
+        self._room = self._asking.room(_prompt(self._told))
         self._history = history
         self._patch = patch
-        self._most_chars = most_chars // 2
 
     async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
         try:
@@ -68,32 +77,37 @@ class Reviewer:
     async def _reviewed(self, trial: Trial) -> Outcome:
         history, node = self._history(), trial.node
         parent = history[node.id.parent] if node.id.parent else trial.root
-        changes = [await self._change(parent, node)]
-        if parent.id != trial.root.id:
-            changes.append(await self._change(trial.root, node))
-        text = "\n\n".join((self._told, _claim(history, trial), *self._shown(parent, trial, changes)))
-        said = await answered(self._line, _prompt(text), OPERATOR, node.id, _read)
+        befores = dict.fromkeys((parent.id, trial.root.id))
+        changes = [await self._change(trial, history[before]) for before in befores]
+        measured = cut_to(_measured(history, trial), self._room // 4, tokens_of_data)
+        claimed = claim(node.operator, node.summary, self._room // 8)
+        parts = list(_fitted(changes, self._room - tokens_of_data(measured) - tokens_of_data(claimed)))
+        text = "\n\n".join(filter(None, (self._told, measured, claimed, *(part.text for part in parts))))
+        said = await self._asking.answered(_prompt(text), OPERATOR, node.id, _read)
         if said is None:
             return Outcome(Ending.FAILED, reason="the verifier's reply could not be read, twice")
-        unseen = max(len(change) for change in changes) - self._most_chars
-        partly = f" (it did not see {unseen:,} characters of the change)" if unseen > 0 else ""
+        unseen = max(part.unseen for part in parts)
+        partly = f" (it did not see {unseen:,} characters of the change)" if unseen else ""
         return Outcome(Ending.FINISHED if said.passed else Ending.REFUSED, reason=said.reason + partly)
 
-    async def _change(self, before: Node, after: Node) -> str:
-        if before.commit == after.commit:
-            return ""
-        return cleaned(
-            (await asyncio.to_thread(self._patch, before.commit, after.commit)).decode(errors="replace")
+    async def _change(self, trial: Trial, before: Node) -> _Change:
+        node = trial.node
+        files = "no file differs"
+        if before.commit != node.commit:
+            patch = await asyncio.to_thread(self._patch, before.commit, node.commit)
+            files = cleaned(patch.decode(errors="replace")) or files
+        name = "the baseline" if before.id == trial.root.id else f"its parent, node {before.id.name}"
+        return _Change(
+            f"the change against {name}", "\n".join((*parameter_lines(before.params, node.params), files))
         )
 
-    def _shown(self, parent: Node, trial: Trial, changes: list[str]) -> Iterator[str]:
-        """What the candidate is, as data."""
-        node = trial.node
-        yield claim(node.operator, node.summary)
-        for before, change in zip((parent, trial.root), changes, strict=False):
-            name = "the baseline" if before.id == trial.root.id else f"its parent, node {before.id}"
-            text = "\n".join((*parameter_lines(before.params, node.params), change or "no file differs"))
-            yield shown(f"the change against {name}", text, self._most_chars)
+
+def _fitted(changes: Sequence[_Change], room: int) -> Iterator[Shown]:
+    """The changes, as data: each has an equal share of the room that those before it leave."""
+    for number, change in enumerate(changes):
+        part = shown(change.label, change.text, MOST_CHARS, room // (len(changes) - number))
+        room -= part.tokens
+        yield part
 
 
 def _prompt(text: str) -> Prompt:
@@ -113,7 +127,7 @@ def _read(fields: Fields) -> _Said:
     return _Said(passed, one_line("; ".join(breaks) or why, _LONGEST_REASON))
 
 
-def _claim(history: History, trial: Trial) -> str:
+def _measured(history: History, trial: Trial) -> str:
     """What the benchmark measured, which is not in question."""
     node = trial.node
     assert node.outcome is not None

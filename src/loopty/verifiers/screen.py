@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from loopty.core.errors import Exhausted
 from loopty.core.model import Line, Outage, Prompt
@@ -12,12 +13,14 @@ from loopty.core.proposal import Objection, Proposal, Suggestion
 from loopty.core.records import Node
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import cleaned
-from loopty.verifiers.asking import LISTED, Fields, answered, chosen, listed, question, reasoning
+from loopty.kit.tokens import tokens_of_data
+from loopty.verifiers.asking import LISTED, Asking, Fields, Noting, chosen, listed, question, reasoning
 from loopty.verifiers.rules import told
 from loopty.verifiers.showing import claim, parameter_lines, shown
 
 OPERATOR = "screen"
 MOST_CHARS = 40_000
+"""Of a change, where the model has room for so many."""
 
 _LONGEST_REASON = 400
 _DUTY = """You are the verifier of an automatic optimisation. You see a change before it is measured. Measuring \
@@ -36,38 +39,39 @@ class Screened:
         rules: str,
         writable: Callable[[str], Sequence[str]],
         text: Callable[[str, str], str | None],
-        most_chars: int = MOST_CHARS,
+        most_tokens: int,
     ) -> None:
-        """`writable` lists the files of a commit that may be changed, `text` reads one of them."""
+        """`writable` lists the files of a commit that may be changed, `text` reads one of them.
+
+        No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question.
+        """
         self.name = proposer.name
         self.width: int = getattr(proposer, "width", 1)
         self._proposer = proposer
-        self._line = line
-        self._told = told(statement, rules)
+        self._asking = Asking(line, most_tokens)
+        self._told = told(statement, rules, most_tokens // 8)
+        self._room = self._asking.room(_prompt(self._told))
         self._writable = writable
         self._text = text
-        self._most_chars = most_chars
 
     async def propose(self, ask: Ask) -> Suggestion | None:
         suggestion = await self._proposer.propose(ask)
         if not isinstance(suggestion, Proposal):
             return suggestion
-        if reason := await self._advice(ask.history[suggestion.parent], suggestion):
-            return suggestion.refused(f"the verifier: {reason}", Objection.SCREENED)
-        return suggestion
+        line = Noting(self._asking.line)
+        reason = await self._advice(ask.history[suggestion.parent], suggestion, replace(self._asking, line=line))
+        screened = replace(suggestion, calls=(*line.calls, *suggestion.calls))
+        return screened.refused(f"the verifier: {reason}", Objection.SCREENED) if reason else screened
 
-    async def _advice(self, parent: Node, proposal: Proposal) -> str | None:
+    async def _advice(self, parent: Node, proposal: Proposal, asking: Asking) -> str | None:
         """Why the proposal should get no trial, or None: also where the verifier has nothing readable to say."""
         lines = (*parameter_lines(parent.params, proposal.params), *self._changes(parent, proposal))
-        text = "\n\n".join(
-            (
-                self._told,
-                claim(proposal.operator, proposal.summary),
-                shown(f"the change to node {parent.id}", "\n".join(lines) or "nothing", self._most_chars),
-            )
-        )
+        said = claim(proposal.operator, proposal.summary, self._room // 8)
+        room = self._room - tokens_of_data(said)
+        change = shown(f"the change to node {parent.id.name}", "\n".join(lines) or "nothing", MOST_CHARS, room)
+        prompt = _prompt("\n\n".join(filter(None, (self._told, said, change.text))))
         try:
-            return await answered(self._line, _prompt(text), OPERATOR, parent.id, _read)
+            return await asking.answered(prompt, OPERATOR, parent.id, _read)
         except (Exhausted, Outage):  # the line has recorded why
             return None
 

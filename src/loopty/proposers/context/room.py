@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from loopty.kit.fence import fenced, shortened
+from loopty.kit.fence import fenced
+from loopty.kit.fitting import largest
 from loopty.kit.tokens import tokens
 
 _LEAST = 64
@@ -19,12 +20,7 @@ def in_room(label: str, text: str, room: int, *, clean: bool = False) -> str:
     """
     if room < _LEAST or not text.strip():
         return ""
-    return _largest(lambda limit: fenced(label, text, limit, exact=clean), len(text), room)
-
-
-def cut_to(text: str, room: int) -> str:
-    """What the user or loopty itself wrote, in at most so many tokens."""
-    return _largest(lambda limit: shortened(text, limit), len(text), room)
+    return largest(lambda limit: fenced(label, text, limit, exact=clean), len(text), room)
 
 
 def fitting(lines: Iterable[str], room: int) -> list[str]:
@@ -42,14 +38,3 @@ def fitting(lines: Iterable[str], room: int) -> list[str]:
 def cost(line: str) -> int:
     """Tokens of a line in a text of lines."""
     return tokens(line) + 1
-
-
-def _largest(made: Callable[[int], str], length: int, room: int) -> str:
-    """What is made of the text with a limit of characters that keeps it in its room."""
-    limit = 4 * room
-    while limit > 0:
-        text = made(limit)
-        if (taken := tokens(text)) <= room:
-            return text
-        limit = min(length, limit) * room // taken - 8  # the fence takes room, and letters of several bytes
-    return ""
