@@ -11,7 +11,7 @@ from loopty.core.ids import NodeId
 from loopty.core.launch import SandboxError
 from loopty.core.objective import Direction, Objective
 from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.proposal import Proposal
+from loopty.core.proposal import Objection, Proposal, Refusal
 from loopty.core.task import Pools
 from loopty.testing.fakes import ScriptedProposer
 
@@ -212,7 +212,22 @@ async def test_a_proposer_that_only_repeats_itself_ends_the_run(bench):
 
     run = bench(x_of, proposer=Stubborn(), pools=Pools(attempts=1000))
     finish = await run.drive()
-    assert "proposals were refused" in finish.reason
+    assert "proposals were refused, as in: the same as 1; is there anything left" in finish.reason
+
+
+async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
+    class Babbling:
+        name = "babbling"
+
+        async def propose(self, ask):
+            number = ask.position
+            if number == 10:
+                return Proposal(self.name, ask.root.id, "once", {"x": 0.25})
+            return Refusal(self.name, "no JSON", Objection.REPLY, (f"a{number}", f"b{number}"), item=number % 2)
+
+    run = bench(x_of, proposer=Babbling(), pools=Pools(attempts=1000))
+    finish = await run.drive()
+    assert finish.reason.startswith("the last 40 proposals were refused after 40 calls of a model, as in: no JSON")
 
 
 async def test_code_proposals_stay_serial_per_file(bench):
@@ -308,7 +323,7 @@ async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_over
 
     run = bench(x_of, proposer=Payer(), width=3, pools=Pools(attempts=100, money_usd=1.0))
     finish = await run.drive()
-    assert "$0.3000 more would pass the limit of $1.00" in finish.reason
+    assert "$0.3000 more would pass the limit of $1.00 (money_usd of [pools])" in finish.reason
     assert run.run.money_usd["evolver"] == pytest.approx(0.84)
     assert run.run.tokens == {"evolver": 1050}
 

@@ -1,4 +1,4 @@
-"""`loopty show NODE --prompt`: what the models that made a node were sent, and what they answered."""
+"""`loopty show NODE --prompt` and `--refused`: what models were sent, and what they answered."""
 
 import json
 
@@ -14,7 +14,8 @@ from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
 from loopty.workspaces.state import State
 
-from .conftest import Place
+from .conftest import CODE_TASK, Place
+from .serving import evolver, number, vendor
 
 TEXT = "Make it fast.\n\x1b[2J\ud800 naïve\ttabbed\n"
 PROMPT = Prompt("Be brief.", (Turn(Speaker.ASKER, TEXT),), {"type": "object"}, 100)
@@ -91,3 +92,42 @@ def test_a_call_whose_line_is_gone_or_torn_is_told_from_the_ledger(proposed):
 def test_show_tells_that_there_are_calls(proposed):
     assert "loopty show 1.1 --prompt" in proposed.loopty("show", "1.1").stdout
     assert json.loads(proposed.loopty("show", "1.1", "--json").stdout)["calls"] == ["c1", "c2"]
+
+
+def test_what_was_refused_is_shown_with_its_reason_and_every_word(code_place):
+    said = "nothing to change \x1b[2J"
+    with vendor(said, said, number(7), said) as server:
+        code_place.write("loopty.toml", CODE_TASK.format(attempts=2) + evolver(server))
+        closing = code_place.loopty("optimize", "--quiet")
+    assert closing.stderr.endswith("what was refused: loopty show 1.1 --refused\n")
+
+    shown = code_place.json("show", "1", "--refused")
+    assert [call["in_vain"] for call in shown["calls"]] == ["refused: reply"] * 2
+    assert all(
+        call["tokens"] == 120 and call["operator"] and call["at"] and "reply" not in call
+        for call in shown["calls"]
+    )
+    (refused,) = shown["calls"][1]["refused"]
+    assert refused["objection"] == "reply"
+    worded = code_place.json("show", "1", "--refused", "--prompt")["calls"]
+    assert [call["reply"]["text"] for call in worded] == [said] * 2
+    assert worded[1]["prompt"]["turns"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
+
+    listed = code_place.loopty("show", "1", "--refused").stdout
+    assert listed.startswith("1  1 proposal refused\n")
+    assert f"refused: reply: {refused['reason']}"[:60] in listed
+    text = code_place.loopty("show", "1", "--refused", "--prompt").stdout
+    assert "call 2 of 2" in text
+    assert r"│ nothing to change \x1b[2J" in text
+
+    many = code_place.loopty("show", "1.1", "--refused", "--prompt")
+    assert "call 20 of 20" in many.stdout
+    count = len(code_place.json("show", "1.1", "--refused")["calls"])
+    assert count == len(server.requests) - 3
+    assert many.stderr == f"these are the newest 20 of {count} calls: --json has them all\n"
+
+
+def test_a_node_of_which_nothing_was_refused_says_so(proposed):
+    shown = proposed.loopty("show", "1", "--refused")
+    assert (shown.stdout, shown.stderr) == ("", "no call to change 1 was refused or failed\n")
+    assert proposed.json("show", "1", "--refused") == {"node": "1", "operator": "baseline", "calls": []}

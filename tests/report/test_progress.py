@@ -10,7 +10,7 @@ import re
 import pytest
 
 from loopty.core.curve import Row
-from loopty.core.events import Reserved, Settled
+from loopty.core.events import Reserved, Settled, Stalled
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.model import Usage
@@ -193,6 +193,20 @@ def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
     story.now += 1
     shown.tick()
     assert "no reply" not in "\n".join(screen.frames[-1])
+
+
+def test_a_stall_does_not_tell_again_what_was_told() -> None:
+    story, out = Story(), io.StringIO()
+    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
+    story.scribe.listeners.append(lines.heard)
+    failure = "401: the key in THE_KEY was refused: " + "and so on " * 20
+    calls(story, "c1", failure)
+    story.scribe.decide(lambda _: [Stalled(1, f"openai:m: {failure}", 1.0)])
+    story.scribe.decide(lambda _: [Stalled(1, "the judge cannot be understood", 1.0)])
+    first, *more = out.getvalue().splitlines()
+    assert first.startswith("no reply of a model: 401: the key in THE_KEY was refused: and so on")
+    assert len(first) < 110
+    assert more == ["stalled: a model could not be had", "stalled: the judge cannot be understood"]
 
 
 def test_signs_of_life_become_rare() -> None:

@@ -7,12 +7,14 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.core.events import Reserved, Settled
+from loopty.core.events import ProposalRefused, Reserved, Settled
 from loopty.core.ids import NodeId
 from loopty.core.model import Prompt, Reply, Speaker, Turn, Usage
 from loopty.core.outcome import Pool
+from loopty.core.proposal import Objection
 from loopty.models.archive import Kept
 from loopty.report.columns import width
+from loopty.report.figures import moment
 from loopty.report.look import Look
 from loopty.report.prompt import calls_text
 from loopty.views.calls import Call
@@ -22,7 +24,8 @@ def reserved(call: str, role: str = "evolver", operator: str = "code:diff") -> R
     return Reserved(1, call, role, 900, 0.9, "me", "lab:large", operator, NodeId("1.2"), Pool.ATTEMPT)
 
 
-CALL = Call(reserved("c0ffee"), Settled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)))
+AT = 1_700_000_000.0
+CALL = Call(reserved("c0ffee"), AT, Settled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)), [NodeId("1.2.1")])
 
 
 def kept(asked: str, replied: str | None = "fine", **reply: bool) -> Kept:
@@ -31,16 +34,18 @@ def kept(asked: str, replied: str | None = "fine", **reply: bool) -> Kept:
     return Kept("c0ffee", 1.0, "lab:large", "evolver", "code:diff", prompt, answer)
 
 
-SHOWN = """\
+SHOWN = f"""\
 call 1 of 1
 
   call      c0ffee
+  when      {moment(AT)}
   model     lab:large
   role      evolver
   operator  code:diff
   about     1.2
   tokens    100 in (40 cached), 30 out (10 reasoning)
   money     $0.0125
+  gave      1.2.1
 
 system
   │ Be brief.
@@ -51,9 +56,9 @@ asker
   │     x = 1
 
 schema of the reply
-  │ {
+  │ {{
   │   "type": "object"
-  │ }
+  │ }}
 
 reply
   │ fine
@@ -74,14 +79,22 @@ def test_a_long_line_goes_on_behind_another_margin():
 
 def test_a_reply_that_was_cut_off_and_one_that_never_came_say_so():
     assert "reply, cut off at its longest" in calls_text([(CALL, kept("x", whole=False))])
-    failed = Call(reserved("c1"), Settled(1, "c1", 9, 0.0, failure="429: too many requests"))
+    failed = Call(reserved("c1"), AT, Settled(1, "c1", 9, 0.0, failure="429: too many requests"))
     text = calls_text([(CALL, kept("x")), (failed, kept("x", None))])
     assert "call 2 of 2" in text
     assert "429: too many requests" in text
 
 
+def test_a_refused_call_says_why_and_one_that_was_asked_again_says_so():
+    event = ProposalRefused(1, Pool.ATTEMPT, "code:diff", "src/x: no such line", Objection.APPLY, ("c0", "c1"))
+    done = (Call(reserved(name), AT, Settled(1, name, 9, 0.0), refused=[event]) for name in event.calls)
+    text = calls_text((call, kept("x")) for call in done)
+    assert "no use    the model was told why, and asked again" in text
+    assert text.count("refused   apply: src/x: no such line") == 1
+
+
 def test_a_call_in_flight_and_one_whose_file_is_gone_say_so():
-    text = calls_text([(Call(reserved("c2", "verifier", "review")), None)])
+    text = calls_text([(Call(reserved("c2", "verifier", "review"), AT), None)])
     assert "900 tokens as reserved" in text
     assert "not in .loopty/calls" in text
 

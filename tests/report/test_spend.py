@@ -64,6 +64,13 @@ def test_a_table_for_each_question_then_what_was_in_vain_and_what_a_success_took
     assert spend_text(SPEND) == TEXT.strip("\n")
 
 
+def test_what_was_charged_and_never_told_is_named_so_that_the_columns_add_up() -> None:
+    charged = Sum(2, 9_700, 400, 100)
+    text = spend_text(Spend(1, charged, (Row("evolver", charged),), (), (), (), Sum(), (), 0, 0, 0, ()), None, 120)
+    assert "reserved  9,200 tokens of calls of which nobody said what they took: charged as reserved" in text
+    assert "charged as reserved" not in spend_text(SPEND)
+
+
 def test_one_table_can_be_asked_for() -> None:
     text = spend_text(SPEND, "node")
     assert "no node" in text

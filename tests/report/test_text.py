@@ -36,7 +36,7 @@ run 1  running (process 4711 on host)
   uplift    the best attempt is 19.3 % better than the best of the control
   attempts  4 of 9: 2 finished, 1 failed; 1 since the best
   controls  1 of 3: 1 finished
-  refused   1 proposal, at no cost
+  refused   1 proposal, at the price of no attempt
   time      24 s, 12.5 trials/min
   models    1,200 tokens, $0.31
   left      5 attempts, 9 min 36 s, 8,800 tokens, $1.69

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from loopty.core.events import NodeAdded, Reserved, Settled
+from loopty.core.events import NodeAdded, ProposalRefused, Reserved, Settled
 from loopty.core.ids import NodeId
 from loopty.core.model import Usage
 from loopty.core.outcome import Pool
-from loopty.views.calls import Call, calls_of
+from loopty.core.proposal import Objection
+from loopty.views.calls import Call, calls_of, refused_of
+from loopty.views.calls import calls as all_calls
 
 from .story import OWNER, Story
 
@@ -61,3 +63,59 @@ def test_a_node_that_no_model_made_has_no_calls():
     story = Story()
     story.tell(reserved("other"), proposed())
     assert calls(story) == ()
+
+
+def refused(*taken: str, item: int = 0, left: int = 0, pool: Pool = Pool.ATTEMPT) -> ProposalRefused:
+    return ProposalRefused(1, pool, "code:diff", f"no {item}", Objection.APPLY, taken, left, item)
+
+
+def in_vain(story: Story, node: str = "1") -> dict[str, str]:
+    found = refused_of(story.ledger.read(), story.history[NodeId(node)])
+    return {call.reserved.call: call.in_vain for call in found}
+
+
+def test_the_calls_that_were_to_change_a_node_in_vain_are_told_oldest_first():
+    story = Story()
+    story.tell(reserved("failed"), Settled(1, "failed", 0, 0.0, failure="503"))
+    story.tell(reserved("good"), Settled(1, "good", 9, 0.1), proposed("good"))
+    story.tell(reserved("first"), Settled(1, "first", 9, 0.1), reserved("again"), Settled(1, "again", 9, 0.1))
+    story.tell(refused("first", "again"))
+    story.tell(reserved("lost"), Settled(1, "lost", 900, 0.9, lost=True))
+    story.tell(reserved("unread"), Settled(1, "unread", 9, 0.1), reserved("flying"))
+    assert list(in_vain(story).items()) == [
+        ("failed", "failed"),
+        ("first", "refused: apply"),
+        ("again", "refused: apply"),
+        ("lost", "lost with its process"),
+        ("unread", "not taken"),
+    ]
+    assert in_vain(story, "1.1") == {}
+
+
+def test_what_others_asked_about_the_node_was_not_to_change_it():
+    story = Story()
+    for role in ("verifier", "user", "evolver"):
+        story.tell(reserved(role, role, "1", None), Settled(1, role, 0, 0.0, failure="503"))
+    story.tell(
+        proposed(), reserved("other"), reserved("child", node="1.1"), Settled(1, "child", 0, 0.0), refused("child")
+    )
+    assert in_vain(story) == {}
+    assert in_vain(story, "1.1") == {"child": "refused: apply"}
+
+
+def test_a_batch_that_was_refused_in_part_is_told_with_what_it_gave():
+    story = Story()
+    story.tell(reserved("first"), Settled(1, "first", 9, 0.1), reserved("batch"), Settled(1, "batch", 9, 0.1))
+    story.tell(proposed("first", "batch"), refused("first", "batch", item=1), refused("first", "batch", item=2))
+    (batch,) = refused_of(story.ledger.read(), story.history[NodeId("1")])
+    assert (batch.reserved.call, batch.in_vain, batch.gave) == ("batch", "", [NODE])
+    assert [event.reason for event in batch.refusals] == ["no 1", "no 2"]
+    assert batch.at > 1000
+
+
+def test_the_node_of_the_last_refused_attempt_is_known_where_a_model_made_it():
+    story = Story()
+    story.tell(reserved("made"), Settled(1, "made", 9, 0.1), refused("made"), refused(pool=Pool.CONTROL))
+    assert all_calls(story.ledger.read(), 1).refused_last == "1"
+    story.refuses()
+    assert all_calls(story.ledger.read(), 1).refused_last is None

@@ -37,13 +37,14 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     Ctrl-C stops cleanly; running it again resumes. Exits with 1 when nothing succeeded.
     """
     from loopty.assemble import Workshop
+    from loopty.taskfile.idle import idle
 
     workshop = Workshop.open(here())
     run = workshop.enter_run(new_run, say)
     if unsafe:
         say("warning: no sandbox; candidates run with all your rights")
     loop = workshop.loop(run, unsafe)
-    for words in workshop.lines(run).unpriced():
+    for words in (*workshop.lines(run).unpriced(), *idle(workshop.task).values()):
         say(words)
     collect_rarely()
     finish = asyncio.run(_driven(loop, None if quiet else _progress(workshop, run, loop)))
@@ -93,7 +94,8 @@ async def _tick(progress: Progress) -> None:
 
 
 def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
-    from loopty.core.outcome import Verdict
+    from loopty.core.budget import fruitless
+    from loopty.core.outcome import Pool, Verdict
     from loopty.kit import codec
     from loopty.report.best import closing_text
     from loopty.views.tally import tally
@@ -106,6 +108,18 @@ def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
         click.echo(closing_text(status, finish.reason, columns(), look(), counted))
     if finish.resumable:
         say("resume: loopty optimize")
+    if finish.reason == fruitless(workshop.history.runs[run], Pool.ATTEMPT):
+        _point_to_refused(workshop, run)
     root = workshop.history[workshop.history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         say(f"its output: {workshop.state.node(root.id)}   when it is mended: loopty optimize --new-run")
+
+
+def _point_to_refused(workshop: Workshop, run: int) -> None:
+    """Say where the refused proposals can be seen, where a model made them: a pass over the whole ledger."""
+    from loopty.ledgers.sqlite import SqliteLedger
+    from loopty.report.columns import short
+    from loopty.views.calls import calls
+
+    if node := calls(SqliteLedger(workshop.state.ledger).read(), run).refused_last:
+        say(f"what was refused: loopty show {short(node)} --refused")

@@ -23,17 +23,21 @@ if TYPE_CHECKING:
 @click.command("show")
 @click.argument("node", type=NodeArgument())
 @click.option("--prompt", is_flag=True, help="The exact prompt and reply of each call of a model that it took.")
+@click.option("--refused", is_flag=True, help="The calls that were to change it, and were refused or failed.")
 @json_option
-def command(node: NodeId, prompt: bool, as_json: bool) -> None:
-    """Show everything about a node: change, parameters, metrics, verdict, gates, and where its files are."""
+def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
+    """Show everything about a node: change, parameters, metrics, verdict, gates, and where its files are.
+
+    With --refused and --prompt: the exact prompts and replies of what came to nothing.
+    """
     from loopty.kit import codec
     from loopty.reading import found_state
     from loopty.views.detail import detail
 
     found = history()
     state = found_state(here())
-    if prompt:
-        _show_calls(state, found[node], as_json)
+    if prompt or refused:
+        _show_calls(state, found[node], prompt, refused, as_json)
         return
     known = detail(found, node, _task_gates(state.top, found.runs[found[node].id.run]))
     folder = state.node(node)
@@ -46,37 +50,55 @@ def command(node: NodeId, prompt: bool, as_json: bool) -> None:
     click.echo(node_text(known, str(folder), columns(), look()))
 
 
-def _show_calls(state: State, node: Node, as_json: bool) -> None:
+def _show_calls(state: State, node: Node, prompt: bool, refused: bool, as_json: bool) -> None:
     from loopty.ledgers.sqlite import SqliteLedger
     from loopty.models.archive import Archive
-    from loopty.views.calls import calls_of
+    from loopty.report.columns import harmless, short
+    from loopty.report.prompt import calls_text
+    from loopty.report.refused import MOST_SHOWN, refused_text
+    from loopty.views.calls import calls_of, refused_of
 
-    archive, found = Archive(state.calls), calls_of(SqliteLedger(state.ledger).read(), node)
-    calls = [(call, archive.record(call.reserved.call)) for call in found]
+    archive, events = Archive(state.calls), SqliteLedger(state.ledger).read()
+    calls = refused_of(events, node) if refused else calls_of(events, node)
+    shown = calls[-MOST_SHOWN:] if refused and not as_json else calls
+    kept = archive.found(call.reserved.call for call in shown) if prompt else {}
     if as_json:
-        told = [_told(call, kept) for call, kept in calls]
+        told = [_told(call) | (_words(kept.get(call.reserved.call)) if prompt else {}) for call in calls]
         # In ASCII: what models and logs wrote may hold half letters, and what steers a terminal.
         click.echo(json.dumps({"node": node.id, "operator": node.operator, "calls": told}))
     elif not calls:
-        from loopty.report.columns import harmless, short
-
-        say(f"{short(node.id)} took no call of a model: `{harmless(node.operator)}` made it")
+        none = f"no call to change {short(node.id)} was refused or failed"
+        say(none if refused else f"{short(node.id)} took no call of a model: `{harmless(node.operator)}` made it")
+    elif not prompt:
+        click.echo(refused_text(node.id, calls, columns(), look()))
     else:
-        from loopty.report.prompt import calls_text
+        click.echo(calls_text([(call, kept.get(call.reserved.call)) for call in shown], columns(), look()))
+        if len(shown) < len(calls):
+            say(f"these are the newest {len(shown)} of {len(calls):,} calls: --json has them all")
 
-        click.echo(calls_text(calls, columns(), look()))
 
-
-def _told(call: Call, kept: Kept | None) -> dict[str, Any]:
+def _told(call: Call) -> dict[str, Any]:
     reserved, settled = call.reserved, call.settled
+    refused = [
+        {"objection": event.objection, "reason": event.reason, "item": event.item} for event in call.refused
+    ]
     return {
         **{name: getattr(reserved, name) for name in ("call", "role", "model", "operator", "node", "pool")},
+        "at": call.at,
         "tokens": call.tokens,
         "money_usd": call.money_usd,
         "usage": dataclasses.asdict(settled.usage) if settled and settled.usage else None,
         "settled": settled is not None,
         "failure": settled.failure if settled else "",
         "lost": settled.lost if settled else False,
+        "gave": call.gave,
+        "refused": refused,
+        "in_vain": call.in_vain,
+    }
+
+
+def _words(kept: Kept | None) -> dict[str, Any]:
+    return {
         "prompt": dataclasses.asdict(kept.prompt) if kept else None,
         "reply": dataclasses.asdict(kept.reply) if kept and kept.reply else None,
     }

@@ -18,6 +18,10 @@ class Account:
     nodes: int = 0
     refused: int = 0
     refused_in_row: int = 0
+    refused_because: str = ""
+    """Why the last of them was."""
+    vain_calls: int = 0
+    """Of models, in a row, of which nothing came."""
     screened: int = 0
     """Of those refused, because the verifier advised against them."""
     vetoed: int = 0
@@ -54,15 +58,21 @@ class Account:
     def applied(self, operator: str) -> Account:
         """With one more node, made on this rung."""
         falls = {rung: count for rung, count in self.rung_falls.items() if rung != str(self.rung)}
-        made = replace(self, nodes=self.nodes + 1, refused_in_row=0, rung_refused=0, rung_falls=falls)
+        made = replace(self.afresh(), nodes=self.nodes + 1, rung_refused=0, rung_falls=falls)
         return made._answered(operator)
 
-    def refusing(self, operator: str, objection: Objection) -> Account:
-        """With one more proposal that got no trial."""
+    def afresh(self) -> Account:
+        """With what was refused in a row forgotten."""
+        return replace(self, refused_in_row=0, vain_calls=0)
+
+    def refusing(self, operator: str, objection: Objection, reason: str, calls: int = 0) -> Account:
+        """With one more proposal that got no trial, which took so many calls of a model."""
         refused = replace(
             self,
             refused=self.refused + 1,
             refused_in_row=self.refused_in_row + 1,
+            refused_because=reason,
+            vain_calls=self.vain_calls + calls,
             screened=self.screened + (objection is Objection.SCREENED),
             rung_refused=self.rung_refused + 1,
         )

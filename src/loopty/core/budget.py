@@ -10,8 +10,12 @@ from loopty.core.history import History
 from loopty.core.outcome import Pool
 from loopty.core.records import Hold, Run
 from loopty.core.task import Pools, Roles
+from loopty.kit.fence import one_line
 
 MOST_REFUSED = 50
+MOST_VAIN_CALLS = 40
+"""Calls of a model cost money: fewer of them are made for nothing."""
+_LONGEST_REASON = 160
 
 
 def spent(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
@@ -25,11 +29,14 @@ def spent(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
 
 def fruitless(run: Run, pool: Pool) -> str | None:
     """Why the proposer of this pool need not be asked again in this session, or None."""
-    refused = run.account(pool).refused_in_row
+    account = run.account(pool)
+    if account.refused_in_row < MOST_REFUSED and account.vain_calls < MOST_VAIN_CALLS:
+        return None
+    paid = f" after {account.vain_calls} calls of a model" if account.vain_calls else ""
+    why = one_line(account.refused_because, _LONGEST_REASON)
     return (
-        f"the last {refused} proposals were refused: is there anything left to try?"
-        if refused >= MOST_REFUSED
-        else None
+        f"the last {account.refused_in_row} proposals were refused{paid}, as in: {why}; is there anything left "
+        "to try?"
     )
 
 
@@ -72,9 +79,11 @@ def unaffordable(run: Run, pools: Pools, roles: Roles, role: str, more: Price) -
     """Why a call of this estimated cost may never start, or None: what is spent leaves no room for it."""
     for whose, cap, spent_ in _caps(run, pools, roles, role, lambda _: Price(0, 0.0)):
         if spent_.tokens + more.tokens > cap.tokens:
-            return f"{more.tokens:.0f} more tokens would pass the limit of {cap.tokens:.0f}{whose}"
+            where = _stated(whose, role, "tokens")
+            return f"{more.tokens:.0f} more tokens would pass the limit of {cap.tokens:.0f}{whose} ({where})"
         if spent_.money_usd + more.money_usd > cap.money_usd:
-            return f"${more.money_usd:.4f} more would pass the limit of ${cap.money_usd:.2f}{whose}"
+            where = _stated(whose, role, "money_usd")
+            return f"${more.money_usd:.4f} more would pass the limit of ${cap.money_usd:.2f}{whose} ({where})"
     return None
 
 
@@ -126,6 +135,11 @@ def _caps(
             run.money_usd.get(role, 0.0) + sum(price.money_usd for price in own),
         ),
     )
+
+
+def _stated(whose: str, role: str, key: str) -> str:
+    """Where the task file says it: what is spent can be allowed more there."""
+    return f"{key} of [{f'roles.{role}' if whose else 'pools'}]"
 
 
 def _cap(tokens_: int | None, money: float | None) -> Price:

@@ -26,7 +26,7 @@ from loopty.kit.replacing import replace
 LOOKING = (Pool.REPLAY, Pool.REBASE, Pool.AUDIT)
 """Trials in these pools decide of nothing. What audits find is in their events alone, where no search looks."""
 
-FOLD = 6
+FOLD = 7
 """Counts up when the fold changes, so that a ledger knows that the pages it saved are those of an older one."""
 
 
@@ -138,7 +138,9 @@ class History:
                 self._put(replace(self[node], commit=commit, tree=tree, draft=False))
                 self._index.sealed(self[node])
             case events.ProposalRefused(run, pool) as event:
-                account = self.runs[run].account(pool).refusing(event.operator, event.objection)
+                calls = 0 if event.item else len(event.calls)  # the rest of a batch took none
+                account = self.runs[run].account(pool)
+                account = account.refusing(event.operator, event.objection, event.reason, calls)
                 taken = spending.taken(self.runs[run], event.calls, event.item, event.left)
                 self._put_run(_ticked(taken, at).with_account(pool, account))
             case events.GateAdded(node, gate):
@@ -159,7 +161,7 @@ class History:
             case events.NodeJudged() as event:
                 self._judge(event)
             case events.SessionStarted(run, owner):
-                accounts = {p: replace(a, refused_in_row=0) for p, a in self.runs[run].accounts.items()}
+                accounts = {pool: account.afresh() for pool, account in self.runs[run].accounts.items()}
                 self._put_run(
                     replace(
                         self.runs[run],

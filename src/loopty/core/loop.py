@@ -125,7 +125,7 @@ class Loop:
         try:
             finish = await self._baseline() or await self._search()
         except Outage as outage:
-            finish = Finish(f"a model could not be had: {outage}", sound=False, resumable=True)
+            finish = Finish(outage.told, sound=False, resumable=True)
         except Exhausted as end:
             finish = self._finish(str(end))
         except BaseException:
@@ -267,7 +267,7 @@ class Loop:
                 case Refusal() as refusal:
                     self._refuse(pool, refusal)
                 case Proposal() as proposal:
-                    if born := await self._add(proposal, pool, asked_after=known):
+                    if born := self._add(proposal, pool, asked_after=known):
                         return born
         self._exhausted[pool] = f"{self._lanes[pool].name} goes from rung to rung and proposes nothing"
         return None
@@ -298,7 +298,7 @@ class Loop:
         flying = (trial_parts(name)[0] for name, flight in self.run.flights.items() if flight.pool is pool)
         return frozenset(path for node in flying for path in self.history[node].edits)
 
-    async def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> _Born | None:
+    def _add(self, proposal: Proposal, pool: Pool, asked_after: int) -> _Born | None:
         """The proposal's node, committed before anything of it runs; None when it is refused."""
         parent = self.history[proposal.parent]
         committed = self._committed(parent, proposal)

@@ -25,6 +25,10 @@ class Role(enum.StrEnum):
     """Judges proposals and winners."""
 
 
+_WINDOW = 128_000
+_LOCAL_WINDOW = 8_192
+"""Memory is set aside for all of it when the model is loaded."""
+
 GIVEN_AGAIN = "cached"
 """The operator of a call that was answered with an earlier reply, for nothing."""
 
@@ -45,7 +49,12 @@ class Stated:
     stream: bool = option("Whether replies are streamed.", True)
     temperature: float | None = option("How freely it draws. Left out: the provider's default.", None, minimum=0)
     max_output_tokens: int = option("The longest reply, reasoning included.", 8192, above=0)
-    context_tokens: int = option("How long prompt and reply may be together.", 128_000, above=0)
+    context_tokens: int | None = option(
+        "How long prompt and reply may be together. Left out: 128,000; of a local model 8,192, or as many as it "
+        "was trained for where these are fewer.",
+        None,
+        above=0,
+    )
     timeout_seconds: float = option("The longest that one request may take.", 300.0, above=0)
     retries: int = option("How often a request that failed for no fault of its own is repeated.", 5, minimum=0)
     outage_seconds: float = option("How long an outage is waited out before the session ends.", 600.0, minimum=0)
@@ -59,10 +68,15 @@ class Stated:
     )
 
     @property
+    def window_tokens(self) -> int:
+        """How long prompt and reply may be together."""
+        return self.context_tokens or (_LOCAL_WINDOW if self.provider == "local" else _WINDOW)
+
+    @property
     def prompt_tokens(self) -> int:
         """The longest prompt, as loopty estimates it, that the model sees whole and has room to reply to."""
-        reply = min(self.max_output_tokens, self.context_tokens // 4)
-        return (self.context_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
+        reply = min(self.max_output_tokens, self.window_tokens // 4)
+        return (self.window_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
 
     def shown(self, name: str) -> str:
         """As the ledger shows the model that a task calls so."""
@@ -111,7 +125,7 @@ class Prompt:
     schema: Mapping[str, Any] | None = None
     """JSON schema of the reply; the reply is checked by the asker all the same."""
     max_output_tokens: int | None = None
-    """Less than the model's own limit, where that is enough."""
+    """Less than the model's own limit, where that is enough; none where no text is asked for."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -119,7 +133,7 @@ class Prompt:
 
     def longest_reply(self, limit: int) -> int:
         """In tokens, where so many are the model's own limit."""
-        return min(self.max_output_tokens or limit, limit)
+        return limit if self.max_output_tokens is None else min(self.max_output_tokens, limit)
 
     def answered(self, reply: str, objection: str) -> Prompt:
         """The conversation with the model's reply, and what is to be said to it."""
@@ -156,6 +170,11 @@ class ModelFault(LooptyError):  # noqa: N818
 
 class Outage(LooptyError):  # noqa: N818
     """A model cannot be had for now: infrastructure, never the fault of a proposal or a candidate."""
+
+    @property
+    def told(self) -> str:
+        """As whoever waits for it is told."""
+        return f"a model could not be had: {self}"
 
 
 class Model(Protocol):

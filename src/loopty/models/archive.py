@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from loopty.kit.journal import Journal
 from loopty.models.hiding import is_secret, without_key
 
 _ENDING = ".jsonl"
+_NAME = re.compile(rb'"call":"([^"]*)"')
+"""The first of them in a line is that of its call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +109,19 @@ class Archive:
         if self._journal and call in self._places:
             found = _read(self._journal.line(self._places[call]))
             return found if found and found.call == call else None
-        mark = f'"call":"{call}"'.encode()
-        marked = (_read(line) for line in self._lines() if mark in line)
-        return next((kept for kept in marked if kept and kept.call == call), None)
+        return self.found([call]).get(call)
+
+    def found(self, calls: Iterable[str]) -> dict[str, Kept]:
+        """Those of the calls that can be read, by name, in one pass."""
+        missing, found = set(calls), dict[str, Kept]()
+        for line in self._lines() if missing else ():
+            name = _NAME.search(line)
+            if name and name[1].decode(errors="replace") in missing and (kept := _read(line)):
+                found[kept.call] = kept
+                missing.discard(kept.call)
+                if not missing:
+                    break
+        return found
 
     def records(self) -> Iterator[Kept]:
         """All calls that can be read, oldest first."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from loopty.report.columns import cut, padded, short, width, wrapped
-from loopty.report.figures import figure, plural
+from loopty.report.figures import figure, moment, plural
 from loopty.report.look import Look
 from loopty.views.audits import MANY_LOOKS, Audited
 
@@ -60,7 +59,7 @@ def _cells(row: Audited) -> tuple[str, ...]:
     return (
         str(row.look),
         short(row.node, _LONGEST_NAME),
-        time.strftime("%m-%d %H:%M", time.localtime(row.at)),
+        moment(row.at),
         _value(row.search),
         _gain(row.search_gain),
         _value(row.held_out),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from loopty.views.change import Change
 
 
@@ -52,6 +54,11 @@ def duration(seconds: float) -> str:
     if whole < 172_800:
         return f"{whole // 3600} h {whole % 3600 // 60:02} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600:02} h"
+
+
+def moment(at: float) -> str:
+    """Month, day and time here, of seconds since the epoch."""
+    return time.strftime("%m-%d %H:%M", time.localtime(at))
 
 
 def rate(per_second: float) -> str:

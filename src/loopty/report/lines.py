@@ -19,6 +19,8 @@ from loopty.views.status import Status, status
 
 _LEAST_SECONDS, _MOST_SECONDS = 5.0, 60.0
 _LONGEST_REASON = 200
+_SHORT_REASON = 80
+"""Of what is told whole when the session ends for it."""
 
 
 class Lines:
@@ -45,7 +47,7 @@ class Lines:
         elif isinstance(recorded.event, Stepped):
             self._say(f"on to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
         elif isinstance(recorded.event, Stalled):
-            self._say(f"stalled: {cut(recorded.event.reason, _LONGEST_REASON)}")
+            self._say_stall(recorded.event.reason)
         elif isinstance(recorded.event, Settled) and recorded.event.usage:
             self._say_failure(recorded.event.failure)
         self.tick()
@@ -77,8 +79,13 @@ class Lines:
     def _say_failure(self, failure: str) -> None:
         """Once for as long as it stays the same: a model that is out is asked again and again."""
         if failure and failure != self._failure:
-            self._say(f"no reply of a model: {cut(failure, _LONGEST_REASON)}")
+            self._say(f"no reply of a model: {cut(failure, _SHORT_REASON)}")
         self._failure = failure
+
+    def _say_stall(self, reason: str) -> None:
+        """Without the reason where the line before has told it: what the session ends with tells it whole."""
+        told = bool(self._failure) and self._failure in reason
+        self._say(f"stalled: {'a model could not be had' if told else cut(reason, _LONGEST_REASON)}")
 
     def _say(self, text: str) -> None:
         self._out.write(self._look.finished(harmless(text)) + "\n")

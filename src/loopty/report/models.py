@@ -37,6 +37,8 @@ def price_text(rates: Rates | None) -> str:
 def _facts(model: Listed) -> Iterator[Fact]:
     if model.roles:
         yield Fact("roles", ", ".join(model.roles))
+    if model.url:
+        yield Fact("url", model.url)
     yield Fact("key", model.key, "" if model.key != "missing" else "warn")
     if model.problem:
         yield Fact("problem", model.problem, "warn")

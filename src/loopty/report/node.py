@@ -53,7 +53,8 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
     if node.calls:
-        yield Fact("calls", f"{plural(len(node.calls), 'call')} of a model: loopty show {short(node.id)} --prompt")
+        made = f"{plural(len(node.calls), 'call')} of a model made it"
+        yield Fact("calls", f"{made}: loopty show {short(node.id)} --prompt")
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:

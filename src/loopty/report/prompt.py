@@ -13,9 +13,9 @@ from loopty.core.model import Prompt, Reply
 from loopty.models.archive import Kept
 from loopty.report.columns import short, width
 from loopty.report.facts import Fact, fact_lines
-from loopty.report.figures import dollars, plural
+from loopty.report.figures import dollars, moment, plural
 from loopty.report.look import Look
-from loopty.views.calls import Call
+from loopty.views.calls import NOT_TAKEN, Call
 
 _TAB = 4
 _LEAST = 16
@@ -36,8 +36,9 @@ def calls_text(calls: Iterable[tuple[Call, Kept | None]], columns: int = 80, loo
 
 
 def _facts(call: Call, kept: Kept | None) -> Iterator[Fact]:
-    reserved, settled = call.reserved, call.settled
+    reserved = call.reserved
     yield Fact("call", reserved.call)
+    yield Fact("when", moment(call.at))
     yield Fact("model", reserved.model or "not recorded")
     yield Fact("role", reserved.role)
     yield Fact("operator", reserved.operator or "not recorded")
@@ -45,12 +46,26 @@ def _facts(call: Call, kept: Kept | None) -> Iterator[Fact]:
         yield Fact("about", short(reserved.node))
     yield Fact("tokens", _spent(call))
     yield Fact("money", dollars(call.money_usd))
+    if call.gave:
+        yield Fact("gave", ", ".join(map(short, call.gave)))
+    yield from fates(call)
+    if kept is None:
+        yield Fact("text", "not in .loopty/calls: removed, lost with its process, or still awaited", "warn")
+
+
+def fates(call: Call) -> Iterator[Fact]:
+    """What came to nothing, and why: the request, proposals of its reply, or the reply that nobody took."""
+    settled = call.settled
     if settled and settled.failure:
         yield Fact("failed", settled.failure, "bad")
     elif settled and settled.lost:
         yield Fact("failed", "its process died before the reply was recorded", "bad")
-    if kept is None:
-        yield Fact("text", "not in .loopty/calls: it was removed, or the reply is still awaited", "warn")
+    for refused in call.refusals:
+        yield Fact("refused", f"{refused.objection}: {refused.reason}", "warn")
+    if len(call.refusals) < len(call.refused):
+        yield Fact("no use", "the model was told why, and asked again", "warn")
+    if call.in_vain == NOT_TAKEN:
+        yield Fact(NOT_TAKEN, "its reply waits, and nobody has made a proposal of it so far")
 
 
 def _spent(call: Call) -> str:

@@ -86,6 +86,10 @@ def _cells(spent: Sum) -> tuple[str, ...]:
 def _facts(spend: Spend) -> Iterator[Fact]:
     if spend.in_flight.calls:
         yield Fact("in flight", f"{_told(spend.in_flight)} reserved")
+    total = spend.total
+    if (unsaid := round(total.tokens - total.input_tokens - total.output_tokens)) > 0:
+        told = f"{plural(unsaid, 'token')} of calls of which nobody said what they took: charged as reserved"
+        yield Fact("reserved", told)
     if spend.untaken:
         wait = "waits" if spend.untaken == 1 else "wait"
         yield Fact("untaken", f"{plural(spend.untaken, 'proposal')} {wait} in replies of which others were taken")

@@ -112,7 +112,7 @@ def _facts(status: Status, tally: Tally | None) -> Iterator[Fact]:
     if status.verified:
         yield Fact("verifier", verified_text(status.verified))
     if status.refused:
-        yield Fact("refused", f"{plural(status.refused, 'proposal')}, at no cost")
+        yield Fact("refused", f"{plural(status.refused, 'proposal')}, at the price of no attempt")
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
     yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:

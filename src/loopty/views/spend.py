@@ -22,7 +22,7 @@ class Sum:
 
     calls: int = 0
     tokens: float = 0.0
-    """As charged: of a call whose process died, what was reserved."""
+    """As charged: of a call of which nobody said what it took, what was reserved."""
     input_tokens: float = 0.0
     output_tokens: float = 0.0
     cached_tokens: float = 0.0
