@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from loopty.core.launch import Protection
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import cgroups_can_be_made
 from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.probe import probe
+from loopty.sandboxes.probe import bound_alike, probe
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.unsafe import Unsafe
 from loopty.sandboxes.warden import domain
@@ -81,3 +83,14 @@ async def test_a_missing_program_is_told_with_its_remedy(monkeypatch):
 def test_a_message_has_its_remedy(message, advice):
     assert advice in remedy(message)
     assert bool(advice) == bool(remedy(message))
+
+
+def test_a_port_that_datagrams_already_have_is_not_waited_for(monkeypatch):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        ports = iter((other.getsockname()[1], 0))
+        real = socket.create_server
+        monkeypatch.setattr(socket, "create_server", lambda _: real(("127.0.0.1", next(ports))))
+        streams, datagrams = bound_alike()
+        with streams, datagrams:
+            assert streams.getsockname() == datagrams.getsockname() != other.getsockname()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -115,6 +116,23 @@ def _unexpected(ended: Exit, stderr: Path) -> str:
     return f"a command that tries what is allowed {how}" + (f": {lines[-1]}" if lines else "")
 
 
+def bound_alike() -> tuple[socket.socket, socket.socket]:
+    """A listener for streams and one for datagrams at the same port: where one is free, the other may not be."""
+    while True:
+        streams = socket.create_server(("127.0.0.1", 0))
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            datagrams.bind(streams.getsockname())
+        except OSError as error:
+            streams.close()
+            datagrams.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            datagrams.setblocking(False)
+            return streams, datagrams
+
+
 class _Arena:
     """Things of the host that a trial must not get at, although its user could."""
 
@@ -126,10 +144,7 @@ class _Arena:
         with contextlib.ExitStack() as made:
             self._root = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="loopty-probe-"))).resolve()
             self._root.chmod(0o755)
-            self._tcp = made.enter_context(socket.create_server(("127.0.0.1", 0)))
-            self._datagrams = made.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            self._datagrams.bind(self._tcp.getsockname())
-            self._datagrams.setblocking(False)
+            self._tcp, self._datagrams = map(made.enter_context, bound_alike())
             self._listen(made)
             self._decoy = made.enter_context(_decoy())
             made.callback(self._decoy.kill)
