@@ -1,6 +1,8 @@
 """Every way for a run to end has its reason and its exit code."""
 
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -92,3 +94,21 @@ def test_a_broken_baseline_is_told_with_its_reason_and_the_remedy(place, command
 def test_a_metric_that_the_baseline_does_not_report(place):
     begin(place, head='[[objective.metrics]]\nname = "speed"\ndirection = "max"\n')
     assert "speed" in ending(place, 1)
+
+
+def files_allowed(disk, count: int) -> None:
+    subprocess.run(["mount", "-o", f"remount,nr_inodes={count}", disk], check=True)
+
+
+@pytest.mark.parametrize("spare", [1, 3, 6, 10])
+def test_a_disk_without_room_for_another_file_is_told_in_one_line_and_the_run_goes_on_later(
+    place, small_disk, spare
+):
+    begin(place)
+    disk = os.statvfs(small_disk)
+    files_allowed(small_disk, disk.f_files - disk.f_ffree + spare)
+    said = place.loopty("optimize", "--quiet", code=2).stderr
+    assert len(said.strip().splitlines()) == 1
+    assert "space" in said
+    files_allowed(small_disk, 10_000)
+    assert ending(place, 0) == "all 3 attempt trials are spent"

@@ -106,6 +106,22 @@ def test_a_killed_replay_loses_nothing_and_the_next_one_goes_on(code_place):
     assert list((code_place.top / ".loopty/trials").iterdir()) == []
 
 
+def test_an_interrupted_replay_compares_nothing(code_place):
+    slow_once = 'if [ "$EVO_ATTEMPT" -eq 4 ]; then sleep 30; fi\n'
+    code_place.write("bench.sh", slow_once + NUMBER_BENCH)
+    code_place.commit()
+    code_place.loopty("run", "1")
+    before = record(code_place)
+    process = code_place.start("replay", "1")
+    while not (code_place.top / ".loopty/nodes/1/replay-4").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "loopty: interrupted")
+    assert record(code_place) == before
+
+
 def test_a_full_disk_in_a_replay_loses_nothing(code_place, small_disk):
     code_place.loopty("run", "1")
     before = events(code_place)

@@ -48,7 +48,7 @@ def test_prompts_leave_room_for_a_reply_and_keep_to_what_a_file_was_trained_for(
     catalogue = Catalogue({"tiny": Stated("local", file=file.name), "far": Stated("openai", "m")}, {}, tmp_path)
     assert 0 < catalogue.prompt_tokens("tiny") < tiny_gguf.CONTEXT
     most = catalogue.prompt_tokens("far")
-    assert most + Stated("openai").max_output_tokens < Stated("openai").context_tokens
+    assert most + Stated("openai").max_output_tokens < Stated("openai").window_tokens
     assert CodeOptions().within(most) == CodeOptions()
     assert ParametersOptions().within(most) == ParametersOptions()
 

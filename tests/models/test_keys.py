@@ -80,9 +80,9 @@ def test_a_server_at_home_needs_no_key_and_is_shown_none(url):
     assert key_of("m", Stated("openai", "x", url=url, key_env="MINE"), {"MINE": "sk-1"}) == "sk-1"
 
 
-def test_a_provider_that_is_misspelled_is_guessed():
+def test_a_provider_that_is_misspelt_is_told_before_its_key_is():
     for provider, meant in (("opnai", "openai"), ("antropic", "anthropic"), ("script", "scripted")):
-        with pytest.raises(Misuse, match=rf"or is its `provider` to be {meant}\?"):
+        with pytest.raises(Misuse, match=rf"^model 'm': no provider is called '{provider}'; .* '{meant}'\?$"):
             key_of("m", Stated(provider, "x"), {})
     with pytest.raises(Misuse, match=r"in its `keyring`$"):
         key_of("m", Stated("groq", "x"), {})

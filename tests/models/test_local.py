@@ -17,7 +17,7 @@ import pytest
 
 from loopty.core.errors import Misuse
 from loopty.core.model import ModelFault, Prompt, Speaker, Stated, Turn
-from loopty.models.local import LocalModel, local_model
+from loopty.models.local import LocalModel, context_of, local_model
 from loopty.models.local_server import Address, LocalServer, Order, served
 
 from . import tiny_gguf
@@ -262,6 +262,15 @@ async def test_a_prompt_that_is_too_long_names_the_setting_that_shortens_it(file
     with pytest.raises(ModelFault, match=f"sees {tiny_gguf.CONTEXT} at once: lower file_tokens") as fault:
         await model.reply(Prompt("", (Turn(Speaker.ASKER, "far " * 400),)))
     assert not fault.value.transient
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "seen"),
+    [(131_072, {}, 8_192), (131_072, {"context_tokens": 40_000}, 40_000), (512, {}, 512)],
+)
+def test_memory_is_set_aside_for_a_modest_context_unless_more_is_asked_for(tmp_path, trained, asked, seen):
+    file = tiny_gguf.written(tmp_path / "tiny.gguf", trained)
+    assert context_of(file, stated(file, **asked)) == seen
 
 
 @pytest.mark.parametrize(

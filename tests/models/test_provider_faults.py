@@ -247,6 +247,19 @@ async def test_a_server_that_is_not_there_costs_nothing():
     assert (caught.value.transient, caught.value.usage) == (True, Usage())
 
 
+async def test_a_server_that_speaks_no_https_is_told_as_that():
+    async def plain(reader, writer):
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        model = provider_model("m", Stated("openai", "m", url=f"https://127.0.0.1:{port}/v1"), KEY)
+        with pytest.raises(ModelFault, match="it does not speak https, say http:// in `url`"):
+            await model.reply(SHORT)
+
+
 async def test_a_host_that_has_no_address_costs_nothing():
     model = provider_model("m", Stated("openai", "m", url="http://nowhere.invalid/v1"), KEY)
     with pytest.raises(ModelFault, match="no connection to ") as caught:

@@ -13,8 +13,8 @@ _TOKENS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
 _KINDS = [2, 3, 3, *([6] * 256)]
 
 
-def written(file: Path) -> Path:
-    """The model, in GGUF format."""
+def written(file: Path, context: int = CONTEXT) -> Path:
+    """The model, in GGUF format; trained, as it says, for so many tokens at once."""
     rng = random.Random(7)
     tensors = {
         "token_embd.weight": (_WIDTH, len(_TOKENS)),
@@ -30,7 +30,7 @@ def written(file: Path) -> Path:
     facts = [
         _fact("general.architecture", _TEXT, "llama"),
         _fact("llama.block_count", _UNSIGNED, _BLOCKS),
-        _fact("llama.context_length", _UNSIGNED, CONTEXT),
+        _fact("llama.context_length", _UNSIGNED, context),
         _fact("llama.embedding_length", _UNSIGNED, _WIDTH),
         _fact("llama.feed_forward_length", _UNSIGNED, _HIDDEN),
         _fact("llama.attention.head_count", _UNSIGNED, _HEADS),

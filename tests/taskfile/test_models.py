@@ -60,6 +60,18 @@ def test_a_model_is_stated_and_named():
         ('[models.a]\nprovider = "scripted"\n', "models.a.file is missing: the script of replies"),
         ('[models.a]\nprovider = "recorded"\n', "models.a.file is missing: the folder of recorded calls"),
         ('[models.a]\nprovider = "local"\n', "models.a.file is missing: the GGUF file"),
+        (
+            '[models.a]\nprovider = "opnai"\n',
+            "models.a.provider is unknown: no provider is called 'opnai'; did you",
+        ),
+        (
+            '[models.a]\nprovider = "acme"\n',
+            "no provider is called 'acme'; a server that speaks OpenAI's chat API",
+        ),
+        (
+            '[roles.evolver]\nmodel = "opnai:gpt"\n',
+            "roles.evolver.model is 'opnai:gpt', but no provider is called 'opnai'; did you mean 'openai'?",
+        ),
         (FAST + "input_usd = 1\n", "models.fast.output_usd is missing: prices count together"),
         (FAST + "cached_usd = 1\n", "models.fast.input_usd is missing: prices count together"),
         (FAST + "retries = -1\n", "models.fast.retries must be at least 0"),
@@ -73,6 +85,12 @@ def test_a_model_is_stated_and_named():
             "[verifier]\nscreen = true\n",
             'verifier.screen needs a model: name one, as in [roles.verifier] model = "…"',
         ),
+        (
+            FAST + '[roles.evolver]\nmodel = "fast"\ntrial_tokens = 9\n',
+            "roles.evolver.trial_tokens is for [roles.user] alone: no trial asks the model of others",
+        ),
+        ("[roles.verifier]\ntrial_money_usd = 0.1\n", "roles.verifier.trial_money_usd is for [roles.user] alone"),
+        ("[roles.user]\ntrial_tokens = 0\n", "roles.user.trial_tokens must be above 0"),
         ('[verifier]\nreview = "flag"\n', "verifier.review needs a model"),
         (
             '[[verifier.judged]]\nname = "a"\nartifact = "b"\nquestion = "c"\n',
@@ -84,6 +102,10 @@ def test_each_fault_has_its_line_and_a_remedy(text, told):
     found = faults(text)
     assert told in found
     assert found.startswith("loopty.toml:")
+
+
+def test_of_a_misspelt_provider_nothing_else_is_told():
+    assert faults('[models.a]\nprovider = "opnai"\n').count("\n") == 0
 
 
 def test_models_that_are_no_tables_are_a_fault():
@@ -110,6 +132,37 @@ def test_a_proposer_that_asks_needs_a_model_for_the_evolver(proposer, place):
     assert checker.faults == []
 
 
+@pytest.mark.parametrize(
+    ("proposer", "place"),
+    [
+        (Choice("llm-code", {"embedding": "vectrs"}), "proposer.embedding"),
+        (
+            Choice("ladder", {"rungs": [{"kind": "tpe"}, {"kind": "llm-code", "embedding": "vectrs"}]}),
+            "proposer.rungs.1.embedding",
+        ),
+    ],
+)
+def test_what_changes_are_compared_by_is_a_model_that_there_is(proposer, place):
+    checker = Checker()
+    roles = Roles(evolver=Funds("vectors"))
+    check_roles(roles, Verification(), proposer, ("vectors",), checker)
+    (fault,) = checker.faults
+    assert fault.key == place
+    assert fault.message.startswith("is 'vectrs', which is no model: known are vectors; add [models.vectrs]")
+    for sound in ({"embedding": "vectors"}, {"embedding": "openai:m"}, {"embedding": ""}, {"rungs": 3}):
+        checker = Checker()
+        check_roles(roles, Verification(), Choice("llm-code", sound), ("vectors",), checker)
+        assert checker.faults == []
+
+
+def test_a_proposer_of_another_package_may_mean_something_else_by_an_embedding():
+    rung = {"kind": "theirs", "embedding": "minilm"}
+    for proposer in (Choice("theirs", {"embedding": "minilm"}), Choice("ladder", {"rungs": [rung]})):
+        checker = Checker()
+        check_roles(Roles(), Verification(), proposer, (), checker)
+        assert checker.faults == []
+
+
 def test_a_model_in_the_users_own_file_serves_every_task(own, top):
     environ = own(FAST)
     task = load(top, environ)
@@ -127,6 +180,15 @@ def test_the_users_own_models_do_not_change_what_results_are_comparable_by(own, 
     (top / "loopty.toml").write_text(TASK + FAST + '[roles.user]\nmodel = "fast"\n')
     alone = load(top, {"XDG_CONFIG_HOME": str(top / "none")}).criteria("b", "d")
     assert load(top, own('[models.other]\nprovider = "openai"\nmodel = "m"\n')).criteria("b", "d") == alone
+
+
+def test_what_a_trial_may_spend_is_a_part_of_what_results_are_comparable_by():
+    user = TASK + FAST + '[roles.user]\nmodel = "fast"\n'
+    alone = parse(user).criteria("b", "d")
+    assert parse(user + "tokens = 9\n").criteria("b", "d") == alone
+    bounded = [parse(user + f"trial_tokens = {tokens}\n").criteria("b", "d") for tokens in (9, 10)]
+    assert bounded[0] != bounded[1] != alone
+    assert bounded[0].items() >= alone.items()
 
 
 @pytest.mark.parametrize(
@@ -203,16 +265,26 @@ def test_settings_hold_neither_keys_nor_what_gets_past_the_caps(name, told):
     assert "hunter22" not in said
 
 
+@pytest.mark.parametrize("name", ["api_key", "key", "OPENAI_API_KEY", "password"])
+def test_a_key_in_the_table_of_a_model_is_told_where_it_belongs(name):
+    said = faults(FAST + f'{name} = "hunter22"\n')
+    told = f"models.fast.{name} is no place for a key: set the usual variable, or name one in `key_env`"
+    assert said.endswith(told)
+    assert "hunter22" not in said
+
+
 def test_settings_that_only_sound_like_keys_are_settings():
     settings = parse(TASK + FAST + 'settings = { prompt_cache_key = "a", top_k = 3 }\n').models["fast"].settings
     assert settings == {"prompt_cache_key": "a", "top_k": 3}
 
 
-@pytest.mark.parametrize("artifact", ["../../x", "/etc/passwd", "task_1.json/../../x", "..", "", "a/b"])
+@pytest.mark.parametrize(
+    "artifact", ["../../x", "/etc/passwd", "task_1.json/../../x", "..", "", "a/b", "out.txt", "1.json"]
+)
 def test_what_is_judged_is_a_file_of_the_trial_alone(artifact):
     table = f'[[verifier.judged]]\nname = "a"\nartifact = "{artifact}"\nquestion = "c"\n'
     told = faults(f'[roles.verifier]\nmodel = "a:b"\n{table}')
-    assert "verifier.judged.0.artifact must be the name of a file below $EVO_TRACES_DIR" in told
+    assert "verifier.judged.0.artifact must be the name of a file below $EVO_TRACES_DIR that is kept" in told
 
 
 MINE = Stated("openai", "m", "https://gateway.example/v1", "GATEWAY_KEY")

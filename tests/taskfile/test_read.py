@@ -167,6 +167,14 @@ point = 3
         ('proposer = "tpe"\n' + BENCHMARK + WRITE, 1, "proposer", "must be a table"),
         (BENCHMARK + WRITE + '[proposer]\nkind = "tpee"\n', 7, "proposer.kind", "must be one of"),
         (BENCHMARK + WRITE + '[proposer]\nkind = ["tpe"]\n', 7, "proposer.kind", "must be text"),
+        (
+            BENCHMARK
+            + WRITE
+            + '[roles.evolver]\nmodel = "scripted:x"\n[proposer]\nkind = "llm-code"\noperators = []\n',
+            10,
+            "proposer.operators",
+            "must not be empty",
+        ),
         (BENCHMARK + WRITE + '[proposer]\nkind = "tpe"\n', 7, "proposer.kind", "needs parameters"),
         (BENCHMARK + WRITE + "[parameters.x]\n", 6, "parameters.x.type", "is missing"),
         (BENCHMARK + "[parameters.x]\ntype = 'float'\nlow = 1\n", 4, "parameters.x", "needs low and high"),

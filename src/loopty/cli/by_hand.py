@@ -17,8 +17,9 @@ from loopty.core.events import Rebaselined
 from loopty.core.history import History
 from loopty.core.ids import NodeId
 from loopty.core.measure import Measure
+from loopty.core.model import Outage
 from loopty.core.objective import Directions, unfit
-from loopty.core.outcome import Outcome, Pool, Verdict
+from loopty.core.outcome import Ending, Outcome, Pool, Verdict
 from loopty.core.parts import Seen, Trial
 from loopty.core.proposal import Proposal
 from loopty.core.rebase import measured_here
@@ -149,7 +150,10 @@ def _seal(workshop: Workshop, node: Node) -> None:
 
 def _executed(workshop: Workshop, trial: Trial, unsafe: bool) -> Outcome:
     executor = workshop.executor(unsafe)
-    return asyncio.run(_unless_stopped(lambda cancel: executor.execute(trial, _never, cancel)))
+    try:
+        return asyncio.run(_unless_stopped(lambda cancel: executor.execute(trial, _never, cancel)))
+    except Outage as outage:
+        return Outcome(Ending.CANCELLED, reason=outage.told)
 
 
 async def _unless_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:

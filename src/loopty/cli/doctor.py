@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +23,8 @@ class Finding:
     ok: bool
     detail: str
     needed: bool = True
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the detail says in words, for programs."""
 
 
 @click.command("doctor")
@@ -47,7 +49,7 @@ def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None
         from loopty.cli.attacking import attacked
 
         sys.exit(0 if attacked(_wanted(kind), failed, as_json) else 1)
-    findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task()]
+    findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_models()]
     if as_json:
         from loopty.kit import codec
 
@@ -115,6 +117,21 @@ def _task() -> Finding:
     if isinstance(task, str):
         return Finding("task", False, task, needed=False)
     return Finding("task", True, f"{task.proposer.kind}, {task.pools.attempts} attempts")
+
+
+def _models() -> list[Finding]:
+    """What is known of the task's models; without a task, of those that the user states for all."""
+    from loopty.cli import askable
+    from loopty.core.errors import Misuse
+    from loopty.workspaces.repository import Repository
+
+    task = _loaded()
+    try:
+        if isinstance(task, str):
+            return list(askable.of_user(here()))
+        return list(askable.of_task(task, Repository.around(here()).top))
+    except Misuse as error:
+        return [Finding("models", False, str(error).splitlines()[0], needed=False)]
 
 
 def _wanted(kind: str | None = None) -> Sandboxing:

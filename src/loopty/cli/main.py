@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
@@ -82,12 +83,32 @@ def main() -> None:
     try:
         loopty(standalone_mode=False)
     except LooptyError as error:
+        _stalled(error)
         fail(str(error))
     except click.ClickException as error:
         fail(error.format_message())
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        fail(f"the disk is full ({error}): free some space, or some files; what is recorded is safe")
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("\nloopty: interrupted\n")
         sys.exit(130)
+
+
+def _stalled(error: LooptyError) -> None:
+    """Where a model is out: say so and how to go on, and leave with the code for what gave no result."""
+    from loopty.core.model import Outage
+
+    if isinstance(error, Outage):
+        from shlex import join
+
+        from loopty.cli.output import print_json, say
+
+        if "--json" in sys.argv:
+            print_json({"reason": error.told, "sound": False})
+        say(f"loopty: {error.told}\nagain: loopty {join(sys.argv[1:])}")
+        sys.exit(1)
 
 
 def fail(message: str) -> None:

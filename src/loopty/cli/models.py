@@ -14,7 +14,7 @@ import click
 from loopty.cli.output import columns, here, json_option, look, print_json, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from loopty.core.model import Stated
     from loopty.core.task import Roles
@@ -55,8 +55,8 @@ def _list(as_json: bool) -> None:
     from loopty.report.models import models_text
     from loopty.taskfile.models import own_file, stray_key
 
-    top, stated, roles = _stated()
-    found = list(listed(stated, roles, os.environ, top, stray_key(os.environ)))
+    named, stray = _named(), stray_key(os.environ)
+    found = list(listed(named.models, named.roles, os.environ, named.top, stray, named.embedding))
     if as_json:
         print_json([dataclasses.asdict(model) for model in found])
     elif found:
@@ -76,9 +76,11 @@ def _try(name: str, as_json: bool) -> bool:
     from loopty.report.figures import dollars, duration, plural
     from loopty.taskfile.models import stray_key
 
-    top, stated, _ = _stated()
-    catalogue = Catalogue(stated, os.environ, top, stray=stray_key(os.environ))
-    model, rates = catalogue.model(name), price(catalogue.stated(name))
+    named = _named()
+    catalogue = Catalogue(named.models, os.environ, named.top, stray=stray_key(os.environ))
+    embeds = name in named.embedding and name not in named.asked
+    model = catalogue.embedding(name) if embeds else catalogue.model(name)
+    rates = price(catalogue.stated(name), embeds=embeds)
     began = time.monotonic()
     try:
         reply = asyncio.run(
@@ -96,7 +98,7 @@ def _try(name: str, as_json: bool) -> bool:
     money = "price unknown" if cost is None else dollars(cost)
     tokens = f"{plural(reply.usage.input_tokens, 'token')} in, {reply.usage.output_tokens:,} out"
     click.echo(f"{model.name} answers after {duration(seconds)} ({tokens}, {money})")
-    say(cut(reply.text.strip(), columns()))
+    say(cut(f"its vector: {reply.text}" if embeds else reply.text.strip(), columns()))
     return True
 
 
@@ -113,15 +115,33 @@ def _fetch(name: str, as_json: bool) -> None:
     say(f'ask it: loopty models --try local:{name}; in loopty.toml: [roles.evolver] model = "local:{name}"')
 
 
-def _stated() -> tuple[Path, Mapping[str, Stated], Roles]:
-    """Where paths begin, the models, and who asks them; outside of a task only the user's own."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Named:
+    """The models that are named here."""
+
+    top: Path
+    """Where their paths begin."""
+    models: Mapping[str, Stated]
+    roles: Roles
+    embedding: Collection[str] = ()
+
+    @property
+    def asked(self) -> set[str]:
+        """Those that are asked for text."""
+        from loopty.core.model import Role
+
+        return {self.roles.of(role).model for role in Role}
+
+
+def _named() -> _Named:
+    """By the task; outside of one only by the user's own file."""
     from loopty.core.access import TASK_FILE
     from loopty.core.task import Roles
-    from loopty.taskfile.models import own_models
+    from loopty.taskfile.models import embedding_models, own_models
     from loopty.taskfile.read import load
 
     for folder in (here(), *here().parents):
         if (folder / TASK_FILE).exists():
             task = load(folder)
-            return folder, task.models, task.roles
-    return here(), own_models(os.environ), Roles()
+            return _Named(folder, task.models, task.roles, embedding_models(task.proposer))
+    return _Named(here(), own_models(os.environ), Roles())

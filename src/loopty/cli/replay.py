@@ -51,7 +51,7 @@ def command(
     No proposer and no model is called. It is reproduced when every metric that counts is: when the medians now and
     then differ by no more than the tolerance or three times the noise of its run, or one of them lies within the
     spread of the other's samples, widened by its own width on both sides. Exits with 1 when it differs, and says
-    in what: the score, the machine, the benchmark, its data.
+    in what: the score, the machine, the benchmark, its data; or when the benchmark's model cannot be had.
     """
     from loopty.assemble import Workshop
     from loopty.cli import records
@@ -66,6 +66,7 @@ def command(
 
 def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool:
     from loopty.cli import by_hand
+    from loopty.core.outcome import Ending
     from loopty.kit import codec
     from loopty.report.columns import short
     from loopty.views.reproduction import reproduction
@@ -74,6 +75,8 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
     while len(outcomes) < repeats and all(outcome.finished for outcome in outcomes):
         outcomes.append(by_hand.replayed(record.workshop, record.workshop.history[record.node], unsafe))
     now = outcomes[-1]
+    if now.ending is Ending.CANCELLED:
+        raise click.Abort  # there is nothing to compare
     then = record.result(now)
     noise = record.workshop.history.runs[record.node.run].floors.get(then.outcome.fingerprint, {})
     found = reproduction(then, outcomes, record.counting, noise)

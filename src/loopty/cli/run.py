@@ -27,11 +27,15 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     """
     from loopty.assemble import Workshop
     from loopty.cli import by_hand
+    from loopty.core.outcome import Ending
     from loopty.kit import codec
+    from loopty.taskfile.idle import idle
 
     workshop = Workshop.open(here())
     first = node == "1" and not workshop.history.runs
     if check:
+        for words in idle(workshop.task).values():
+            say(words)
         outcome = (
             by_hand.checked_baseline(workshop, unsafe)
             if node.parent is None
@@ -45,6 +49,8 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
             say(f"check failed: {missing}" if missing else f"check passed in {outcome.seconds:.2f} s")
             if not missing:
                 click.echo(scores)
+            elif outcome.ending is Ending.CANCELLED:
+                say(f"again: loopty run {node} --check")
         sys.exit(1 if missing else 0)
     if first:
         node = workshop.history.runs[workshop.enter_run(False, say)].root

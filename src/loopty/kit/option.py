@@ -7,7 +7,10 @@ from typing import Any
 
 
 def option(doc: str, default: Any = MISSING, **checks: Any) -> Any:
-    """A dataclass field, required without a default. Checks: `minimum`, `above`, `below`, `choices`, `glob`."""
+    """A dataclass field, required without a default.
+
+    Checks: `minimum`, `above`, `below`, `choices`, `filled`, `glob`.
+    """
     metadata = {"doc": doc, **checks}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)

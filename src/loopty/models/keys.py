@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from loopty.core.errors import Misuse
 from loopty.core.model import Stated
 from loopty.models.hosts import nearby
+from loopty.models.providers import unknown_provider
 
 _USUAL = {
     "alibaba": ("DASHSCOPE_API_KEY",),
@@ -18,7 +18,6 @@ _USUAL = {
     "snowflake": ("SNOWFLAKE_TOKEN",),
 }
 """The variables of providers that do not name theirs after themselves."""
-_COMMON = ("anthropic", "google", "groq", "local", "mistral", "openai", "recorded", "scripted")
 _KEYLESS = ("litellm", "ollama", "vllm")
 
 
@@ -35,11 +34,11 @@ def key_of(name: str, stated: Stated, environ: Mapping[str, str]) -> str | None:
         return _usable(_from_keyring(name, stated), f"the keyring entry {stated.keyring}")
     if stated.provider in _KEYLESS:
         return None
-    close = difflib.get_close_matches(stated.provider, _COMMON, n=1)
-    meant = f" (or is its `provider` to be {close[0]}?)" if close and stated.provider not in _COMMON else ""
+    if told := unknown_provider(stated.provider):
+        raise Misuse(f"model '{name}': {told}")
     raise Misuse(
         f"model '{name}' needs a key: set {' or '.join(variables)}, "
-        f"or name another variable in its `key_env` or an entry in its `keyring`{meant}"
+        f"or name another variable in its `key_env` or an entry in its `keyring`"
     )
 
 

@@ -30,13 +30,17 @@ def local_model(name: str, stated: Stated) -> Model:
 
     Raises Misuse when the file or the library is not there.
     """
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise Misuse(f"model '{name}' is served here, which needs a library: pip install 'loopty[local]'")
+    require_library(name)
     file = gguf_file(name, stated, os.environ)
     context = context_of(file, stated)
     parallel = _whole(name, stated, "parallel", 1)
     order = Order(file, context, _whole(name, stated, "threads", _free_cores()), parallel)
     return LocalModel(f"local:{stated.model or file.stem}", stated, served(order), parallel)
+
+
+def require_library(name: str) -> None:
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise Misuse(f"model '{name}' is served here, which needs a library: pip install 'loopty[local]'")
 
 
 def gguf_file(name: str, stated: Stated, environ: Mapping[str, str]) -> Path:
@@ -56,7 +60,7 @@ def gguf_file(name: str, stated: Stated, environ: Mapping[str, str]) -> Path:
 
 def context_of(file: Path, stated: Stated) -> int:
     """How many tokens the model sees at once: no more than it was trained for."""
-    return min(stated.context_tokens, trained_context(file) or stated.context_tokens)
+    return min(stated.window_tokens, trained_context(file) or stated.window_tokens)
 
 
 class LocalModel:

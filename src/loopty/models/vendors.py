@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from loopty.core.errors import Misuse
 from loopty.core.model import Stated
 from loopty.kit.fence import one_line
+from loopty.models.providers import nobody_called
 from loopty.models.wire import http_client
 
 if TYPE_CHECKING:
@@ -100,10 +101,7 @@ def _other(name: str, stated: Stated, key: str | None) -> LibraryModel:
     try:
         kind = infer_provider_class(stated.provider)
     except ValueError:
-        raise Misuse(
-            f"model '{name}': no provider is called '{stated.provider}'; a server that speaks OpenAI's chat API "
-            'is provider = "openai" with its `url`'
-        ) from None
+        raise Misuse(f"model '{name}': {nobody_called(stated.provider)}") from None
     arguments = {"http_client": _http(stated), "api_key": _some_key(stated, key), "base_url": stated.url}
     given = {argument: value for argument, value in arguments.items() if value}
     if not set(given) <= set(inspect.signature(kind).parameters):

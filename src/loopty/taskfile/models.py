@@ -13,11 +13,13 @@ from loopty.core.access import clean
 from loopty.core.model import Role, Stated
 from loopty.core.task import Choice, Roles, Verification
 from loopty.models.permits import Permits
+from loopty.models.providers import unknown_provider
 from loopty.taskfile.shape import WRONG, Checker
 from loopty.taskfile.shape import Path as KeyPath
 from loopty.taskfile.source import data_of, refuse_faults, text_of
 
-ASKING = ("llm-parameters", "llm-code")
+_EMBEDDING = "llm-code"
+ASKING = ("llm-parameters", _EMBEDDING)
 """Proposers that ask the evolver's model."""
 _SECRET = re.compile(
     r"(?i)(.*[_-])?(api[_-]?key|authorization|password|secret|bearer|credentials?|(access|auth)[_-]?token"
@@ -34,6 +36,7 @@ _SAID_ELSEWHERE = (
     "candidate_count",
 )
 """A setting would get past the caps that these keep to."""
+_KEPT = re.compile(r"task_[^/]*\.json")
 _FILES = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
 
 
@@ -79,12 +82,25 @@ def stated_models(data: Any, checker: Checker) -> dict[str, Stated]:
     if not isinstance(data, dict):
         checker.fault(("models",), "must be tables, as in [models.NAME]")
         return {}
-    models = {name: checker.table(Stated, table, ("models", name)) for name, table in data.items()}
+    models = {
+        name: checker.table(Stated, _without_keys(table, ("models", name), checker), ("models", name))
+        for name, table in data.items()
+    }
     for name, stated in models.items():
         if stated is not WRONG:
             for key, message in _faults(stated):
                 checker.fault(("models", name, key), message)
     return models
+
+
+def _without_keys(table: Any, path: KeyPath, checker: Checker) -> Any:
+    """The table; a key in it is told as what it is, and not as a key of the table that is not known."""
+    if not isinstance(table, dict):
+        return table
+    keys = [name for name in table if name == "key" or _SECRET.fullmatch(name)]
+    for name in keys:
+        checker.fault((*path, name), "is no place for a key: set the usual variable, or name one in `key_env`")
+    return {name: value for name, value in table.items() if name not in keys}
 
 
 def check_roles(
@@ -94,25 +110,35 @@ def check_roles(
     known: Collection[str],
     checker: Checker,
 ) -> None:
-    """Every role that is asked has a model, and names one that there is."""
-    for role in Role:
-        model = roles.of(role).model
-        if model and model not in known and not all(model.partition(":")):
+    """Every role that is asked has a model, and names one that there is; a trial is served the user's alone."""
+    for role in (Role.EVOLVER, Role.VERIFIER):
+        for limit in ("trial_tokens", "trial_money_usd"):
+            if getattr(roles.of(role), limit) is not None:
+                checker.fault(
+                    ("roles", role, limit), "is for [roles.user] alone: no trial asks the model of others"
+                )
+    named: list[tuple[KeyPath, str]] = [(("roles", role, "model"), roles.of(role).model) for role in Role]
+    for path, model in (*named, *embeddings(proposer)):
+        provider, colon, called = model.partition(":")
+        if not model or model in known:
+            continue
+        if not (provider and colon and called):
             there = f"known are {', '.join(known)}; " if known else ""
             checker.fault(
-                ("roles", role, "model"),
-                f"is {model!r}, which is no model: {there}add [models.{model}], or say provider:model",
+                path, f"is {model!r}, which is no model: {there}add [models.{model}], or say provider:model"
             )
+        elif told := unknown_provider(provider):
+            checker.fault(path, f"is {model!r}, but {told}")
     if not roles.evolver.model:
-        for path, kind in _kinds(proposer):
+        for path, kind in kinds(proposer):
             if kind in ASKING:
                 checker.fault(path, f"is {kind}, which needs a model: {_remedy(Role.EVOLVER)}")
     for index, judged in enumerate(verifier.judged):
         # It is read, and one that was left before is removed.
-        if "/" in judged.artifact or not clean(judged.artifact):
+        if not _KEPT.fullmatch(judged.artifact) or not clean(judged.artifact):
             path = ("verifier", "judged", index, "artifact")
-            checker.fault(path, "must be the name of a file below $EVO_TRACES_DIR, as in task_1.json")
-    if not roles.verifier.model and (key := _verifying(verifier)):
+            checker.fault(path, "must be the name of a file below $EVO_TRACES_DIR that is kept: task_NAME.json")
+    if not roles.verifier.model and (key := verifying(verifier)):
         checker.fault(("verifier", key), f"needs a model: {_remedy(Role.VERIFIER)}")
 
 
@@ -135,6 +161,8 @@ def _faults(stated: Stated) -> Iterator[tuple[str, str]]:
     what = _FILES.get(stated.provider)
     if not stated.provider:
         yield "provider", "is empty: say who serves the model, as openai, anthropic, google or local"
+    elif told := unknown_provider(stated.provider):
+        yield "provider", f"is unknown: {told}"
     elif what and not stated.file:
         yield "file", f"is missing: {what}"
     elif stated.provider == "local" and not (stated.file or stated.model):
@@ -155,7 +183,7 @@ def _is_address(url: str) -> bool:
     return sound and "@" not in parts.netloc and not (parts.query or parts.fragment) and url.isprintable()
 
 
-def _kinds(proposer: Choice) -> Iterator[tuple[KeyPath, Any]]:
+def kinds(proposer: Choice) -> Iterator[tuple[KeyPath, Any]]:
     """The kind of the proposer, and those of its rungs where it is a ladder."""
     yield ("proposer", "kind"), proposer.kind
     rungs = proposer.options.get("rungs")
@@ -164,7 +192,24 @@ def _kinds(proposer: Choice) -> Iterator[tuple[KeyPath, Any]]:
             yield ("proposer", "rungs", index, "kind"), rung.get("kind")
 
 
-def _verifying(verifier: Verification) -> str | None:
+def embeddings(proposer: Choice) -> Iterator[tuple[KeyPath, str]]:
+    """The models that the proposer, or its rungs, compare changes by."""
+    rungs = proposer.options.get("rungs")
+    listed = rungs if isinstance(rungs, list) else ()
+    tables = [(("proposer", "rungs", index), rung) for index, rung in enumerate(listed)]
+    for path, options in ((("proposer",), {**proposer.options, "kind": proposer.kind}), *tables):
+        if not isinstance(options, Mapping) or options.get("kind") != _EMBEDDING:
+            continue  # what a proposer of another package calls an embedding is its own affair
+        if isinstance(name := options.get("embedding"), str) and name:
+            yield (*path, "embedding"), name
+
+
+def embedding_models(proposer: Choice) -> frozenset[str]:
+    """Their names."""
+    return frozenset(name for _, name in embeddings(proposer))
+
+
+def verifying(verifier: Verification) -> str | None:
     """The key that makes use of the verifier."""
     used = {"screen": verifier.screen, "review": verifier.review != "off", "judged": bool(verifier.judged)}
     return next((key for key, use in used.items() if use), None)

@@ -176,7 +176,8 @@ def _choice(role: str, data: Any, has_space: bool, checker: Checker, at: KeyPath
     options = {name: value for name, value in data.items() if name != "kind"}
     if not data:
         options = dict(plugins.default_options(has_space))
-    checker.table(options_of(plugins, kind), options, path)
+    beside = ("kind", "patience") if at else ("kind",)
+    checker.table(options_of(plugins, kind), options, path, beside)
     if kind == "ladder":
         _check_rungs(options.get("rungs"), has_space, checker)
     return Choice(kind, options)

@@ -8,7 +8,7 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -41,14 +41,17 @@ class Checker:
         self.faults.append(Fault(path, message))
         return WRONG
 
-    def table(self, cls: Callable[..., T], data: Any, path: Path) -> T:
-        """The dataclass that this table describes; WRONG when something in it is faulty."""
+    def table(self, cls: Callable[..., T], data: Any, path: Path, beside: Collection[str] = ()) -> T:
+        """The dataclass that this table describes; WRONG when something in it is faulty.
+
+        `beside` are keys that the table may have in the file as well, for a key that is misspelt.
+        """
         kind = typing.cast(type, cls)
         if not isinstance(data, Mapping):
             return typing.cast(T, self.fault(path, "must be a table"))
         hints = typing.get_type_hints(kind)
         fields = {field.name: field for field in dataclasses.fields(kind)}
-        self.unknown(data, fields, path)
+        self.unknown(data, {**dict.fromkeys(beside), **fields}, path)
         values: dict[str, Any] = {}
         for name, field in fields.items():
             if name in data:
@@ -78,6 +81,8 @@ class Checker:
             return self.fault(path, f"must be above {checks['above']}, not {value!r}")
         if "below" in checks and built is not None and built >= checks["below"]:
             return self.fault(path, f"must be below {checks['below']}, not {value!r}")
+        if checks.get("filled") and not built:
+            return self.fault(path, "must not be empty")
         if checks.get("glob"):
             return self._globs(built, path)
         return built

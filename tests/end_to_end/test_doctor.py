@@ -1,0 +1,118 @@
+"""`loopty doctor` tells of models without asking one, and of roles that nothing asks."""
+
+import json
+
+import pytest
+
+from .conftest import CODE_TASK
+from .serving import table
+
+KEY = "sk-a-secret-of-the-doctor-tests"
+MODELS = """
+[models.big]
+provider = "openai"
+model = "gpt-5-mini"
+key_env = "LOOPTY_TEST_KEY"
+[models.gate]
+provider = "openai"
+model = "nobody-lists-this"
+url = "https://gateway.invalid/v1"
+key_env = "LOOPTY_TEST_KEY"
+[models.small]
+provider = "local"
+model = "smollm2"
+[roles.evolver]
+model = "big"
+[roles.user]
+model = "anthropic:claude-sonnet-4-5"
+"""
+
+
+@pytest.fixture
+def found(code_place, tmp_path, monkeypatch):
+    """What the verb finds, by name, when this is added to the task."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOOPTY_TEST_KEY", KEY)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+    def doctor(text: str):
+        code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + text)
+        done = code_place.loopty("doctor", "--json", code=None)
+        assert KEY not in done.stdout + done.stderr
+        return done.returncode, {row["name"]: row for row in json.loads(done.stdout)}
+
+    return doctor
+
+
+def test_each_model_is_told_with_what_it_takes_to_ask_it(found):
+    code, rows = found(MODELS)
+    facts = {name.removeprefix("model "): row["facts"] for name, row in rows.items() if name.startswith("model ")}
+    assert facts == {
+        "big": {
+            "provider": "openai",
+            "client": "there",
+            "key": "there",
+            "address": "allowed",
+            "price": "known",
+        },
+        "gate": {
+            "provider": "openai",
+            "client": "there",
+            "key": "there",
+            "address": "refused",
+            "price": "unknown",
+        },
+        "small": {
+            "provider": "local",
+            "client": facts["small"]["client"],
+            "key": "not needed",
+            "price": "free",
+            "weights": "missing",
+        },
+        "anthropic:claude-sonnet-4-5": {
+            "provider": "anthropic",
+            "client": facts["anthropic:claude-sonnet-4-5"]["client"],
+            "key": "missing",
+            "address": "allowed",
+            "price": "known",
+        },
+    }
+    assert "under [keys] in" in rows["model gate"]["detail"]
+    assert "loopty models --fetch smollm2" in rows["model small"]["detail"]
+    assert "set ANTHROPIC_API_KEY" in rows["model anthropic:claude-sonnet-4-5"]["detail"]
+    assert code == 1, "the user's model has no key"
+    assert rows["model gate"]["needed"] is False, "nobody asks it"
+    assert (rows["role user"]["ok"], rows["role user"]["detail"]) == (True, "anthropic:claude-sonnet-4-5")
+    assert rows["role verifier"]["detail"] == "no model"
+    assert "the evolver has model big, but mutate asks none" in rows["role evolver"]["detail"]
+
+
+def test_a_model_by_which_changes_cannot_be_compared_is_told(found):
+    text = table("models.near", provider="scripted", file="none.jsonl") + table("roles.evolver", model="near")
+    text += table("proposer", kind="llm-code", embedding="anthropic:claude-sonnet-4-5")
+    code, rows = found(text)
+    row = rows["model anthropic:claude-sonnet-4-5"]
+    assert (code, row["ok"]) == (1, False)
+    assert "is not asked for embeddings: name a server that speaks OpenAI's API" in row["detail"]
+
+
+def test_without_a_task_it_tells_of_the_users_own_models(found, code_place):
+    code_place.write("../config/loopty/config.toml", '[models.mine]\nprovider = "scripted"\nfile = "s.jsonl"\n')
+    _, rows = found("[benchmrk]\n")
+    assert rows["model mine"]["facts"] == {
+        "provider": "scripted",
+        "file": "missing",
+        "key": "not needed",
+        "price": "free",
+    }
+    assert not [name for name in rows if name.startswith("role ")]
+
+
+def test_roles_that_nothing_asks_are_told_before_a_run(code_place, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    text = CODE_TASK.format(attempts=1) + '[roles.evolver]\nmodel = "openai:gpt-5-mini"\n'
+    code_place.write("loopty.toml", text)
+    for verb in (("run", "1", "--check"), ("optimize", "--quiet")):
+        said = code_place.loopty(*verb, code=None).stderr
+        assert said.count("the evolver has model openai:gpt-5-mini, but mutate asks none") == 1
