@@ -119,8 +119,8 @@ class SqliteLedger:
         except apsw.FullError as error:
             raise Misuse(f"the disk is full ({error}): free some space; what is recorded is safe") from error
         except apsw.Error as error:
-            where = f"the ledger {self._path}"
-            raise Misuse(f"cannot use {where}: {error} (is it yours to write, and the disk sound?)") from error
+            doubts = "is it yours to write, is there space, is the disk sound?"
+            raise Misuse(f"cannot use the ledger {self._path}: {error} ({doubts})") from error
 
 
 class SqliteTurn:
