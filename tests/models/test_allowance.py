@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from loopty.core.budget import Price
 from loopty.core.errors import Crowded, Exhausted
 from loopty.core.events import Reserved, Settled
-from loopty.core.model import Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
+from loopty.core.model import Outage, Prompt, Reply, Role, Speaker, Turn, Usage
 from loopty.models.allowance import Allowance, Overspent
 from loopty.models.meter import Subject
 
 from .spending import Desk
-from .test_caps import CALLS, WIDTH, WORST, Costly, Greedy
+from .test_caps import CALLS, WIDTH, WORST, Greedy, spend
 
 CAP = Price(8_000, 0.02)
 
@@ -96,31 +96,10 @@ class Watched:
 @given(CALLS)
 @example([WORST] * 24)
 def test_no_allowance_is_passed_by_more_than_one_call_exceeds_its_own_estimate(calls):
-    async def spend(desk):
-        subject, waiting = Subject("benchmark", allowance=Allowance(CAP)), list(calls)
-
-        async def worker():
-            while waiting:
-                call = waiting.pop(0)
-                how = {"input_usd": 1.0, "cached_usd": 0.1, "output_usd": 4.0, "max_output_tokens": call["output"]}
-                line = desk.line(Costly(call, Stated("openai", "costly", **how)), Role.USER, **how)
-                prompt = Prompt("", (Turn(Speaker.ASKER, "x" * call["letters"]),))
-                asking = asyncio.create_task(line.asked(prompt, subject))
-                if call["end"] == "cancel":
-                    for _ in range(call["turns"] // 2 + 1):
-                        await asyncio.sleep(0)
-                    asking.cancel()
-                (end,) = await asyncio.gather(asking, return_exceptions=True)
-                assert not isinstance(end, BaseException) or isinstance(
-                    end, Overspent | Outage | asyncio.CancelledError
-                )
-
-        await asyncio.gather(*(worker() for _ in range(WIDTH)))
-
     with tempfile.TemporaryDirectory() as folder:
         desk = Desk(Path(folder))
         Watched(desk)
-        asyncio.run(spend(desk))
+        asyncio.run(spend(desk, calls, Subject("benchmark", allowance=Allowance(CAP))))
         assert desk.run.holds == {}, "everything is settled"
 
 

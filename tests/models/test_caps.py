@@ -20,7 +20,8 @@ from loopty.core.scribe import Scribe
 from loopty.core.task import Funds, Pools, Roles
 from loopty.executors.owner import Owners
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.models.meter import Size
+from loopty.models.allowance import Overspent
+from loopty.models.meter import Size, Subject
 
 from .spending import Desk
 
@@ -107,8 +108,9 @@ class Caps:
             assert money <= cap.money_usd + self.over_money + 1e-9
 
 
-async def spend(desk, calls):
-    waiting = list(calls)
+async def spend(desk, calls, subject=None):
+    """Make the calls, eight at once; with a subject all of them as the user's and about it."""
+    waiting, forgiven = list(calls), Overspent if subject else Exhausted
 
     async def worker():
         while waiting:
@@ -116,14 +118,15 @@ async def spend(desk, calls):
             how = {"input_usd": 1.0, "cached_usd": 0.1, "output_usd": 4.0, "max_output_tokens": call["output"]}
             model = Costly(call, Stated("openai", "costly", **how))
             prompt = Prompt("", (Turn(Speaker.ASKER, "x" * call["letters"]),))
-            asking = asyncio.create_task(desk.line(model, call["role"], **how).ask(prompt, "guess"))
+            line = desk.line(model, Role.USER if subject else call["role"], **how)
+            asking = asyncio.create_task(line.asked(prompt, subject or Subject("guess")))
             if call["end"] == "cancel":
                 for _ in range(call["turns"] // 2 + 1):
                     await asyncio.sleep(0)
                 asking.cancel()
             (end,) = await asyncio.gather(asking, return_exceptions=True)
             assert not isinstance(end, BaseException) or isinstance(
-                end, Exhausted | Outage | asyncio.CancelledError
+                end, forgiven | Outage | asyncio.CancelledError
             )
 
     await asyncio.gather(*(worker() for _ in range(WIDTH)))

@@ -11,13 +11,10 @@ from loopty.core.model import Role, Stated
 from loopty.core.task import Roles, Task
 from loopty.models.catalogue import Catalogue
 from loopty.models.listing import EMBEDDING, Listed, listed
-from loopty.models.making import unmade
+from loopty.models.making import PLAYED, unmade
 from loopty.models.prices import FREE
 from loopty.taskfile.idle import idle
 from loopty.taskfile.models import embedding_models, own_models, stray_key
-
-_PLAYED = ("scripted", "recorded")
-"""Providers with a file in the place of a client."""
 
 
 def of_task(task: Task, top: Path) -> Iterator[Finding]:
@@ -50,7 +47,7 @@ def _models(
         problem = "; ".join(filter(None, (clientless, model.problem)))
         facts = {
             "provider": found.provider,
-            "file" if found.provider in _PLAYED else "client": "missing" if clientless else "there",
+            "file" if found.provider in PLAYED else "client": "missing" if clientless else "there",
             **_facts(model),
         }
         told = ", ".join(f"{fact} {state}" for fact, state in facts.items() if fact != "provider")

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from loopty.core.ids import NodeId
 from loopty.core.outcome import Outcome
 from loopty.core.proposal import Objection
+from loopty.kit.fence import one_line
 from loopty.kit.replacing import replace
+
+_LONGEST_REASON = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class Account:
     refused: int = 0
     refused_in_row: int = 0
     refused_because: str = ""
-    """Why the last of them was."""
+    """Why the last of them was, in short: the fold is written with every event."""
     vain_calls: int = 0
     """Of models, in a row, of which nothing came."""
     screened: int = 0
@@ -71,7 +74,7 @@ class Account:
             self,
             refused=self.refused + 1,
             refused_in_row=self.refused_in_row + 1,
-            refused_because=reason,
+            refused_because=one_line(reason, _LONGEST_REASON),
             vain_calls=self.vain_calls + calls,
             screened=self.screened + (objection is Objection.SCREENED),
             rung_refused=self.rung_refused + 1,

@@ -10,12 +10,10 @@ from loopty.core.history import History
 from loopty.core.outcome import Pool
 from loopty.core.records import Hold, Run
 from loopty.core.task import Pools, Roles
-from loopty.kit.fence import one_line
 
 MOST_REFUSED = 50
 MOST_VAIN_CALLS = 40
 """Calls of a model cost money: fewer of them are made for nothing."""
-_LONGEST_REASON = 160
 
 
 def spent(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
@@ -33,10 +31,9 @@ def fruitless(run: Run, pool: Pool) -> str | None:
     if account.refused_in_row < MOST_REFUSED and account.vain_calls < MOST_VAIN_CALLS:
         return None
     paid = f" after {account.vain_calls} calls of a model" if account.vain_calls else ""
-    why = one_line(account.refused_because, _LONGEST_REASON)
     return (
-        f"the last {account.refused_in_row} proposals were refused{paid}, as in: {why}; is there anything left "
-        "to try?"
+        f"the last {account.refused_in_row} proposals were refused{paid}, as in: {account.refused_because}; "
+        "is there anything left to try?"
     )
 
 

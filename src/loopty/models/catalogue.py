@@ -17,6 +17,7 @@ from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
 from loopty.models.line import MeteredLine
+from loopty.models.making import PLAYED, made, placed
 from loopty.models.meter import Meter, Settlements
 from loopty.models.retry import Retry
 from loopty.models.throttle import Clock, Sleep, Throttle
@@ -88,7 +89,7 @@ class Catalogue:
 
     def model(self, name: str) -> Model:
         if name not in self._models:
-            self._models[name] = self._made(name, self.stated(name))
+            self._models[name] = made(name, self.stated(name), self._top, lambda: self.key(name))
         return self._models[name]
 
     def prompt_tokens(self, name: str) -> int:
@@ -97,7 +98,7 @@ class Catalogue:
         if stated.provider == "local":
             from loopty.models.local import context_of, gguf_file
 
-            file = gguf_file(name, self._placed(stated), self._environ)
+            file = gguf_file(name, placed(stated, self._top), self._environ)
             stated = replace(stated, context_tokens=context_of(file, stated))
         return stated.prompt_tokens
 
@@ -109,11 +110,10 @@ class Catalogue:
 
     def embedding(self, name: str) -> Model:
         """The model as one that is asked for vectors. Raises Misuse where it cannot be."""
-        from loopty.models.embedding import embedding_model
-
         stated = self.stated(name)
-        told = stated.provider in ("scripted", "recorded")
-        return self.model(name) if told else embedding_model(name, stated, lambda: self.key(name))
+        if stated.provider in PLAYED:
+            return self.model(name)
+        return made(name, stated, self._top, lambda: self.key(name), embeds=True)
 
     def embedder(self, name: str, purse: Purse, archive: Archive) -> Embedder:
         """Texts as vectors, paid by the evolver. Raises Misuse where the model cannot be asked for them."""
@@ -157,27 +157,3 @@ class Catalogue:
     def _retry(self, name: str, stated: Stated) -> Retry:
         model, retries, seconds = stated.shown(name), stated.retries, stated.outage_seconds
         return Retry(model, retries, seconds, self._rng, self._clock, self._sleep)
-
-    def _placed(self, stated: Stated) -> Stated:
-        """With its file where the task means it."""
-        return replace(stated, file=str(self._top / Path(stated.file).expanduser())) if stated.file else stated
-
-    def _made(self, name: str, stated: Stated) -> Model:
-        file = self._top / Path(stated.file).expanduser()
-        match stated.provider:
-            case "scripted":
-                from loopty.models.scripted import scripted_model
-
-                return scripted_model(name, file)
-            case "recorded":
-                from loopty.models.recorded import recorded_model
-
-                return recorded_model(name, file)
-            case "local":
-                from loopty.models.local import local_model
-
-                return local_model(name, self._placed(stated))
-            case _:
-                from loopty.models.provider import provider_model
-
-                return provider_model(name, stated, self.key(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.core.errors import Misuse
@@ -11,6 +11,7 @@ from loopty.core.model import Role, Stated
 from loopty.core.task import Roles
 from loopty.models.catalogue import Catalogue, Stray
 from loopty.models.keys import key_of
+from loopty.models.making import placed
 from loopty.models.prices import OURS, Rates, price
 
 EMBEDDING = "embedding"
@@ -95,7 +96,7 @@ def _without_weights(name: str, stated: Stated, environ: Mapping[str, str], top:
     if stated.provider != "local":
         return ""
     try:
-        gguf_file(name, replace(stated, file=stated.file and str(top / Path(stated.file).expanduser())), environ)
+        gguf_file(name, placed(stated, top), environ)
     except Misuse as error:
         return str(error)
     return ""

@@ -78,7 +78,7 @@ class Reviewer:
         history, node = self._history(), trial.node
         parent = history[node.id.parent] if node.id.parent else trial.root
         befores = dict.fromkeys((parent.id, trial.root.id))
-        changes = [await self._change(trial, history[before]) for before in befores]
+        changes = [self._change(trial, history[before]) for before in befores]
         measured = cut_to(_measured(history, trial), self._room // 4, tokens_of_data)
         claimed = claim(node.operator, node.summary, self._room // 8)
         parts = list(_fitted(changes, self._room - tokens_of_data(measured) - tokens_of_data(claimed)))
@@ -90,11 +90,11 @@ class Reviewer:
         partly = f" (it did not see {unseen:,} characters of the change)" if unseen else ""
         return Outcome(Ending.FINISHED if said.passed else Ending.REFUSED, reason=said.reason + partly)
 
-    async def _change(self, trial: Trial, before: Node) -> _Change:
+    def _change(self, trial: Trial, before: Node) -> _Change:
         node = trial.node
         files = "no file differs"
         if before.commit != node.commit:
-            patch = await asyncio.to_thread(self._patch, before.commit, node.commit)
+            patch = self._patch(before.commit, node.commit)
             files = cleaned(patch.decode(errors="replace")) or files
         name = "the baseline" if before.id == trial.root.id else f"its parent, node {before.id.name}"
         return _Change(

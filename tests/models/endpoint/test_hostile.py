@@ -21,17 +21,6 @@ from .desk import KEY, MODEL, Desk, chat
 CHAT, RESPONSES, GENERATE = "/v1/chat/completions", "/v1/responses", "/v1beta/models/x:generateContent"
 
 
-@pytest.fixture
-def server():
-    with ScriptedServer(answer(openai_reply())) as server:
-        yield server
-
-
-@pytest.fixture
-def desk(tmp_path, server):
-    return Desk(tmp_path, url=f"{server.url}/v1")
-
-
 async def test_headers_of_odd_bytes_harm_nobody(desk, server):
     async with desk.trial() as (client, door):
         headers = [(b"accept", b"\xff\xfe"), (b"anthropic-beta", b"a\tb"), (b"openai-beta", b"x=1")]

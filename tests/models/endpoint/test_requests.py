@@ -9,21 +9,9 @@ from loopty.core.model import Usage
 from loopty.models.endpoint.exchange import LARGEST_BODY
 
 from ..server import ScriptedServer, answer
-from ..vendor_replies import openai_reply
 from .desk import MODEL, Desk, chat
 
 CHAT = "/v1/chat/completions"
-
-
-@pytest.fixture
-def server():
-    with ScriptedServer(answer(openai_reply())) as server:
-        yield server
-
-
-@pytest.fixture
-def desk(tmp_path, server):
-    return Desk(tmp_path, url=f"{server.url}/v1")
 
 
 async def test_nobody_is_served_without_the_trials_word(desk, server):

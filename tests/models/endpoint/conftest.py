@@ -1,0 +1,18 @@
+"""A server that answers, and loopty's endpoint in front of it."""
+
+import pytest
+
+from ..server import ScriptedServer, answer
+from ..vendor_replies import openai_reply
+from .desk import Desk
+
+
+@pytest.fixture
+def server():
+    with ScriptedServer(answer(openai_reply())) as server:
+        yield server
+
+
+@pytest.fixture
+def desk(tmp_path, server):
+    return Desk(tmp_path, url=f"{server.url}/v1")
