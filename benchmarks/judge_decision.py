@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from loopty.core.evidence import Evidence, evidence, noise_floor
+from loopty.domain.evidence import Evidence, evidence, noise_floor
 
 Measure = Callable[[], float]
 """Measures once, now; more is better."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
 
-from loopty.core.evidence import noise_floor
+from loopty.domain.evidence import noise_floor
 
 Noise = Callable[[random.Random], Iterator[float]]
 

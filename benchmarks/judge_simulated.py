@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from judge_decision import Decision, Measure, Order, Record, Rule, judged, looks, naive
 from judge_noise import NOISES, Noise, gaussian
 
-from loopty.core.evidence import Evidence
+from loopty.domain.evidence import Evidence
 
 Cells = Sequence[str]
 

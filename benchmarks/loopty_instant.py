@@ -15,15 +15,15 @@ from pathlib import Path
 
 from instant_program import version
 
-from loopty.assemble import Workshop
+from loopty.campaign.campaign import Workshop
+from loopty.campaign.proposer_factory import Proposing
 from loopty.cli.optimize import collect_rarely
-from loopty.core.loop import Loop
-from loopty.core.measure import Measure
-from loopty.core.outcome import Pool
-from loopty.core.parts import Trial
-from loopty.proposing import Proposing
+from loopty.domain.outcome import Pool
+from loopty.engine.loop import Loop
+from loopty.engine.protocols import Trial
+from loopty.engine.trials import Measure
 from loopty.testing.fakes import FunctionExecutor
-from loopty.workspaces.notes import Notes
+from loopty.workspaces.node_leftovers import Notes
 
 _TASK = """
 statement = "Make the answer better."

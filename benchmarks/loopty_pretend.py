@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from loopty.core.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
-from loopty.core.ids import NodeId
-from loopty.core.records import Node
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.workspaces.state import State
+from loopty.record.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
+from loopty.record.recorder import Scribe
+from loopty.record.records import Node
+from loopty.workspaces.state_folder import State
 
 _MODEL = NodeId("1.1")
 _NODES_PER_TURN = 1000

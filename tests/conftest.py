@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import HealthCheck, settings
 
-from loopty.attacks.run import Standing
+from loopty.attacks.runner import Standing
 
 # The same examples on every machine and every run, however slow: a red test is a change, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.attacks.run import Standing
+from loopty.attacks.runner import Standing
 
 SOURCE = Path(loopty.__file__).parent.parent
 USER = 61001
 
 DRIVER = """
 import asyncio, json, sys
-from loopty.attacks.run import run_attacks
+from loopty.attacks.runner import run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
@@ -51,7 +51,7 @@ def as_ordinary_user() -> Tried:
     """Try attacks by name on a back end by name, never as root: what gets through has no more than this user's
     rights."""
     command = _ordinary(sys.executable) if os.geteuid() else _ordinary("/usr/bin/python3")
-    importable = subprocess.run([*command, "-c", "import loopty.attacks.run"], capture_output=True, check=False)
+    importable = subprocess.run([*command, "-c", "import loopty.attacks.runner"], capture_output=True, check=False)
     if importable.returncode:
         pytest.skip("an ordinary user has no interpreter here that can import loopty")
 

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from loopty.attacks.attack import Attack
-from loopty.attacks.run import run_attacks
+from loopty.attacks.runner import run_attacks
 from loopty.attacks.threats import Threat
-from loopty.cli import attacking, doctor
-from loopty.core.launch import Protection
+from loopty.cli import doctor, doctor_attacks
+from loopty.domain.launch import Protection
 
 HELD = Attack("write to the system", Threat.WRITE, Protection.WRITE, "open('/usr/loopty', 'w')")
 THROUGH = Attack("write to the outbox", Threat.WRITE, Protection.WRITE, "claim('wrote it')")
@@ -24,7 +24,7 @@ def told(monkeypatch):
     """What the verb prints when these are all the attacks."""
 
     def run(*attacks: Attack, words: tuple[str, ...] = ()):
-        monkeypatch.setattr(attacking, "run_attacks", functools.partial(run_attacks, attacks=attacks))
+        monkeypatch.setattr(doctor_attacks, "run_attacks", functools.partial(run_attacks, attacks=attacks))
         return CliRunner().invoke(doctor.command, ["--attack", "--sandbox", "bubblewrap", *words])
 
     return run

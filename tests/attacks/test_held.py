@@ -8,7 +8,7 @@ import os
 import pytest
 
 from loopty.attacks.attack import Attack
-from loopty.attacks.run import Standing, run_attacks
+from loopty.attacks.runner import Standing, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.attacks.threats import Threat
 from loopty.sandboxes.bubblewrap import Bubblewrap

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.events import ProposalRefused
-from loopty.core.outcome import Ending, Integrity, Verdict
-from loopty.core.records import Node
+from loopty.campaign.saved_state import read_history
+from loopty.domain.outcome import Ending, Integrity, Verdict
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.reading import read_history
+from loopty.record.events import ProposalRefused
+from loopty.record.records import Node
 
 from . import cheats
 from .cheats import CHEATS, CHEATS_AT_TESTS, HELD_BY_THE_SANDBOX, REFUSED, SLOW_CALLS_SECONDS, Cheat
@@ -30,8 +30,8 @@ from .cheats import CHEATS, CHEATS_AT_TESTS, HELD_BY_THE_SANDBOX, REFUSED, SLOW_
 PLUGIN = """
 import base64, json
 from pathlib import Path
-from loopty.core.errors import Exhausted
-from loopty.core.proposal import Proposal
+from loopty.domain.errors import Exhausted
+from loopty.domain.proposal import Proposal
 
 class Cheats:
     name = "cheats"

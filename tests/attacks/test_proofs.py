@@ -20,16 +20,16 @@ from pathlib import Path
 
 import pytest
 
-from loopty.attacks import run
+from loopty.attacks import runner
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
-from loopty.attacks.run import Standing, run_attacks
-from loopty.attacks.states import below
+from loopty.attacks.folder_state import below
+from loopty.attacks.runner import Standing, run_attacks
 from loopty.attacks.suite import ATTACKS
-from loopty.core.launch import Bounds, Exit, Launch, Sandbox
-from loopty.sandboxes import bubblewrap, usage, view
+from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
+from loopty.sandboxes import bubblewrap, bubblewrap_options, resource_usage
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.trial_user import trial_owner
 
 HOLD_SECONDS = 1.0
 ENOUGH_BYTES = 8 << 20
@@ -55,7 +55,7 @@ def lifted(_: object) -> Sandbox:
 
 
 def walking_deeper(patch: pytest.MonkeyPatch) -> Sandbox:
-    patch.setattr(usage, "_DEEPEST", 900)
+    patch.setattr(resource_usage, "_DEEPEST", 900)
     return Lifted()
 
 
@@ -64,7 +64,7 @@ def blind_to(*names: str) -> Weakened:
 
     def weakened(patch: pytest.MonkeyPatch) -> Sandbox:
         for name in names:
-            patch.setattr(usage, name, lambda *_: iter(()))
+            patch.setattr(resource_usage, name, lambda *_: iter(()))
         return Bubblewrap()
 
     return weakened
@@ -120,12 +120,12 @@ def spawn_with(patch: pytest.MonkeyPatch, change: Callable[[dict], dict]) -> Non
 
 
 def with_mounts_anywhere(patch: pytest.MonkeyPatch) -> Sandbox:
-    patch.setattr(view, "refuse_mount_points_that_a_trial_could_move", lambda _: None)
+    patch.setattr(bubblewrap_options, "refuse_mount_points_that_a_trial_could_move", lambda _: None)
     return Bubblewrap()
 
 
 def with_a_writable_root(patch: pytest.MonkeyPatch) -> Sandbox:
-    real = view.trial_options
+    real = bubblewrap_options.trial_options
 
     def options(launch: Launch, sources: list[int]) -> list[str]:
         words = list(real(launch, sources))
@@ -134,7 +134,7 @@ def with_a_writable_root(patch: pytest.MonkeyPatch) -> Sandbox:
             del words[place : place + 2]
         return words
 
-    patch.setattr(view, "trial_options", options)
+    patch.setattr(bubblewrap_options, "trial_options", options)
     return Bubblewrap()
 
 
@@ -231,7 +231,7 @@ CARELESS: dict[str, Callable[[Arena], None]] = {
 
 @pytest.mark.parametrize("name", CARELESS)
 async def test_it_gets_through_to_the_careless(name, monkeypatch):
-    monkeypatch.setattr(run, "_LIMIT_SECONDS", 5.0)
+    monkeypatch.setattr(runner, "_LIMIT_SECONDS", 5.0)
     await got_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=CARELESS[name]))
 
 
@@ -252,7 +252,7 @@ async def test_it_would_be_seen(name):
 AT_A_TERMINAL = """
 import asyncio, fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from loopty.attacks.run import run_attacks
+from loopty.attacks.runner import run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.sandboxes.bubblewrap import Bubblewrap
 

@@ -82,7 +82,7 @@ class Place:
         return json.loads(self.loopty(*args, "--json").stdout)
 
     def history(self):
-        from loopty.reading import read_history
+        from loopty.campaign.saved_state import read_history
 
         return read_history(self.top)
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from loopty.core.events import NodeJudged, SplitShown
 from loopty.kit import codec
+from loopty.record.events import NodeJudged, SplitShown
 
 from .conftest import Place
 from .state import events

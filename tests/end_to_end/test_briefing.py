@@ -2,12 +2,12 @@
 
 import random
 
-from loopty.core.outcome import Pool
-from loopty.core.parts import Ask
-from loopty.proposers.briefing import Briefing
+from loopty.domain.outcome import Pool
+from loopty.engine.protocols import Ask
+from loopty.proposers.prompt_context import Briefing
 from loopty.taskfile.read import load
-from loopty.workspaces.notes import Notes
-from loopty.workspaces.state import State
+from loopty.workspaces.node_leftovers import Notes
+from loopty.workspaces.state_folder import State
 
 from .conftest import Place
 

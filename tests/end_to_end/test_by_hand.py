@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.outcome import Pool, Verdict
+from loopty.domain.outcome import Pool, Verdict
 
 from .conftest import NUMBER_BENCH, Place
 from .state import events
@@ -248,9 +248,9 @@ def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
 DIES_AFTER_SEALING = """
 import os, sys
 from pathlib import Path
-from loopty.assemble import Workshop
+from loopty.campaign.campaign import Workshop
 from loopty.cli import by_hand
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 workshop = Workshop.open(Path.cwd())
 by_hand._seal(workshop, workshop.history[NodeId(sys.argv[1])])
 os._exit(9)

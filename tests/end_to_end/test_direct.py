@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from loopty.core.events import Directed, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.core.ids import NodeId
-from loopty.core.objective import Objective
-from loopty.core.outcome import Pool
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.workspaces.state import State
+from loopty.record.events import Directed, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.recorder import Scribe
+from loopty.workspaces.state_folder import State
 
 from .conftest import ECHO_X, PARAMETER_TASK, Place
 from .state import events

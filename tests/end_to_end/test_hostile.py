@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from loopty.core.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Pool, Verdict
 
 TASK = """
 [benchmark]

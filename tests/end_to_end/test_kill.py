@@ -7,10 +7,10 @@ import signal
 import time
 from pathlib import Path
 
-from loopty.core.events import TrialEnded, TrialStarted
-from loopty.core.outcome import Ending, Pool, Verdict
+from loopty.campaign.saved_state import found_state
+from loopty.domain.outcome import Ending, Pool, Verdict
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.reading import found_state
+from loopty.record.events import TrialEnded, TrialStarted
 
 from .conftest import ECHO_X, PARAMETER_TASK
 

@@ -1,6 +1,6 @@
 """Several processes on one ledger."""
 
-from loopty.core.outcome import Pool, Verdict
+from loopty.domain.outcome import Pool, Verdict
 
 
 def test_eight_new_and_eight_run_at_once_all_succeed(code_place):

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from loopty.core.events import Reserved, Settled
+from loopty.record.events import Reserved, Settled
 
 from ..models.vendor_replies import Counts
 from .conftest import CODE_TASK, Place

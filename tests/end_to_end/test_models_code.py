@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from loopty.core.events import ProposalRefused
-from loopty.kit.tokens import tokens
+from loopty.kit.token_count import tokens
+from loopty.record.events import ProposalRefused
 
 from ..models.server import refusal
 from .conftest import CODE_TASK, Place

@@ -2,8 +2,8 @@
 
 import json
 
-from loopty.core.events import ProposalRefused, Reserved
-from loopty.core.outcome import Pool
+from loopty.domain.outcome import Pool
+from loopty.record.events import ProposalRefused, Reserved
 
 from ..models.server import Connection, ScriptedServer, answer, refusal
 from .conftest import CODE_TASK, Place

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from loopty.core.events import NodeAdded, Reserved, Settled
+from loopty.record.events import NodeAdded, Reserved, Settled
 
 from ..models.server import ScriptedServer, hang
 from .conftest import CODE_TASK, Place

@@ -1,6 +1,6 @@
 """A model that cannot be had: the session ends with the reason, no trial fails, and the next one goes on."""
 
-from loopty.core.events import Settled, Stalled, TrialEnded
+from loopty.record.events import Settled, Stalled, TrialEnded
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK, Place

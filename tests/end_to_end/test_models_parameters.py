@@ -2,7 +2,7 @@
 
 import json
 
-from loopty.core.events import ProposalRefused, Stepped
+from loopty.record.events import ProposalRefused, Stepped
 
 from ..models.server import refusal
 from .conftest import ECHO_X, NUMBER_BENCH, PARAMETER_TASK, Place

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from loopty.core.events import Reserved, Settled
+from loopty.record.events import Reserved, Settled
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK

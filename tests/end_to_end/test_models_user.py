@@ -1,7 +1,7 @@
 """A benchmark that works with a model of its own: reached through loopty alone, counted, capped, cached."""
 
-from loopty.core.events import TrialEnded
-from loopty.core.outcome import Ending, Pool
+from loopty.domain.outcome import Ending, Pool
+from loopty.record.events import TrialEnded
 
 from ..models.server import refusal
 from ..models.vendor_replies import Counts

@@ -2,8 +2,8 @@
 
 import json
 
-from loopty.core.events import ProposalRefused
-from loopty.core.outcome import Pool
+from loopty.domain.outcome import Pool
+from loopty.record.events import ProposalRefused
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .serving import model, number, table, vendor, words

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from loopty.core.events import NodeAdded
-from loopty.core.ids import NodeId
-from loopty.core.outcome import Pool
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.events import NodeAdded
+from loopty.record.recorder import Scribe
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .state import events

@@ -5,8 +5,8 @@ import json
 from .conftest import ECHO_X, PARAMETER_TASK
 
 PLUGIN = """
-from loopty.core.errors import Exhausted
-from loopty.core.proposal import Proposal
+from loopty.domain.errors import Exhausted
+from loopty.domain.proposal import Proposal
 
 class Halver:
     name = "halver"

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from loopty.core.events import NodeAdded, Reserved, RunStarted, Settled
-from loopty.core.ids import NodeId
-from loopty.core.model import Prompt, Reply, Speaker, Turn, Usage
-from loopty.core.objective import Objective
-from loopty.core.outcome import Pool
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Prompt, Reply, Speaker, Turn, Usage
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
-from loopty.workspaces.state import State
+from loopty.record.events import NodeAdded, Reserved, RunStarted, Settled
+from loopty.record.recorder import Scribe
+from loopty.workspaces.state_folder import State
 
 from .conftest import CODE_TASK, Place
 from .serving import evolver, number, vendor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.core.outcome import Ending, Verdict
+from loopty.domain.outcome import Ending, Verdict
 
 TASK = """
 [benchmark]

@@ -1,6 +1,6 @@
 """Another machine is another cohort. Without a sandbox the fingerprint differs, as on another machine."""
 
-from loopty.core.outcome import Pool
+from loopty.domain.outcome import Pool
 
 UNSAFE = "--unsafe-no-sandbox"
 

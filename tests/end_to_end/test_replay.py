@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from loopty.core.outcome import Pool
+from loopty.domain.outcome import Pool
 
 from .conftest import NUMBER_BENCH
 from .state import events

@@ -2,12 +2,12 @@
 
 import pytest
 
-from loopty.core.events import NodeAdded, Reserved, Settled
-from loopty.core.ids import NodeId
-from loopty.core.model import Usage
-from loopty.core.outcome import Pool
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Usage
+from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.events import NodeAdded, Reserved, Settled
+from loopty.record.recorder import Scribe
 
 from .conftest import Place
 

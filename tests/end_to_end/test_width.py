@@ -3,7 +3,7 @@
 import json
 import uuid
 
-from loopty.core.outcome import Ending
+from loopty.domain.outcome import Ending
 
 TASK = """
 width = 4

@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 
 import loopty_sdk
-from loopty.core.curve import Row
-from loopty.core.gate import Gate
-from loopty.core.ids import NodeId
-from loopty.core.launch import Mount, Sandbox
-from loopty.core.objective import Directions
-from loopty.core.outcome import Outcome, Pool
-from loopty.core.parts import Stage, Trial
-from loopty.core.records import Node
-from loopty.core.task import Benchmark, Limits
+from loopty.domain.curve import Row
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.launch import Mount, Sandbox
+from loopty.domain.objective import Directions
+from loopty.domain.outcome import Outcome, Pool
+from loopty.domain.task import Benchmark, Limits
+from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import Places
-from loopty.evaluators.gating import Passage
-from loopty.models.endpoint.door import Serving
+from loopty.evaluators.gates import Passage
+from loopty.models.endpoint.trial_access import Serving
+from loopty.record.records import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.toolchain import toolchain
+from loopty.sandboxes.trial_user import trial_owner
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
 PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model")

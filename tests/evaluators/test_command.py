@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.curve import Row
-from loopty.core.ids import NodeId
-from loopty.core.launch import Mount
-from loopty.core.objective import Direction, Directions
-from loopty.core.outcome import Ending, Outcome, Pool
-from loopty.core.parts import Seen, Stage, Trial
-from loopty.core.records import Node
-from loopty.core.task import Benchmark, Limits
+from loopty.domain.curve import Row
+from loopty.domain.ids import NodeId
+from loopty.domain.launch import Mount
+from loopty.domain.objective import Direction, Directions
+from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.task import Benchmark, Limits
+from loopty.engine.protocols import Seen, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import Places
+from loopty.record.records import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.owner import trial_owner
 from loopty.sandboxes.toolchain import toolchain
+from loopty.sandboxes.trial_user import trial_owner
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from loopty.core.launch import SandboxError
-from loopty.core.outcome import Ending, Integrity
+from loopty.domain.launch import SandboxError
+from loopty.domain.outcome import Ending, Integrity
 from loopty.sandboxes.unsafe import Unsafe
 
 SQUARE = "def solve(x):\n    return x * x\n"

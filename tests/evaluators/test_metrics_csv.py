@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.core.curve import Row
-from loopty.core.objective import Direction
+from loopty.domain.curve import Row
+from loopty.domain.objective import Direction
 from loopty.evaluators import metrics_csv
 from loopty.evaluators.metrics_csv import Stream, named
-from loopty.evaluators.strict import Unreadable
+from loopty.kit.untrusted_files import Unreadable
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.core.objective import Direction
-from loopty.evaluators import strict
+from loopty.domain.objective import Direction
 from loopty.evaluators.result import LARGEST_RESULT, parsed
-from loopty.evaluators.strict import Unreadable
+from loopty.kit import untrusted_files
+from loopty.kit.untrusted_files import Unreadable
 
 
 def reason(raw: bytes) -> str:
@@ -121,9 +121,9 @@ def test_any_document_is_a_result_with_finite_numbers_or_unreadable(document: di
 
 
 def test_a_missing_file_is_none_and_a_regular_one_its_bytes(tmp_path: Path) -> None:
-    assert strict.content(tmp_path / "none", 10) is None
+    assert untrusted_files.content(tmp_path / "none", 10) is None
     (tmp_path / "file").write_bytes(b"x" * 10)
-    assert strict.content(tmp_path / "file", 10) == b"x" * 10
+    assert untrusted_files.content(tmp_path / "file", 10) == b"x" * 10
 
 
 def test_only_small_regular_files_with_one_name_are_read(tmp_path: Path) -> None:
@@ -139,4 +139,4 @@ def test_only_small_regular_files_with_one_name_are_read(tmp_path: Path) -> None
         file.truncate(100 << 20)
     for name in ("link", "zero", "loop", "hard", "folder", "fifo", "huge"):
         with pytest.raises(Unreadable):
-            strict.content(tmp_path / name, LARGEST_RESULT)
+            untrusted_files.content(tmp_path / name, LARGEST_RESULT)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.core.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, decode, encode
-from loopty.core.ids import NodeId
-from loopty.core.objective import Direction, Metric, Objective
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.kit import codec
+from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, decode, encode
 
 _floats = st.floats(allow_nan=False, allow_infinity=False)
 _words = st.text(max_size=8)

@@ -10,11 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.scribe import Scribe
+from loopty.domain.errors import Misuse
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.testing.ledgers import LedgerConformance, child_events, run_events
+from loopty.record.recorder import Scribe
+from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
 
 
 class TestMemoryLedger(LedgerConformance):
@@ -36,8 +36,8 @@ def test_the_bundled_sqlite_is_free_of_the_wal_reset_bug():
 
 
 _WRITER = (
-    "import sys, time; from pathlib import Path; from loopty.core.scribe import Scribe\n"
-    "from loopty.ledgers.sqlite import SqliteLedger; from loopty.testing.ledgers import child_events\n"
+    "import sys, time; from pathlib import Path; from loopty.record.recorder import Scribe\n"
+    "from loopty.ledgers.sqlite import SqliteLedger; from loopty.testing.ledger_suite import child_events\n"
     "scribe = Scribe(SqliteLedger(Path(sys.argv[1])), time.time); print('go', flush=True)\n"
     "for _ in range(int(sys.argv[2])): scribe.decide(child_events)\n"
 )

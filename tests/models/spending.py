@@ -3,18 +3,18 @@
 import itertools
 import random
 
-from loopty.core.model import Role, Stated
-from loopty.core.purse import Purse
-from loopty.core.scribe import Scribe
-from loopty.core.task import Pools
+from loopty.domain.model import Role, Stated
+from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
-from loopty.models.line import MeteredLine
 from loopty.models.meter import Meter, Settlements
+from loopty.models.metered_model import MeteredLine
 from loopty.models.prices import price
+from loopty.models.purse import Purse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
-from loopty.testing.ledgers import run_events
+from loopty.record.recorder import Scribe
+from loopty.testing.ledger_suite import run_events
 
 from .timing import Time
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 
-from loopty.core.budget import Price
-from loopty.core.errors import Crowded, Exhausted
-from loopty.core.events import Reserved, Settled
-from loopty.core.model import Outage, Prompt, Reply, Role, Speaker, Turn, Usage
+from loopty.domain.errors import Crowded, Exhausted
+from loopty.domain.model import Outage, Prompt, Reply, Role, Speaker, Turn, Usage
+from loopty.engine.budget import Price
 from loopty.models.allowance import Allowance, Overspent
 from loopty.models.meter import Subject
+from loopty.record.events import Reserved, Settled
 
 from .spending import Desk
 from .test_caps import CALLS, WIDTH, WORST, Greedy, spend

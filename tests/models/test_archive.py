@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.ids import NodeId
-from loopty.core.model import Prompt, Reply, Speaker, Turn, Usage
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Prompt, Reply, Speaker, Turn, Usage
 from loopty.models.archive import Archive
 
 PROMPT = Prompt(

@@ -12,16 +12,16 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loopty.core import decisions
-from loopty.core.errors import Exhausted
-from loopty.core.events import Reserved, Settled
-from loopty.core.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
-from loopty.core.scribe import Scribe
-from loopty.core.task import Funds, Pools, Roles
-from loopty.executors.owner import Owners
+from loopty.domain.errors import Exhausted
+from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
+from loopty.domain.task import Funds, Pools, Roles
+from loopty.engine import decisions
+from loopty.executors.process_locks import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.allowance import Overspent
 from loopty.models.meter import Size, Subject
+from loopty.record.events import Reserved, Settled
+from loopty.record.recorder import Scribe
 
 from .spending import Desk
 
@@ -170,19 +170,19 @@ async def test_a_server_that_passes_its_limits_does_not_pass_a_cap_with_many_cal
 _PAYER = """
 import asyncio, json, random, sys, time
 from pathlib import Path
-from loopty.core.model import Prompt, Role, Speaker, Stated, Turn
-from loopty.core.purse import Purse
-from loopty.core.scribe import Scribe
-from loopty.core.task import Pools
-from loopty.executors.owner import Owners
+from loopty.domain.model import Prompt, Role, Speaker, Stated, Turn
+from loopty.models.purse import Purse
+from loopty.record.recorder import Scribe
+from loopty.domain.task import Pools
+from loopty.executors.process_locks import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
-from loopty.models.line import MeteredLine
+from loopty.models.metered_model import MeteredLine
 from loopty.models.meter import Meter, Settlements
 from loopty.models.prices import price
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
-from loopty.testing.ledgers import run_events
+from loopty.testing.ledger_suite import run_events
 
 top = Path(sys.argv[1])
 scribe = Scribe(SqliteLedger(top / "ledger.sqlite"), lambda: 0.0)

@@ -5,13 +5,13 @@ import math
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Outage, Prompt, Role, Speaker, Stated, Turn
-from loopty.core.task import Funds, Pools, Roles
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Outage, Prompt, Role, Speaker, Stated, Turn
+from loopty.domain.task import Funds, Pools, Roles
 from loopty.models.catalogue import Catalogue
-from loopty.proposers.code.options import CodeOptions
-from loopty.proposers.parameters.options import ParametersOptions
-from loopty.testing.lines import reserves
+from loopty.proposers.code.code_options import CodeOptions
+from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.testing.role_model_suite import reserves
 
 from . import tiny_gguf
 from .server import ScriptedServer, refusal

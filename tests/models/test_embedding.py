@@ -5,13 +5,13 @@ import struct
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Prompt, Role, Speaker, Stated, Turn, Usage
-from loopty.core.outcome import Pool
-from loopty.core.task import Funds, Pools, Roles
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Prompt, Role, Speaker, Stated, Turn, Usage
+from loopty.domain.outcome import Pool
+from loopty.domain.task import Funds, Pools, Roles
 from loopty.models.catalogue import Catalogue
 from loopty.models.prices import Rates, price, unknown
-from loopty.testing.lines import reserves, settles
+from loopty.testing.role_model_suite import reserves, settles
 
 from .server import ScriptedServer, answer, garbage, refusal
 from .spending import Desk

@@ -5,8 +5,8 @@ import keyring.backend
 import keyring.errors
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Stated
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Stated
 from loopty.models.keys import key_of
 
 

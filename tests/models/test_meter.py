@@ -8,14 +8,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.core.errors import Misuse
-from loopty.core.events import Reserved, Settled
-from loopty.core.model import ModelFault, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
-from loopty.core.task import Pools
+from loopty.domain.errors import Misuse
+from loopty.domain.model import ModelFault, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
+from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.meter import Meter, Size, Subject
 from loopty.models.prices import price
 from loopty.models.throttle import Throttle
+from loopty.record.events import Reserved, Settled
 
 from .spending import Desk
 

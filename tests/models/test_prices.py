@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from loopty.core.budget import Price
-from loopty.core.errors import Misuse
-from loopty.core.model import Role, Stated, Usage
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Role, Stated, Usage
+from loopty.engine.budget import Price
 from loopty.models.prices import FREE, Rates, price, require_cap, unknown
 
 NO_CAP = Price(math.inf, math.inf)
@@ -93,7 +93,7 @@ def test_capped_money_needs_a_price_or_a_cap_on_tokens():
 def test_without_the_list_only_stated_prices_are_known():
     script = (
         "import sys; sys.modules['genai_prices'] = None\n"
-        "from loopty.core.model import Stated; from loopty.models.prices import price\n"
+        "from loopty.domain.model import Stated; from loopty.models.prices import price\n"
         "assert price(Stated('openai', 'gpt-4o')) is None\n"
         "assert price(Stated('openai', 'gpt-4o', input_usd=1.0, output_usd=1.0))\n"
     )

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.model import ModelFault, Stated
-from loopty.models.provider import provider_model
+from loopty.domain.errors import Misuse
+from loopty.domain.model import ModelFault, Stated
+from loopty.models.provider_model import provider_model
 
 from .server import ScriptedServer, refusal, stream
 from .test_provider_wire import KEY, SHORT, VENDORS
@@ -65,8 +65,8 @@ def test_a_missing_client_of_ours_is_named_by_its_extra(extra):
     script = f"""
 import sys
 sys.modules["{package}"] = None
-from loopty.core.model import Stated
-from loopty.models.provider import provider_model
+from loopty.domain.model import Stated
+from loopty.models.provider_model import provider_model
 provider_model("m", Stated("{extra}", "x"), "k")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -75,7 +75,7 @@ provider_model("m", Stated("{extra}", "x"), "k")
 
 def test_nothing_is_imported_before_a_model_is_made():
     script = """
-import sys, loopty.models.keys, loopty.models.provider
+import sys, loopty.models.keys, loopty.models.provider_model
 print(sorted({"pydantic_ai", "pydantic", "httpx2", "openai", "keyring"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

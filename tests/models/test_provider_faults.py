@@ -9,8 +9,8 @@ import socket
 
 import pytest
 
-from loopty.core.model import ModelFault, Stated, Usage
-from loopty.models.provider import provider_model
+from loopty.domain.model import ModelFault, Stated, Usage
+from loopty.models.provider_model import provider_model
 
 from .server import (
     Behaviour,

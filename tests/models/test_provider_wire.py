@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from loopty.core.model import Prompt, Reply, Speaker, Stated, Turn, Usage
-from loopty.models.provider import provider_model
+from loopty.domain.model import Prompt, Reply, Speaker, Stated, Turn, Usage
+from loopty.models.provider_model import provider_model
 
 from .server import ScriptedServer, answer, stalling, stream
 from .vendor_replies import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.core.errors import Exhausted
-from loopty.core.model import ModelFault, Outage
+from loopty.domain.errors import Exhausted
+from loopty.domain.model import ModelFault, Outage
 from loopty.models.retry import FAILURES_UNTIL_OUT, Retry
 
 from .timing import Time

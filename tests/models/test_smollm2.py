@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.events import Settled
-from loopty.core.model import Prompt, Role, Speaker, Stated, Turn
-from loopty.core.proposal import Proposal
-from loopty.core.purse import Purse
-from loopty.core.space import Kind, Parameter, Space
-from loopty.core.task import Pools
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Prompt, Role, Speaker, Stated, Turn
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.task import Pools
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
+from loopty.models.purse import Purse
 from loopty.models.weights import fetched
 from loopty.proposers.llm_parameters import ParametersProposer
-from loopty.proposers.parameters.options import ParametersOptions
-from loopty.views.spend import spend
+from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.record.events import Settled
+from loopty.views.model_spend import spend
 
 from ..proposers.desk import Desk, Plain
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.errors import Misuse
+from loopty.domain.errors import Misuse
 from loopty.models.weights import KNOWN, Weights, fetch, weights_file
 
 DATA = b"GGUF, as far as anybody here looks" * 1000

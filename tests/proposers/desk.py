@@ -3,18 +3,18 @@
 import json
 import random
 
-from loopty.core import decisions
-from loopty.core.events import NodeAdded, NodeJudged, Stepped, TrialEnded, TrialStarted
-from loopty.core.objective import SCORE
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.parts import Ask
-from loopty.core.proposal import Proposal, Refusal
-from loopty.core.purse import Purse
-from loopty.core.task import Pools
+from loopty.domain.objective import SCORE
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal, Refusal
+from loopty.domain.task import Pools
+from loopty.engine import decisions
+from loopty.engine.protocols import Ask
 from loopty.models.archive import Archive
-from loopty.models.scripted import ScriptedModel
+from loopty.models.purse import Purse
+from loopty.models.scripted_model import ScriptedModel
+from loopty.record.events import NodeAdded, NodeJudged, Stepped, TrialEnded, TrialStarted
 
-from ..core.conftest import Bench
+from ..engine.conftest import Bench
 from ..models.spending import line_to
 from ..models.timing import Time
 

@@ -5,9 +5,9 @@ import importlib.util
 import pytest
 
 from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.optuna_samplers import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
 from loopty.proposers.random import RandomProposer
-from loopty.testing.proposers import ProposerConformance
+from loopty.testing.proposer_suite import ProposerConformance
 
 OPTUNA = {
     **{name: lambda space, name=name: RememberingProposer(name, space) for name in REMEMBERING},

@@ -2,21 +2,21 @@
 
 import pytest
 
-from loopty.core.errors import Crowded, Exhausted, Misuse
-from loopty.core.events import NodeAdded, ProposalRefused, Stepped
-from loopty.core.model import ModelFault, Outage
-from loopty.core.outcome import Verdict
-from loopty.core.proposal import Objection, Proposal, Refusal, Step
-from loopty.core.space import Kind, Parameter, Space
-from loopty.core.task import Pools
-from loopty.models.scripted import ScriptedModel
+from loopty.domain.errors import Crowded, Exhausted, Misuse
+from loopty.domain.model import ModelFault, Outage
+from loopty.domain.outcome import Verdict
+from loopty.domain.proposal import Objection, Proposal, Refusal, Step
+from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.task import Pools
+from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.grid import GridOptions, GridProposer
 from loopty.proposers.ladder import Ladder, LadderOptions, Rung
 from loopty.proposers.llm_parameters import ParametersProposer
-from loopty.proposers.parameters.options import ParametersOptions
+from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.random import RandomProposer
+from loopty.record.events import NodeAdded, ProposalRefused, Stepped
 
-from ..core.conftest import SPACE, Bench
+from ..engine.conftest import SPACE, Bench
 from .desk import Desk, Plain, line_of, replied
 
 

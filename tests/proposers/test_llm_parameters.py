@@ -6,21 +6,21 @@ import random
 
 import pytest
 
-from loopty.core.errors import Exhausted
-from loopty.core.events import Settled
-from loopty.core.model import ModelFault, Outage, Prompt
-from loopty.core.outcome import Pool, Verdict
-from loopty.core.proposal import Objection, Proposal, Refusal
-from loopty.core.space import Kind, Parameter, Space
-from loopty.core.task import Pools
+from loopty.domain.errors import Exhausted
+from loopty.domain.model import ModelFault, Outage, Prompt
+from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.proposal import Objection, Proposal, Refusal
+from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.task import Pools
 from loopty.kit.fence import FENCED_IS_DATA
-from loopty.models.scripted import ScriptedModel
+from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.llm_parameters import ParametersProposer
-from loopty.proposers.parameters.options import ParametersOptions
+from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.record.events import Settled
 from loopty.testing.fakes import ScriptedLine
-from loopty.testing.proposers import ProposerConformance
+from loopty.testing.proposer_suite import ProposerConformance
 
-from ..core.conftest import Bench
+from ..engine.conftest import Bench
 from .desk import Desk, Plain, line_of, replied
 
 SPACE = Space(

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from loopty.core.errors import Exhausted, Misuse
-from loopty.core.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.core.ids import NodeId
-from loopty.core.objective import Objective
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.parts import Ask
-from loopty.core.scribe import Scribe
+from loopty.domain.errors import Exhausted, Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.mutate import MutateProposer
-from loopty.selectors.best import BestSelector
+from loopty.record.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.recorder import Scribe
+from loopty.selectors.best_node import BestSelector
 
 
 def asked(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:

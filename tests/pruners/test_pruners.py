@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.core.curve import Curve
-from loopty.core.objective import Direction
+from loopty.domain.curve import Curve
+from loopty.domain.objective import Direction
 from loopty.pruners.halving import HalvingPruner
 from loopty.pruners.median import MedianPruner
 from loopty.pruners.patience import PatiencePruner

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.core.objective import Direction
-from loopty.core.outcome import Pool
+from loopty.domain.objective import Direction
+from loopty.domain.outcome import Pool
 from loopty.report.chart import chart
 from loopty.report.columns import width
-from loopty.report.look import Look
-from loopty.views.points import points
+from loopty.report.terminal import Look
+from loopty.views.score_points import points
 
 from ..views.story import Story, random_story
 

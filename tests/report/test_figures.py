@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 from loopty.report.columns import cut, padded, short, wrapped
 from loopty.report.figures import compared, duration, figure, rate, signed
 from loopty.report.scale import Scale, labels, robust
-from loopty.views.change import Change
+from loopty.views.score_change import Change
 
 
 @pytest.mark.parametrize(

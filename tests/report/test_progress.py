@@ -9,18 +9,18 @@ import re
 
 import pytest
 
-from loopty.core.curve import Row
-from loopty.core.events import Reserved, Settled, Stalled
-from loopty.core.history import History
-from loopty.core.ids import NodeId
-from loopty.core.model import Usage
-from loopty.core.outcome import Ending
-from loopty.core.task import Noise, Pools
+from loopty.domain.curve import Row
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Usage
+from loopty.domain.outcome import Ending
+from loopty.domain.task import Noise, Pools
+from loopty.record.events import Reserved, Settled, Stalled
+from loopty.record.history import History
 from loopty.report.figures import duration
-from loopty.report.lines import Lines
-from loopty.report.live import Live
-from loopty.report.look import Look
+from loopty.report.live_progress import Live
+from loopty.report.plain_progress import Lines
 from loopty.report.progress import progress
+from loopty.report.terminal import Look
 
 from ..views.story import Story
 

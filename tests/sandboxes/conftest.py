@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.launch import Bounds, Exit, Launch, Mount, Sandbox
+from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.trial_user import trial_owner
 
 BOUNDS = Bounds(seconds=60, memory_mb=512, processes=32, output_mb=4, disk_mb=32)
 INTERPRETER = Path(sys.base_prefix).resolve()

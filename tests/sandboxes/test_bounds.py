@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from loopty.core.launch import Stop
+from loopty.domain.launch import Stop
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup
 

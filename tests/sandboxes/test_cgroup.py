@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.core.launch import Bounds, Stop
+from loopty.domain.launch import Bounds, Stop
 from loopty.sandboxes import cgroup
 from loopty.sandboxes.cgroup import Cgroup, cgroups_can_be_made
 from loopty.sandboxes.landlock import Landlock
@@ -64,7 +64,7 @@ def test_those_who_are_gone_are_not_admitted_and_that_is_no_harm(made):
 
 
 LEAVING = """
-from loopty.core.launch import Bounds
+from loopty.domain.launch import Bounds
 from loopty.sandboxes.cgroup import Cgroup
 print(Cgroup.made(Bounds(1, 16, 1, 1, 1))._folder)
 """

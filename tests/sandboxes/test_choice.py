@@ -9,13 +9,13 @@ import os
 
 import pytest
 
-from loopty.core.launch import Bounds, Launch, Protection, SandboxError
-from loopty.core.task import Sandboxing
+from loopty.domain.launch import Bounds, Launch, Protection, SandboxError
+from loopty.domain.task import Sandboxing
 from loopty.sandboxes import choice
-from loopty.sandboxes.warden import domain
+from loopty.sandboxes.landlock_supervisor import landlock_domain
 
 try:
-    LANDLOCK = domain.version()
+    LANDLOCK = landlock_domain.version()
 except OSError:
     LANDLOCK = 0
 
@@ -24,7 +24,7 @@ def test_bubblewrap_comes_first():
     assert choice.chosen(Sandboxing()).name == "bubblewrap"
 
 
-@pytest.mark.skipif(LANDLOCK < domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+@pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
 def test_landlock_comes_second(monkeypatch):
     monkeypatch.setenv("PATH", "")
     taken = choice.chosen(Sandboxing())

@@ -4,7 +4,7 @@ import pytest
 
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.unsafe import Unsafe
-from loopty.testing.sandboxes import SandboxConformance
+from loopty.testing.sandbox_suite import SandboxConformance
 
 
 class TestBubblewrap(SandboxConformance):

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.core.launch import Mount, SandboxError, Stop
+from loopty.domain.launch import Mount, SandboxError, Stop
 from loopty.sandboxes.container import Container
 from loopty.sandboxes.probe import probe
-from loopty.testing.sandboxes import SandboxConformance
+from loopty.testing.sandbox_suite import SandboxConformance
 
 IMAGE = f"loopty-test-{os.getpid()}"
 PROGRAMS = (
@@ -265,7 +265,7 @@ async def test_many_at_once_leave_nothing_behind(engine, place):
 PARENT = textwrap.dedent("""
     import asyncio, sys
     from pathlib import Path
-    from loopty.core.launch import Bounds, Launch
+    from loopty.domain.launch import Bounds, Launch
     from loopty.sandboxes.container import Container
 
     root = Path(sys.argv[1])

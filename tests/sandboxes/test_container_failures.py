@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.core.launch import Protection, SandboxError, Stop
+from loopty.domain.launch import Protection, SandboxError, Stop
 from loopty.sandboxes.container import Container
 
 # Its containers are files that hold what `inspect` tells, and processes that outlive the program.
@@ -295,7 +295,7 @@ async def test_a_docker_without_privileges_runs_a_trial_as_its_root_who_is_the_u
 PARENT = textwrap.dedent("""
     import asyncio, sys
     from pathlib import Path
-    from loopty.core.launch import Bounds, Launch
+    from loopty.domain.launch import Bounds, Launch
     from loopty.sandboxes.container import Container
 
     root = Path(sys.argv[1])

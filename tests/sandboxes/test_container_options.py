@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.launch import Bounds, Launch, Mount, SandboxError
+from loopty.domain.launch import Bounds, Launch, Mount, SandboxError
 from loopty.sandboxes.container_engine import Engine, Image, Kind
 from loopty.sandboxes.container_options import Terms, options
 from loopty.sandboxes.container_seccomp import narrowed, written

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.core.launch import SandboxError
+from loopty.domain.launch import SandboxError
 from loopty.sandboxes.bubblewrap import Bubblewrap
 
 DAEMON = """
@@ -88,7 +88,7 @@ async def test_a_task_cancelled_while_its_sandbox_is_set_up_leaves_nothing(place
 PARENT = """
 import asyncio, os, sys
 from pathlib import Path
-from loopty.core.launch import Bounds, Launch
+from loopty.domain.launch import Bounds, Launch
 from loopty.sandboxes.bubblewrap import Bubblewrap
 
 root = Path(sys.argv[1])

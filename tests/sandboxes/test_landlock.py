@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.core.launch import Mount, Protection, SandboxError, Stop
+from loopty.domain.launch import Mount, Protection, SandboxError, Stop
 from loopty.sandboxes.cgroup import cgroups_can_be_made
 from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.warden import domain
-from loopty.testing.sandboxes import SandboxConformance
+from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.testing.sandbox_suite import SandboxConformance
 
 
 def has_landlock() -> bool:
     try:
-        return domain.version() >= domain.SCOPES_VERSION
+        return landlock_domain.version() >= landlock_domain.SCOPES_VERSION
     except OSError:
         return False
 
@@ -90,7 +90,7 @@ async def test_a_kernel_without_landlock_is_told_with_its_remedy(place):
         await Landlock(abi=0).run(place.launch("/bin/true"), asyncio.Event())
 
 
-@pytest.mark.parametrize("abi", range(1, domain.version() + 1) if has_landlock() else [])
+@pytest.mark.parametrize("abi", range(1, landlock_domain.version() + 1) if has_landlock() else [])
 async def test_a_trial_runs_under_every_older_version_of_landlock(place_of, abi):
     place = place_of(Landlock(abi))
     script = "echo no > $EDIT/../loopty || echo yes > $EDIT/file; cat $EDIT/file"
@@ -153,7 +153,7 @@ async def test_a_task_cancelled_while_its_sandbox_is_set_up_leaves_nothing(place
 PARENT = """
 import asyncio, os, sys
 from pathlib import Path
-from loopty.core.launch import Bounds, Launch
+from loopty.domain.launch import Bounds, Launch
 from loopty.sandboxes.landlock import Landlock
 
 root = Path(sys.argv[1])
@@ -240,7 +240,7 @@ def test_an_ordinary_user_is_kept_from_as_much():
         "/usr/bin/python3",
         "-c",
     ]
-    if subprocess.run([*command, "import loopty.core.launch"], capture_output=True, check=False).returncode:
+    if subprocess.run([*command, "import loopty.domain.launch"], capture_output=True, check=False).returncode:
         pytest.skip("an ordinary user has no interpreter here that can import loopty")
     done = subprocess.run([*command, PROBE], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.split() == ["calls", "8"]

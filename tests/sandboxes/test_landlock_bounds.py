@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.launch import Stop
+from loopty.domain.launch import Stop
 from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.warden import domain
+from loopty.sandboxes.landlock_supervisor import landlock_domain
 
 try:
-    LANDLOCK = domain.version()
+    LANDLOCK = landlock_domain.version()
 except OSError:
     LANDLOCK = 0
 pytestmark = pytest.mark.skipif(LANDLOCK < 1, reason="this kernel has no Landlock")

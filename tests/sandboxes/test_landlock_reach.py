@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.launch import Mount
+from loopty.domain.launch import Mount
 from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.owner import trial_owner
-from loopty.sandboxes.warden import domain
+from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.trial_user import trial_owner
 
 try:
-    LANDLOCK = domain.version()
+    LANDLOCK = landlock_domain.version()
 except OSError:
     LANDLOCK = 0
-pytestmark = pytest.mark.skipif(LANDLOCK < domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+pytestmark = pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
 
 PATH = "/usr/bin:/bin"
 

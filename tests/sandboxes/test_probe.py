@@ -6,17 +6,17 @@ import socket
 
 import pytest
 
-from loopty.core.launch import Protection
+from loopty.domain.launch import Protection
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import cgroups_can_be_made
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.probe import bound_alike, probe
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.unsafe import Unsafe
-from loopty.sandboxes.warden import domain
 
 try:
-    LANDLOCK = domain.version()
+    LANDLOCK = landlock_domain.version()
 except OSError:
     LANDLOCK = 0
 
@@ -31,7 +31,7 @@ async def test_a_working_sandbox_is_told():
     assert set(found.tried) == ALL_BUT_MEMORY
 
 
-@pytest.mark.skipif(LANDLOCK < domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+@pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
 async def test_landlock_holds_all_that_it_claims():
     found = await probe(Landlock())
     assert (found.problem, [gap.protection for gap in found.gaps]) == ("", [Protection.CALLS, *WITHOUT_CGROUP])

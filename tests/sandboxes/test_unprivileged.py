@@ -19,9 +19,9 @@ USER = 61001
 SCRIPT = """
 import asyncio, json, os, sys
 from pathlib import Path
-from loopty.core.launch import Bounds, Launch, Mount
+from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.trial_user import trial_owner
 
 root = Path(sys.argv[1])
 bounds = Bounds(seconds=60, memory_mb=60, processes=16, output_mb=4, disk_mb=64)
@@ -54,7 +54,7 @@ asyncio.run(main())
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_an_ordinary_user_is_bounded_all_the_same():
     importable = subprocess.run(
-        as_user(PYTHON, "-c", "import loopty.core.launch"), capture_output=True, check=False
+        as_user(PYTHON, "-c", "import loopty.domain.launch"), capture_output=True, check=False
     )
     if importable.returncode:
         pytest.skip("an ordinary user has no interpreter here that can import loopty")

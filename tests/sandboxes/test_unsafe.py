@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from loopty.core.launch import Mount, Protection, Stop
+from loopty.domain.launch import Mount, Protection, Stop
 from loopty.sandboxes.unsafe import Unsafe
 
 DAEMON = """

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from loopty.core.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.core.ids import NodeId
-from loopty.core.objective import Direction, Metric, Objective
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.parts import Ask
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
-from loopty.selectors.best import BestSelector
+from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.recorder import Scribe
+from loopty.selectors.best_node import BestSelector
 from loopty.selectors.root import RootSelector
 from loopty.selectors.tournament import TournamentSelector
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.core.errors import Misuse
-from loopty.core.objective import Direction
-from loopty.core.space import Parameter
+from loopty.domain.errors import Misuse
+from loopty.domain.objective import Direction
+from loopty.domain.space import Parameter
 from loopty.taskfile.plugins import options_of
 from loopty.taskfile.read import CHOSEN, TABLES, load, parse
 from loopty.taskfile.template import Answers, written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.core.errors import Misuse
+from loopty.domain.errors import Misuse
 from loopty.taskfile.read import parse
 
 TASK = (

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from loopty.core.model import Stated
-from loopty.kit.tokens import tokens, tokens_of_data
+from loopty.domain.model import Stated
+from loopty.kit.token_count import tokens, tokens_of_data
 from loopty.testing import fakes
 
 MOST = Stated("openai").prompt_tokens

@@ -5,7 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from loopty.core.events import (
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Objective
+from loopty.domain.outcome import Ending, Integrity, Outcome, Pool
+from loopty.domain.space import Value
+from loopty.domain.task import Noise
+from loopty.engine.judge import Again, ruling
+from loopty.kit import codec
+from loopty.ledgers.memory import MemoryLedger
+from loopty.record.events import (
     Event,
     GateAdded,
     MachineSeen,
@@ -20,17 +29,8 @@ from loopty.core.events import (
     TrialEnded,
     TrialStarted,
 )
-from loopty.core.gate import Gate
-from loopty.core.history import History
-from loopty.core.ids import NodeId
-from loopty.core.judge import Again, ruling
-from loopty.core.objective import Direction, Objective
-from loopty.core.outcome import Ending, Integrity, Outcome, Pool
-from loopty.core.scribe import Scribe
-from loopty.core.space import Value
-from loopty.core.task import Noise
-from loopty.kit import codec
-from loopty.ledgers.memory import MemoryLedger
+from loopty.record.history import History
+from loopty.record.recorder import Scribe
 
 OWNER = "host:4711:99"
 

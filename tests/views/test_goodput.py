@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from loopty.core.outcome import Ending, Pool
-from loopty.core.task import Noise
+from loopty.domain.outcome import Ending, Pool
+from loopty.domain.task import Noise
 from loopty.views.goodput import Goodput, goodput
 
 from .story import Story
-from .test_status import now
+from .test_run_status import now
 
 
 def spent(story: Story, seconds: float = 1800.0) -> Goodput:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from loopty.core.objective import Direction, Metric
-from loopty.core.outcome import Ending, Outcome
-from loopty.core.records import Result
+from loopty.domain.objective import Direction, Metric
+from loopty.domain.outcome import Ending, Outcome
+from loopty.record.records import Result
 from loopty.views.reproduction import reproduction
 
 SCORE = (Metric("score"),)

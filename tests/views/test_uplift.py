@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from loopty.core.objective import Direction
-from loopty.core.outcome import Ending, Pool
-from loopty.views.tally import quick, tally
+from loopty.domain.objective import Direction
+from loopty.domain.outcome import Ending, Pool
 from loopty.views.uplift import Uplift, Words, compared, uplift
+from loopty.views.verdict_tally import quick, tally
 
 from .story import Story, random_story
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.access import Access
-from loopty.core.ids import NodeId
-from loopty.core.objective import Objective
-from loopty.core.outcome import Pool
-from loopty.core.parts import Committed
-from loopty.core.records import Node
-from loopty.core.space import Space
-from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
-from loopty.workspaces.files import Files
+from loopty.domain.access import Access
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Pool
+from loopty.domain.space import Space
+from loopty.domain.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
+from loopty.engine.protocols import Committed
+from loopty.record.records import Node
+from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state import State
+from loopty.workspaces.state_folder import State
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},

@@ -21,16 +21,16 @@ from pathlib import Path
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.gate import Gate
-from loopty.core.ids import NodeId
-from loopty.core.objective import Direction, Metric, Objective
-from loopty.core.outcome import Effect, Ending, Integrity, Outcome, Verdict
-from loopty.core.parts import Committed
-from loopty.core.records import Result
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
+from loopty.engine.protocols import Committed
+from loopty.record.records import Result
 from loopty.workspaces.artifact import opened, unpacked
+from loopty.workspaces.artifact_pack import packed
 from loopty.workspaces.manifest import Manifest
-from loopty.workspaces.packing import packed
 from loopty.workspaces.repository import Repository
 
 TASK = b'[benchmark]\ncommand = "sh bench.sh"\ntimeout_seconds = 5\n'
@@ -314,7 +314,7 @@ def test_what_a_killed_export_left_is_gone_with_the_next_one(winner, tmp_path):
 EXPORT = """
 import pickle, sys
 from pathlib import Path
-from loopty.workspaces.packing import packed
+from loopty.workspaces.artifact_pack import packed
 from loopty.workspaces.repository import Repository
 times, manifest, task, folder, top, to = pickle.loads(sys.stdin.buffer.read())
 print(flush=True)

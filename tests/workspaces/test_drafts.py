@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from loopty.core.access import Access
-from loopty.core.errors import Misuse
+from loopty.domain.access import Access
+from loopty.domain.errors import Misuse
 from loopty.workspaces import drafts
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loopty.core.errors import Misuse
+from loopty.domain.errors import Misuse
 from loopty.workspaces.repository import Repository
 
 NAMES = [

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import CandidateError
-from .starting import Ended, Process
+from .process import Ended, Process
 
 
 class Child(Process):

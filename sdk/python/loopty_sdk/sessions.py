@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from .errors import CandidateError
-from .starting import Ended, Process, started
+from .process import Ended, Process
+from .starting import started
 from .wire import Closed, Deadline, OverTime, Wire
 
 TYPE_CHECKING = False

@@ -9,6 +9,7 @@ import select
 import socket
 
 from .errors import CandidateError
+from .process import Ended, Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,26 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PACKET = 1 << 16
-
-
-class Ended:
-    """How a candidate's process ended: `stop` says which bound ended it, if one did; `stderr` is its last line."""
-
-    def __init__(self, code: int, seconds: float, stop: str, stderr: str) -> None:
-        self.code = code
-        self.seconds = seconds
-        self.stop = stop
-        self.stderr = stderr
-
-
-class Process:
-    """A started candidate; `channel` is connected to its standard input and output."""
-
-    channel: socket.socket
-
-    def killed(self, grace: float) -> Ended:
-        """Kill it unless it ends by itself within so many seconds; how it ended."""
-        raise NotImplementedError
 
 
 def started(

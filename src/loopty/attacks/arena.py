@@ -12,15 +12,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.attacks.states import below, difference, regular, states
+from loopty.attacks.folder_state import below, difference, regular, states
 from loopty.attacks.victims import Services, Victim
-from loopty.core.launch import Bounds, Launch, Mount
-from loopty.sandboxes.owner import trial_owner
+from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.toolchain import Toolchain
-from loopty.workspaces.removal import removed
+from loopty.sandboxes.trial_user import trial_owner
+from loopty.workspaces.tree_removal import removed
 
 TREE, OUT = "/arena/tree", "/arena/out"
-_INSIDE = Path(__file__).with_name("inside.py")
+_INSIDE = Path(__file__).with_name("inside_script.py")
 # Where an attack that is not kept to a view of its own leaves files of the host's.
 _TEMPORARY = ("/tmp", "/dev/shm")
 _REPOSITORY = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.attacks.threats import Threat
-from loopty.core.launch import Bounds, Mount, Protection
+from loopty.domain.launch import Bounds, Mount, Protection
 
 if TYPE_CHECKING:
     from loopty.attacks.arena import Arena
@@ -32,7 +32,7 @@ class Second:
 class Attack:
     """A Python script run inside the sandbox, for 3.8 and later, the standard library alone.
 
-    It must do no harm outside the arena when it gets through: it is tried on people's machines. `inside.py`
+    It must do no harm outside the arena when it gets through: it is tried on people's machines. `inside_script.py`
     has what it may use. Any harm that the arena shows afterwards means that it got through.
     """
 

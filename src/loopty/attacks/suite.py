@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from loopty.attacks import (
-    calling,
-    exhausting,
-    leaving,
-    meddling,
-    outliving,
-    planting,
-    reaching,
-    reading,
-    writing,
+    host_processes,
+    hostile_leftovers,
+    network,
+    outside_writes,
+    resource_exhaustion,
+    secrets,
+    survivors,
+    system_calls,
+    two_steps,
 )
 from loopty.attacks.attack import Attack
 
 ATTACKS: tuple[Attack, ...] = (
-    *writing.ATTACKS,
-    *planting.ATTACKS,
-    *reading.ATTACKS,
-    *meddling.ATTACKS,
-    *reaching.ATTACKS,
-    *calling.ATTACKS,
-    *outliving.ATTACKS,
-    *exhausting.ATTACKS,
-    *leaving.ATTACKS,
+    *outside_writes.ATTACKS,
+    *two_steps.ATTACKS,
+    *secrets.ATTACKS,
+    *host_processes.ATTACKS,
+    *network.ATTACKS,
+    *system_calls.ATTACKS,
+    *survivors.ATTACKS,
+    *resource_exhaustion.ATTACKS,
+    *hostile_leftovers.ATTACKS,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from loopty.cli.output import NodeArgument, best_node, here, json_option, print_json, say
-from loopty.core.history import History
-from loopty.core.ids import NodeId
-from loopty.core.records import Node
+from loopty.domain.ids import NodeId
+from loopty.record.history import History
+from loopty.record.records import Node
 
 
 @click.command("apply")
@@ -23,9 +23,9 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     has other versions of the changed files, on top of the baseline. Your working tree, index and HEAD stay as
     they are; only --patch writes to the working tree, and only if all of it applies.
     """
-    from loopty.core.errors import Misuse
-    from loopty.reading import found_state, read_history
-    from loopty.workspaces.conversation import GitError
+    from loopty.campaign.saved_state import found_state, read_history
+    from loopty.domain.errors import Misuse
+    from loopty.workspaces.git_session import GitError
     from loopty.workspaces.repository import Repository
 
     history = read_history(here())

@@ -9,7 +9,7 @@ import click
 from loopty.cli import output
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, here, json_option, newest_run, print_json, run_option, say
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 
 
 @click.command("audit")
@@ -24,11 +24,11 @@ def command(nodes: tuple[NodeId, ...], listed: bool, run: int | None, as_json: b
     The baseline comes first where it has no score there yet. Every look at the split is counted. Exits with 1 when
     what was audited gave no score, or looks wrong.
     """
-    from loopty.assemble import Workshop
-    from loopty.cli import auditing
-    from loopty.core.errors import Misuse
+    from loopty.campaign import audits
+    from loopty.campaign.campaign import Workshop
+    from loopty.domain.errors import Misuse
     from loopty.kit import codec
-    from loopty.report.audits import audits_text
+    from loopty.report.audits_text import audits_text
 
     workshop = Workshop.open(here())
     number = newest_run(workshop.history, nodes[0].run if nodes else run)
@@ -36,8 +36,8 @@ def command(nodes: tuple[NodeId, ...], listed: bool, run: int | None, as_json: b
         raise Misuse("an audit is of one run: audit the nodes of another run by themselves")
     if unsafe and not listed:
         say("warning: no sandbox; candidates run with all your rights")
-    looks = 0 if listed else auditing.look(workshop, number, nodes, unsafe)
-    rows = auditing.found(workshop, number)
+    looks = 0 if listed else audits.look(workshop, number, nodes, unsafe, say)
+    rows = audits.found(workshop, number)
     if as_json:
         print_json([{**codec.plain(row), "gap": row.gap, "flags": codec.plain(row.flags)} for row in rows])
     else:

@@ -22,8 +22,8 @@ def command(top: int, run: int | None, as_json: bool) -> None:
 
     Results of other machines than the present one are not comparable: they stand apart, and not in the JSON.
     """
-    from loopty.core.outcome import Pool
-    from loopty.views.cohorts import score
+    from loopty.domain.outcome import Pool
+    from loopty.views.comparable import score
 
     found = history()
     number = newest_run(found, run)
@@ -34,9 +34,9 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         here = score(found, found[best], found.runs[number].fingerprint)
         click.echo(found.page(best) if as_json else f"{best} {here!r}")
         return
-    from loopty.report.best import elsewhere_text, leaderboard_text
-    from loopty.views.elsewhere import elsewhere
+    from loopty.report.best_text import elsewhere_text, leaderboard_text
     from loopty.views.leaderboard import leaderboard
+    from loopty.views.other_machines import elsewhere
 
     places = leaderboard(found, number, top)
     if not places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from loopty.cli.output import NodeArgument, here, json_option, look, print_json
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 
 
 @click.command("diff")
@@ -14,7 +14,7 @@ from loopty.core.ids import NodeId
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
-    from loopty.reading import found_state, read_history
+    from loopty.campaign.saved_state import found_state, read_history
     from loopty.workspaces.repository import Repository
 
     history = read_history(here())

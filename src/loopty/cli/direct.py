@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import click
 
 from loopty.cli.output import here, history, json_option, newest_run, print_json, say
-from loopty.core.events import Directed, Event
-from loopty.core.history import History
+from loopty.record.events import Directed, Event
+from loopty.record.history import History
 
 _LONGEST = 4_000
 """Characters: it is part of every prompt, and must not crowd out the rest."""
@@ -45,7 +45,7 @@ def command(text: str | None, clear: bool, as_json: bool) -> None:
 
 def _checked(text: str | None, clear: bool) -> str:
     """The directive to be recorded: empty takes back what is there."""
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
 
     if clear and text is not None:
         raise Misuse("give a TEXT or --clear, not both")
@@ -62,9 +62,9 @@ def _checked(text: str | None, clear: bool) -> str:
 
 
 def _direct(run: int, directive: str) -> None:
-    from loopty.core.scribe import Scribe
+    from loopty.campaign.saved_state import found_state
     from loopty.ledgers.sqlite import SqliteLedger
-    from loopty.reading import found_state
+    from loopty.record.recorder import Scribe
 
     def directed(found: History) -> Iterator[Event]:
         if found.runs[run].directive != directive:

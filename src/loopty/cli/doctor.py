@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from loopty.cli.findings import Finding
 from loopty.cli.output import beside, here, json_option, print_json
 
 if TYPE_CHECKING:
-    from loopty.core.task import Sandboxing, Task
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. What is only missing for an option is no failure."""
-
-    name: str
-    ok: bool
-    detail: str
-    needed: bool = True
-    facts: Mapping[str, str] = field(default_factory=dict)
-    """What the detail says in words, for programs."""
+    from loopty.domain.task import Sandboxing, Task
 
 
 @click.command("doctor")
@@ -46,7 +34,7 @@ def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None
     if (kind or failed) and not attack:
         raise click.UsageError(f"{'--sandbox' if kind else '--failed'} goes with --attack")
     if attack:
-        from loopty.cli.attacking import attacked
+        from loopty.cli.doctor_attacks import attacked
 
         sys.exit(0 if attacked(_wanted(kind), failed, as_json) else 1)
     findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_models()]
@@ -121,15 +109,15 @@ def _task() -> Finding:
 
 def _models() -> list[Finding]:
     """What is known of the task's models; without a task, of those that the user states for all."""
-    from loopty.cli import askable
-    from loopty.core.errors import Misuse
+    from loopty.cli import doctor_models
+    from loopty.domain.errors import Misuse
     from loopty.workspaces.repository import Repository
 
     task = _loaded()
     try:
         if isinstance(task, str):
-            return list(askable.of_user(here()))
-        return list(askable.of_task(task, Repository.around(here()).top))
+            return list(doctor_models.of_user(here()))
+        return list(doctor_models.of_task(task, Repository.around(here()).top))
     except Misuse as error:
         return [Finding("models", False, str(error).splitlines()[0], needed=False)]
 
@@ -138,7 +126,7 @@ def _wanted(kind: str | None = None) -> Sandboxing:
     """The sandbox that the task asks for; with a kind, that one, whatever it does not give."""
     from dataclasses import replace
 
-    from loopty.core.task import Sandboxing
+    from loopty.domain.task import Sandboxing
 
     task = _loaded()
     wanted = Sandboxing() if isinstance(task, str) else task.sandbox
@@ -147,7 +135,7 @@ def _wanted(kind: str | None = None) -> Sandboxing:
 
 def _loaded() -> Task | str:
     """The task of this repository, or why there is none."""
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
     from loopty.taskfile.read import load
     from loopty.workspaces.repository import Repository
 

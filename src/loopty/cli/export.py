@@ -9,13 +9,13 @@ import click
 
 from loopty import __version__
 from loopty.cli.output import NodeArgument, here, json_option, print_json
-from loopty.core.access import TASK_FILE
-from loopty.core.errors import Misuse
-from loopty.core.history import History
-from loopty.core.ids import NodeId
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.record.history import History
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state import State
+from loopty.workspaces.state_folder import State
 
 
 @click.command("export")
@@ -30,8 +30,8 @@ def command(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
     of benchmark and data, the task file, and the baseline and the node as a git bundle without your history.
     `loopty replay` measures it again on any machine. The same node gives the same bytes.
     """
-    from loopty.reading import found_state, read_history
-    from loopty.workspaces.packing import packed
+    from loopty.campaign.saved_state import found_state, read_history
+    from loopty.workspaces.artifact_pack import packed
 
     history, state = read_history(here()), found_state(here())
     repository = Repository.around(state.top)

@@ -9,8 +9,8 @@ import click
 
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, beside, here, history, json_option, newest_run, print_json, say
-from loopty.core.gate import Gate, When
-from loopty.core.ids import NodeId
+from loopty.domain.gate_spec import Gate, When
+from loopty.domain.ids import NodeId
 
 _UNMEASURED = "not measured yet"
 
@@ -49,9 +49,9 @@ def add(
 
     It holds for every node whose first trial starts from now on; verdicts that are there stay.
     """
-    from loopty.assemble import Workshop
-    from loopty.core import decisions
-    from loopty.core.errors import Misuse
+    from loopty.campaign.campaign import Workshop
+    from loopty.domain.errors import Misuse
+    from loopty.engine import decisions
     from loopty.kit import codec
 
     gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
@@ -104,8 +104,8 @@ def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
 
     A bound on a metric is held against what the node gave; there is nothing to hold it against before its trial.
     """
-    from loopty.assemble import Workshop
-    from loopty.cli import by_hand
+    from loopty.campaign import by_hand
+    from loopty.campaign.campaign import Workshop
 
     workshop = Workshop.open(here())
     passages = by_hand.gated(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)

@@ -39,8 +39,8 @@ def command(
 
     Asks for what the flags leave out, when there is a terminal to ask on.
     """
-    from loopty.core.access import TASK_FILE
-    from loopty.core.errors import Misuse
+    from loopty.domain.access import TASK_FILE
+    from loopty.domain.errors import Misuse
     from loopty.taskfile import read
     from loopty.taskfile.template import Answers, written
     from loopty.workspaces.repository import Repository
@@ -78,7 +78,7 @@ def _asked(question: str, default: T, kind: click.ParamType[T] | None = None) ->
 
 def _needed(question: str, flag: str) -> str:
     """The user's answer; without a terminal a word on the flag that is missing."""
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
 
     if not sys.stdin.isatty():
         raise Misuse(f"{flag} is missing, and there is no terminal to ask on")
@@ -86,8 +86,8 @@ def _needed(question: str, flag: str) -> str:
 
 
 def _check(unsafe: bool) -> None:
-    from loopty.assemble import Workshop
-    from loopty.cli import by_hand
+    from loopty.campaign import by_hand
+    from loopty.campaign.campaign import Workshop
 
     workshop = Workshop.open(here())
     outcome = by_hand.checked_baseline(workshop, unsafe)

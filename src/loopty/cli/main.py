@@ -9,7 +9,7 @@ import sys
 import click
 
 from loopty import __version__
-from loopty.core.errors import LooptyError
+from loopty.domain.errors import LooptyError
 
 # Verb → what it does, in the order of `loopty --help`. Each lives in the module of its name.
 VERBS = {
@@ -98,7 +98,7 @@ def main() -> None:
 
 def _stalled(error: LooptyError) -> None:
     """Where a model is out: say so and how to go on, and leave with the code for what gave no result."""
-    from loopty.core.model import Outage
+    from loopty.domain.model import Outage
 
     if isinstance(error, Outage):
         from shlex import join

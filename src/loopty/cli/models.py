@@ -16,8 +16,8 @@ from loopty.cli.output import columns, here, json_option, look, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from loopty.core.model import Stated
-    from loopty.core.task import Roles
+    from loopty.domain.model import Stated
+    from loopty.domain.task import Roles
 
 _QUESTION = "Answer with the one word: ready"
 _LONGEST_ANSWER = 64
@@ -51,9 +51,9 @@ def command(tried: str | None, fetch: str | None, as_json: bool) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from loopty.models.listing import listed
-    from loopty.report.models import models_text
-    from loopty.taskfile.models import own_file, stray_key
+    from loopty.models.model_list import listed
+    from loopty.report.models_text import models_text
+    from loopty.taskfile.model_tables import own_file, stray_key
 
     named, stray = _named(), stray_key(os.environ)
     found = list(listed(named.models, named.roles, os.environ, named.top, stray, named.embedding))
@@ -69,12 +69,12 @@ def _try(name: str, as_json: bool) -> bool:
     """Whether the model answered."""
     import asyncio
 
-    from loopty.core.model import ModelFault, Prompt, Speaker, Turn
+    from loopty.domain.model import ModelFault, Prompt, Speaker, Turn
     from loopty.models.catalogue import Catalogue
     from loopty.models.prices import price
     from loopty.report.columns import cut
     from loopty.report.figures import dollars, duration, plural
-    from loopty.taskfile.models import stray_key
+    from loopty.taskfile.model_tables import stray_key
 
     named = _named()
     catalogue = Catalogue(named.models, os.environ, named.top, stray=stray_key(os.environ))
@@ -128,16 +128,16 @@ class _Named:
     @property
     def asked(self) -> set[str]:
         """Those that are asked for text."""
-        from loopty.core.model import Role
+        from loopty.domain.model import Role
 
         return {self.roles.of(role).model for role in Role}
 
 
 def _named() -> _Named:
     """By the task; outside of one only by the user's own file."""
-    from loopty.core.access import TASK_FILE
-    from loopty.core.task import Roles
-    from loopty.taskfile.models import embedding_models, own_models
+    from loopty.domain.access import TASK_FILE
+    from loopty.domain.task import Roles
+    from loopty.taskfile.model_tables import embedding_models, own_models
     from loopty.taskfile.read import load
 
     for folder in (here(), *here().parents):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
-from loopty.core.ids import NodeId
-from loopty.core.space import Params, Space, Value
+from loopty.domain.ids import NodeId
+from loopty.domain.space import Params, Space, Value
 
 
 @click.command("new")
@@ -19,12 +19,12 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
 
     Prints the id and the directory that holds the files you may change. Edit them, then `loopty run ID`.
     """
-    from loopty.assemble import Workshop
-    from loopty.core import decisions
-    from loopty.core.events import NodeAdded
-    from loopty.core.outcome import Pool
-    from loopty.core.parts import Committed
-    from loopty.core.proposal import Proposal
+    from loopty.campaign.campaign import Workshop
+    from loopty.domain.outcome import Pool
+    from loopty.domain.proposal import Proposal
+    from loopty.engine import decisions
+    from loopty.engine.protocols import Committed
+    from loopty.record.events import NodeAdded
     from loopty.workspaces import drafts
 
     workshop = Workshop.open(here())
@@ -54,7 +54,7 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
 
 def _point(pairs: tuple[str, ...], before: Params, space: Space) -> dict[str, Value]:
     """The parent's parameters with these NAME=VALUE pairs set; empty when there are none."""
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
 
     given = dict(_parsed(pair, space) for pair in pairs)
     point = space.completed({**before, **given}) if given else {}
@@ -67,7 +67,7 @@ def _point(pairs: tuple[str, ...], before: Params, space: Space) -> dict[str, Va
 def _parsed(pair: str, space: Space) -> tuple[str, Value]:
     import json
 
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
 
     name, equals, text = pair.partition("=")
     if not equals or name not in space.parameters:

@@ -16,8 +16,8 @@ import click
 from loopty.cli.output import columns, current_status, here, look, print_json, say
 
 if TYPE_CHECKING:
-    from loopty.assemble import Workshop
-    from loopty.core.loop import Finish, Loop
+    from loopty.campaign.campaign import Workshop
+    from loopty.engine.loop import Finish, Loop
     from loopty.report.progress import Progress
 
 UNSAFE = click.option(
@@ -36,8 +36,8 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
 
     Ctrl-C stops cleanly; running it again resumes. Exits with 1 when nothing succeeded.
     """
-    from loopty.assemble import Workshop
-    from loopty.taskfile.idle import idle
+    from loopty.campaign.campaign import Workshop
+    from loopty.taskfile.unused_roles import idle
 
     workshop = Workshop.open(here())
     run = workshop.enter_run(new_run, say)
@@ -94,11 +94,11 @@ async def _tick(progress: Progress) -> None:
 
 
 def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
-    from loopty.core.budget import fruitless
-    from loopty.core.outcome import Pool, Verdict
+    from loopty.domain.outcome import Pool, Verdict
+    from loopty.engine.budget import fruitless
     from loopty.kit import codec
-    from loopty.report.best import closing_text
-    from loopty.views.tally import tally
+    from loopty.report.best_text import closing_text
+    from loopty.views.verdict_tally import tally
 
     status, counted = current_status(workshop.history, run), tally(workshop.history, run)
     if as_json:
@@ -119,7 +119,7 @@ def _point_to_refused(workshop: Workshop, run: int) -> None:
     """Say where the refused proposals can be seen, where a model made them: a pass over the whole ledger."""
     from loopty.ledgers.sqlite import SqliteLedger
     from loopty.report.columns import short
-    from loopty.views.calls import calls
+    from loopty.views.model_calls import calls
 
     if node := calls(SqliteLedger(workshop.state.ledger).read(), run).refused_last:
         say(f"what was refused: loopty show {short(node)} --refused")

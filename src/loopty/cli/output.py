@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.core.history import History
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
+from loopty.record.history import History
 
 if TYPE_CHECKING:
-    from loopty.report.look import Look
-    from loopty.views.status import Status
+    from loopty.report.terminal import Look
+    from loopty.views.run_status import Status
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_option = click.option("--run", type=int, metavar="N", help="Which run. Default: the newest.")
@@ -35,7 +35,7 @@ class NodeArgument(click.ParamType[NodeId]):
 
 def named_node(text: str) -> NodeId:
     """The node of this id; also of its branch or folder, or of the way a deep id is shortened on screen."""
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
 
     name = text.removeprefix("loopty-")
     head, shortened, tail = name.partition("…")
@@ -48,8 +48,8 @@ def named_node(text: str) -> NodeId:
 
 
 def best_node() -> NodeId:
-    from loopty.core.errors import Misuse
-    from loopty.core.outcome import Pool
+    from loopty.domain.errors import Misuse
+    from loopty.domain.outcome import Pool
 
     run = history().run
     best = run.account(Pool.ATTEMPT).best if run else None
@@ -72,7 +72,7 @@ def here() -> Path:
 
 
 def history() -> History:
-    from loopty.reading import read_history
+    from loopty.campaign.saved_state import read_history
 
     return read_history(here())
 
@@ -90,18 +90,18 @@ def columns() -> int:
 
 def look() -> Look:
     """What stdout can show."""
-    from loopty.report.look import Look
+    from loopty.report.terminal import Look
 
     return Look.of(sys.stdout, os.environ)
 
 
 def current_status(history: History, run: int) -> Status:
     """Where the run stands, with the budget of the task file as far as that can be read."""
-    from loopty.core.errors import Misuse
-    from loopty.executors.owner import Owners
-    from loopty.reading import found_state
+    from loopty.campaign.saved_state import found_state
+    from loopty.domain.errors import Misuse
+    from loopty.executors.process_locks import Owners
     from loopty.taskfile.read import load
-    from loopty.views.status import status
+    from loopty.views.run_status import status
 
     state = found_state(here())
     found, now, alive = history.runs[run], time.time(), Owners(state.owners).alive
@@ -114,7 +114,7 @@ def current_status(history: History, run: int) -> Status:
 
 def newest_run(history: History, run: int | None) -> int:
     """The run that a reading verb is about."""
-    from loopty.core.errors import Misuse
+    from loopty.domain.errors import Misuse
 
     if not history.runs:
         raise Misuse("nothing has run here yet: start with `loopty optimize`")

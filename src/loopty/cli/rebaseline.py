@@ -20,8 +20,8 @@ def command(run: int | None, as_json: bool, unsafe: bool) -> None:
     Results of different machines are never ranked together: those from before stay, as a cohort of their own.
     Stopped in the middle, it goes on where it was.
     """
-    from loopty.assemble import Workshop
-    from loopty.cli import by_hand
+    from loopty.campaign import by_hand
+    from loopty.campaign.campaign import Workshop
 
     workshop = Workshop.open(here())
     found = workshop.history.runs[newest_run(workshop.history, run)]

@@ -12,11 +12,11 @@ import click
 
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, beside, here, json_option, print_json, say
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
-    from loopty.cli.records import Record
-    from loopty.core.outcome import Outcome
+    from loopty.campaign.replays import Record
+    from loopty.domain.outcome import Outcome
     from loopty.views.reproduction import Compared
 
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{4,}\b")
@@ -53,20 +53,20 @@ def command(
     spread of the other's samples, widened by its own width on both sides. Exits with 1 when it differs, and says
     in what: the score, the machine, the benchmark, its data; or when the benchmark's model cannot be had.
     """
-    from loopty.assemble import Workshop
-    from loopty.cli import records
+    from loopty.campaign import replays
+    from loopty.campaign.campaign import Workshop
 
     if isinstance(what, NodeId):
-        same = _replayed(records.of_node(Workshop.open(here()), what), repeats, as_json, unsafe)
+        same = _replayed(replays.of_node(Workshop.open(here()), what), repeats, as_json, unsafe)
     else:
-        with records.of_artifact(what, keep, trust) as record:
+        with replays.of_artifact(what, keep, trust) as record:
             same = _replayed(record, repeats, as_json, unsafe)
     sys.exit(0 if same else 1)
 
 
 def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool:
-    from loopty.cli import by_hand
-    from loopty.core.outcome import Ending
+    from loopty.campaign import by_hand
+    from loopty.domain.outcome import Ending
     from loopty.kit import codec
     from loopty.report.columns import short
     from loopty.views.reproduction import reproduction
@@ -106,7 +106,7 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
 
 
 def _compared(metric: Compared, noise: float) -> str:
-    from loopty.views.change import share
+    from loopty.views.score_change import share
 
     then, now = metric.then, metric.now
     percent = share(median(now) - median(then), median(then), noise) if then and now else None

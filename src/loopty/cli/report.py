@@ -35,11 +35,11 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     Results of other machines are not comparable, and stand apart.
     """
     from loopty.kit import codec
-    from loopty.views.elsewhere import elsewhere
     from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
-    from loopty.views.points import points
-    from loopty.views.tally import tally
+    from loopty.views.other_machines import elsewhere
+    from loopty.views.score_points import points
+    from loopty.views.verdict_tally import tally
 
     found = history()
     number = newest_run(found, run)
@@ -51,10 +51,10 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         parts = {"points": drawn, "best": places, "elsewhere": others, "goodput": came_to}
         print_json({"status": standing, **codec.plain(parts)})
         return
-    from loopty.report.best import elsewhere_text, leaderboard_text
+    from loopty.report.best_text import elsewhere_text, leaderboard_text
     from loopty.report.chart import chart
-    from loopty.report.goodput import goodput_text
-    from loopty.report.status import status_text
+    from loopty.report.goodput_text import goodput_text
+    from loopty.report.status_text import status_text
 
     rows = min(max(shutil.get_terminal_size((80, 24)).lines - 8, 12), 24)
     texts = [

@@ -8,7 +8,7 @@ import click
 
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 
 
 @click.command("run")
@@ -25,11 +25,11 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
 
     Exits with 1 when the trial gave no result.
     """
-    from loopty.assemble import Workshop
-    from loopty.cli import by_hand
-    from loopty.core.outcome import Ending
+    from loopty.campaign import by_hand
+    from loopty.campaign.campaign import Workshop
+    from loopty.domain.outcome import Ending
     from loopty.kit import codec
-    from loopty.taskfile.idle import idle
+    from loopty.taskfile.unused_roles import idle
 
     workshop = Workshop.open(here())
     first = node == "1" and not workshop.history.runs
@@ -54,7 +54,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
         sys.exit(1 if missing else 0)
     if first:
         node = workshop.history.runs[workshop.enter_run(False, say)].root
-    judged = by_hand.decided(workshop, workshop.history[node], unsafe)
+    judged = by_hand.decided(workshop, workshop.history[node], unsafe, say)
     if as_json:
         print_json(codec.plain(judged))
     else:

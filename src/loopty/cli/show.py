@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopty.cli.output import NodeArgument, columns, here, history, json_option, look, print_json, say
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
-    from loopty.core.gate import Gate
-    from loopty.core.records import Node, Run
+    from loopty.domain.gate_spec import Gate
     from loopty.models.archive import Kept
-    from loopty.views.calls import Call
-    from loopty.workspaces.state import State
+    from loopty.record.records import Node, Run
+    from loopty.views.model_calls import Call
+    from loopty.workspaces.state_folder import State
 
 
 @click.command("show")
@@ -30,9 +30,9 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
 
     With --refused and --prompt: the exact prompts and replies of what came to nothing.
     """
+    from loopty.campaign.saved_state import found_state
     from loopty.kit import codec
-    from loopty.reading import found_state
-    from loopty.views.detail import detail
+    from loopty.views.node_detail import detail
 
     found = history()
     state = found_state(here())
@@ -45,7 +45,7 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
         more = {"branch": node.branch, "folder": str(folder), "gates": codec.plain(known.gates)}
         print_json({**json.loads(found.page(node)), **more})
         return
-    from loopty.report.node import node_text
+    from loopty.report.node_text import node_text
 
     click.echo(node_text(known, str(folder), columns(), look()))
 
@@ -53,10 +53,10 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
 def _show_calls(state: State, node: Node, prompt: bool, refused: bool, as_json: bool) -> None:
     from loopty.ledgers.sqlite import SqliteLedger
     from loopty.models.archive import Archive
+    from loopty.report.calls_text import calls_text
     from loopty.report.columns import harmless, short
-    from loopty.report.prompt import calls_text
-    from loopty.report.refused import MOST_SHOWN, refused_text
-    from loopty.views.calls import calls_of, refused_of
+    from loopty.report.refused_text import MOST_SHOWN, refused_text
+    from loopty.views.model_calls import calls_of, refused_of
 
     archive, events = Archive(state.calls), SqliteLedger(state.ledger).read()
     calls = refused_of(events, node) if refused else calls_of(events, node)
@@ -106,8 +106,8 @@ def _words(kept: Kept | None) -> dict[str, Any]:
 
 def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:
     """The gates of the task file, unless it cannot be read or has other ones than the run began with."""
-    from loopty.core.errors import Misuse
-    from loopty.core.task import digest
+    from loopty.domain.errors import Misuse
+    from loopty.domain.task import digest
     from loopty.taskfile.read import load
 
     try:

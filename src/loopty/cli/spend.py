@@ -18,12 +18,12 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
 
     Nodes that came from one reply share its cost. Where a price is not known, only tokens are counted.
     """
-    from loopty.core.errors import Misuse
+    from loopty.campaign.saved_state import found_state
+    from loopty.domain.errors import Misuse
     from loopty.ledgers.sqlite import SqliteLedger
     from loopty.models.prices import free
-    from loopty.reading import found_state
     from loopty.taskfile.read import load
-    from loopty.views.spend import spend
+    from loopty.views.model_spend import spend
 
     number, state = newest_run(history(), run), found_state(here())
     events = SqliteLedger(state.ledger).read()
@@ -36,6 +36,6 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
     if as_json:
         print_json(dataclasses.asdict(found))
         return
-    from loopty.report.spend import spend_text
+    from loopty.report.spend_text import spend_text
 
     click.echo(spend_text(found, by, columns(), look()))

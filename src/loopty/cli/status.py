@@ -21,7 +21,7 @@ from loopty.cli.output import (
 @json_option
 def command(run: int | None, as_json: bool) -> None:
     """Say where the run stands: best, budget, what is running, why it stopped."""
-    from loopty.views.tally import quick, tally
+    from loopty.views.verdict_tally import quick, tally
 
     found = history()
     number = newest_run(found, run)
@@ -32,6 +32,6 @@ def command(run: int | None, as_json: bool) -> None:
 
         print_json({**codec.plain(status), **codec.plain(counted or {})})
         return
-    from loopty.report.status import status_text
+    from loopty.report.status_text import status_text
 
     click.echo(status_text(status, columns(), look(), counted))

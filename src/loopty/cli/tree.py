@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from loopty.cli.output import NodeArgument, columns, history, json_option, look, newest_run, run_option
-from loopty.core.ids import NodeId
+from loopty.domain.ids import NodeId
 
 
 @click.command("tree")
@@ -27,7 +27,7 @@ def command(node: NodeId | None, everything: bool, run: int | None, as_json: boo
             if each == top or each.startswith(below):
                 click.echo(found.page(each))
         return
-    from loopty.report.tree import tree_text
-    from loopty.views.tree import LIMIT, tree
+    from loopty.report.tree_text import tree_text
+    from loopty.views.node_tree import LIMIT, tree
 
     click.echo(tree_text(tree(found, top, None if everything else LIMIT), columns(), look()))

@@ -10,23 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.core.curve import Row
-from loopty.core.gate import Gate, When, commands, exceeded
-from loopty.core.launch import Exit, Mount, Sandbox, SandboxError, Stop
-from loopty.core.objective import Directions
-from loopty.core.outcome import Ending, Outcome
-from loopty.core.parts import Seen, Stage, Staging, Trial
-from loopty.core.task import Benchmark, Limits
-from loopty.evaluators import contract, gating, harvest, modelled, result, strict
-from loopty.evaluators.bench import Bench, Command, Tampered, Tampering
+from loopty.domain.curve import Row
+from loopty.domain.gate_spec import Gate, When, commands, exceeded
+from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop
+from loopty.domain.objective import Directions
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.task import Benchmark, Limits
+from loopty.engine.protocols import Seen, Stage, Staging, Trial
+from loopty.evaluators import contract, gates, harvest, model_access, result
+from loopty.evaluators.benchmark_runner import Bench, Command, Tampered, Tampering
 from loopty.evaluators.contract import METRICS, RESULT, Places
-from loopty.evaluators.following import Watch
-from loopty.evaluators.gating import Passage
+from loopty.evaluators.gates import Passage
 from loopty.evaluators.metrics_csv import Stream
-from loopty.evaluators.strict import Unreadable
+from loopty.evaluators.metrics_watch import Watch
+from loopty.kit import untrusted_files
+from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:
-    from loopty.models.endpoint.door import Serving
+    from loopty.models.endpoint.trial_access import Serving
 
 _READ_ONLY = "Read-only file system"
 _NOT_THERE = ("No module named", "No such file or directory")
@@ -109,7 +110,7 @@ class CommandEvaluator:
         return None
 
     async def _found(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Passage:
-        return await gating.found(gate, trial, stage, self._bench, self._benchmark, self._places, cancel)
+        return await gates.found(gate, trial, stage, self._bench, self._benchmark, self._places, cancel)
 
     async def _benchmarked(self, trial: Trial, stage: Stage, seen: Seen, cancel: asyncio.Event) -> Outcome:
         command = Command(
@@ -122,9 +123,9 @@ class CommandEvaluator:
         )
         if self._serving is None:
             return await self._ran(trial, stage, command, seen, cancel)
-        async with modelled.served(self._serving, trial, stage, command, self._places) as (reaching, door):
+        async with model_access.served(self._serving, trial, stage, command, self._places) as (reaching, door):
             outcome = await self._ran(trial, stage, reaching, seen, cancel)
-        return modelled.weighed(door, outcome)
+        return model_access.weighed(door, outcome)
 
     async def _ran(
         self, trial: Trial, stage: Stage, command: Command, seen: Seen, cancel: asyncio.Event
@@ -182,7 +183,7 @@ class CommandEvaluator:
         on_stdout = self._benchmark.result == "stdout"
         source = stage.folder / "stdout.log" if on_stdout else stage.outbox / RESULT
         try:
-            raw = strict.content(source, result.LARGEST_RESULT)
+            raw = untrusted_files.content(source, result.LARGEST_RESULT)
             if raw is None:
                 if row:
                     return result.Result(row)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.core.gate import Gate
-from loopty.core.outcome import Pool
-from loopty.core.parts import Trial
-from loopty.core.task import Benchmark
+from loopty.domain.gate_spec import Gate
+from loopty.domain.outcome import Pool
+from loopty.domain.task import Benchmark
+from loopty.engine.protocols import Trial
 
 RESULT, METRICS, STOP = "result.json", "metrics.csv", "stop"
 

@@ -6,8 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from loopty.evaluators import strict
-from loopty.evaluators.strict import Unreadable
+from loopty.kit import untrusted_files
+from loopty.kit.untrusted_files import Unreadable
 
 _MOST_TRACES = 2_000
 _LARGEST_TRACE = 1 << 20
@@ -45,7 +45,7 @@ class Traces:
             if self._seen.get(name) == state or (name not in self._seen and len(self._seen) >= _MOST_TRACES):
                 return
             self._seen[name] = state
-            raw = strict.content(Path(name), min(_LARGEST_TRACE, self._left), place) or b""
+            raw = untrusted_files.content(Path(name), min(_LARGEST_TRACE, self._left), place) or b""
             published(self._kept / name, raw)
             self._left -= len(raw)
 

@@ -9,9 +9,9 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from loopty.core.curve import Row
-from loopty.core.objective import Direction
-from loopty.evaluators.strict import Unreadable, nameable
+from loopty.domain.curve import Row
+from loopty.domain.objective import Direction
+from loopty.kit.untrusted_files import Unreadable, nameable
 
 LARGEST_STREAM = 64 << 20
 _MOST_ROWS = 100_000

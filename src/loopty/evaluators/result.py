@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopty.core.objective import SCORE, Direction
-from loopty.evaluators.strict import Unreadable, json_object, nameable
+from loopty.domain.objective import SCORE, Direction
+from loopty.kit.untrusted_files import Unreadable, json_object, nameable
 
 LARGEST_RESULT = 4 << 20
 

@@ -6,7 +6,7 @@ import os
 import weakref
 from pathlib import Path
 
-from loopty.kit.whole import sync
+from loopty.kit.atomic_file import sync
 
 
 class Journal:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from loopty.kit.thoughts import without_thoughts
+from loopty.kit.reasoning_blocks import without_thoughts
 
 _LONGEST = 2_000_000
 """Characters of a reply that are looked at; a longer one is refused."""

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from loopty.core.events import Recorded
-from loopty.core.history import History
+from loopty.record.events import Recorded
+from loopty.record.history import History
 
 
 class MemoryLedger:

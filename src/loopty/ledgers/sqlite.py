@@ -12,10 +12,10 @@ from pathlib import Path
 
 import apsw
 
-from loopty.core import events
-from loopty.core.errors import Misuse
-from loopty.core.events import Recorded
-from loopty.core.history import FOLD, History
+from loopty.domain.errors import Misuse
+from loopty.record import events
+from loopty.record.events import Recorded
+from loopty.record.history import FOLD, History
 
 _PATIENCE_MS = 120_000
 

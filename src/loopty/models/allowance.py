@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from loopty.core.budget import Price
-from loopty.core.errors import Crowded, LooptyError
-from loopty.core.model import Outage
+from loopty.domain.errors import Crowded, LooptyError
+from loopty.domain.model import Outage
+from loopty.engine.budget import Price
 
 _NOTHING = Price(0, 0.0)
 

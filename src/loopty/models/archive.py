@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopty.core.errors import Misuse
-from loopty.core.ids import NodeId
-from loopty.core.model import Prompt, Reply
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Prompt, Reply
 from loopty.kit import codec
 from loopty.kit.journal import Journal
 from loopty.models.hiding import is_secret, without_key

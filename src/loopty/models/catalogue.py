@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Model, Role, Stated
-from loopty.core.purse import Purse
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Model, Role, Stated
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
-from loopty.models.line import MeteredLine
-from loopty.models.making import PLAYED, made, placed
 from loopty.models.meter import Meter, Settlements
+from loopty.models.metered_model import MeteredLine
+from loopty.models.model_factory import PLAYED, made, placed
+from loopty.models.purse import Purse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Clock, Sleep, Throttle
 
@@ -96,7 +96,7 @@ class Catalogue:
         """The longest prompt that the model sees whole and has room to reply to."""
         stated = self.stated(name)
         if stated.provider == "local":
-            from loopty.models.local import context_of, gguf_file
+            from loopty.models.local_model import context_of, gguf_file
 
             file = gguf_file(name, placed(stated, self._top), self._environ)
             stated = replace(stated, context_tokens=context_of(file, stated))

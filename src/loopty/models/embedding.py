@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from loopty.core.errors import Exhausted, Misuse
-from loopty.core.model import Line, Model, Outage, Prompt, Reply, Speaker, Stated, Turn, Usage
-from loopty.kit.tokens import size, tokens
-from loopty.models.faults import Broken, fault_of
+from loopty.domain.errors import Exhausted, Misuse
+from loopty.domain.model import Line, Model, Outage, Prompt, Reply, Speaker, Stated, Turn, Usage
+from loopty.kit.token_count import size, tokens
+from loopty.models.client_faults import Broken, fault_of
+from loopty.models.client_prompts import encodable
 from loopty.models.hosts import ADDRESSES
-from loopty.models.phrasing import encodable
-from loopty.models.wire import answers_closed, http_client
+from loopty.models.http import answers_closed, http_client
 
 if TYPE_CHECKING:
     from pydantic_ai.embeddings import EmbeddingModel as LibraryModel

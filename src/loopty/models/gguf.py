@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from loopty.core.errors import Misuse
+from loopty.domain.errors import Misuse
 
 _MAGIC = b"GGUF"
 _TEXT, _ARRAY, _UNSIGNED = 8, 9, 4

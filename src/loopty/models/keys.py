@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Stated
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Stated
 from loopty.models.hosts import nearby
-from loopty.models.providers import unknown_provider
+from loopty.models.provider_names import unknown_provider
 
 _USUAL = {
     "alibaba": ("DASHSCOPE_API_KEY",),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from loopty.core.model import ModelFault
+from loopty.domain.model import ModelFault
 
 _KEPT_LINES, _LONGEST_LINE = 40, 300
 _CLOCK = re.compile(r"^[\d.]+ [A-Z] ")

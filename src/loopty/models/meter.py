@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from loopty.core.budget import Price
-from loopty.core.errors import Crowded, Exhausted
-from loopty.core.ids import NodeId
-from loopty.core.model import Prompt, Role, Stated, Usage
-from loopty.core.outcome import Pool
-from loopty.core.purse import Purse
-from loopty.kit.tokens import size, tokens
+from loopty.domain.errors import Crowded, Exhausted
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Prompt, Role, Stated, Usage
+from loopty.domain.outcome import Pool
+from loopty.engine.budget import Price
+from loopty.kit.token_count import size, tokens
 from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates
+from loopty.models.purse import Purse
 from loopty.models.throttle import Clock, Start, Throttle
 
 USEFUL_OUTPUT = 512

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from loopty.core.model import Stated
+from loopty.domain.model import Stated
 from loopty.models.hosts import ADDRESSES, host_of
 from loopty.models.keys import variables_of
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopty.core.budget import Price
-from loopty.core.errors import Misuse
-from loopty.core.model import Role, Stated, Usage
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Role, Stated, Usage
+from loopty.engine.budget import Price
 from loopty.models.hosts import on_loopback
 
 _MILLION = 1_000_000

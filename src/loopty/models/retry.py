@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from loopty.core.model import ModelFault, Outage
+from loopty.domain.model import ModelFault, Outage
 from loopty.models.throttle import Clock, Sleep
 
 T = TypeVar("T")

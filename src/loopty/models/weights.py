@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from loopty.core.errors import Misuse
+from loopty.domain.errors import Misuse
 
 _CHUNK = 1 << 20
 

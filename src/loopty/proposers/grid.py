@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.core.errors import Exhausted
-from loopty.core.parts import Ask
-from loopty.core.proposal import Proposal
-from loopty.core.space import Params, Space
+from loopty.domain.errors import Exhausted
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Params, Space
+from loopty.engine.protocols import Ask
 from loopty.kit.option import option
-from loopty.proposers.among import home, turn
-from loopty.proposers.wording import listed
+from loopty.proposers.params_text import listed
+from loopty.proposers.shared_pool import home, turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopty.core.account import Account
-from loopty.core.errors import Crowded, Exhausted, Misuse
-from loopty.core.ids import NodeId
-from loopty.core.model import Outage
-from loopty.core.parts import Ask, Proposer
-from loopty.core.proposal import Step, Suggestion
+from loopty.domain.errors import Crowded, Exhausted, Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Outage
+from loopty.domain.proposal import Step, Suggestion
+from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.option import option
+from loopty.record.account import Account
 
 _FALLS = 2
 """Stays in a row on a rung that gave nothing to try; then it is left out until there is a new best."""

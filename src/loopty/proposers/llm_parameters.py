@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Line, Prompt
-from loopty.core.parts import Ask
-from loopty.core.proposal import Objection, Proposal, Refusal, identity
-from loopty.core.records import Node
-from loopty.core.space import Params, Space
-from loopty.proposers.among import home
-from loopty.proposers.briefing import Briefing
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Line, Prompt
+from loopty.domain.proposal import Objection, Proposal, Refusal, identity
+from loopty.domain.space import Params, Space
+from loopty.engine.protocols import Ask
 from loopty.proposers.parameters.asking import objection, question
-from loopty.proposers.parameters.options import ParametersOptions
-from loopty.proposers.parameters.reading import Reading, read
-from loopty.proposers.parameters.tried import Tried
-from loopty.proposers.waiting import Queue
+from loopty.proposers.parameters.parameter_replies import Reading, read
+from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.proposers.parameters.tried_points import Tried
+from loopty.proposers.prompt_context import Briefing
+from loopty.proposers.shared_pool import home
+from loopty.proposers.unread_replies import Queue
+from loopty.record.records import Node
 
 _CHANCES = 2
 """Replies that may hold nothing of use: the second knows what was wrong with the first."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from loopty.core.errors import Exhausted, Misuse
-from loopty.core.parts import Ask, Selector
-from loopty.core.proposal import Proposal
+from loopty.domain.errors import Exhausted, Misuse
+from loopty.domain.proposal import Proposal
+from loopty.engine.protocols import Ask, Selector
 from loopty.kit.option import option
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from loopty.core.parts import Ask
-from loopty.core.proposal import Proposal
-from loopty.core.space import Space
-from loopty.proposers.among import home
-from loopty.proposers.wording import listed
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Space
+from loopty.engine.protocols import Ask
+from loopty.proposers.params_text import listed
+from loopty.proposers.shared_pool import home
 
 
 class RandomProposer:

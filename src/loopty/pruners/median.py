@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopty.core.curve import Curve
+from loopty.domain.curve import Curve
 from loopty.kit.option import option
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopty.core.curve import Curve
+from loopty.domain.curve import Curve
 from loopty.kit.option import option
 
 

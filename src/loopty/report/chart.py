@@ -6,13 +6,13 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from loopty.core.outcome import Pool
+from loopty.domain.outcome import Pool
+from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, short, width
 from loopty.report.figures import figure
-from loopty.report.grid import Grid, Ink
-from loopty.report.look import Look
 from loopty.report.scale import Scale, labels, robust, round_step
-from loopty.views.points import Mark, Point, Points
+from loopty.report.terminal import Look
+from loopty.views.score_points import Mark, Point, Points
 
 _FEWEST_COLUMNS = 8
 _FEWEST_ROWS = 4

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from loopty.report.columns import wrapped
-from loopty.report.look import Look
+from loopty.report.terminal import Look
 
 NAMES = 10
 """Columns of the longest name."""

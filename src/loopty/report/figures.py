@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from loopty.views.change import Change
+from loopty.views.score_change import Change
 
 
 def figure(value: float) -> str:

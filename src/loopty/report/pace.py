@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from loopty.core.events import NodeJudged, Recorded, TrialEnded
-from loopty.core.outcome import Ending
+from loopty.domain.outcome import Ending
+from loopty.record.events import NodeJudged, Recorded, TrialEnded
 
 _MEMORY = 64
 

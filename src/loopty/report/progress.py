@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
-from loopty.core.events import Recorded
-from loopty.core.scribe import Scribe
-from loopty.core.task import Pools
-from loopty.report.frame import Latest
-from loopty.report.lines import Lines
-from loopty.report.live import Live
-from loopty.report.look import Look
+from loopty.domain.task import Pools
+from loopty.record.events import Recorded
+from loopty.record.recorder import Scribe
+from loopty.report.live_frame import Latest
+from loopty.report.live_progress import Live
+from loopty.report.plain_progress import Lines
+from loopty.report.terminal import Look
 
 _SIZE_UNKNOWN = os.terminal_size((80, 24))
 

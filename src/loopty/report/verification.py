@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loopty.core.records import Review
+from loopty.record.records import Review
 from loopty.report.figures import plural
-from loopty.views.verification import Verified
+from loopty.views.verifier_totals import Verified
 
 
 def verified_text(verified: Verified) -> str:

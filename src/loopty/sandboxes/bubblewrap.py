@@ -17,15 +17,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
-from loopty.sandboxes import seccomp, view
+from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED, Cgroup, cgroups_can_be_made
-from loopty.sandboxes.kernel import counts_processes_by_namespace
-from loopty.sandboxes.owner import trial_owner
+from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 from loopty.sandboxes.remedies import remedy
-from loopty.sandboxes.staging import Staging, open_source
+from loopty.sandboxes.resource_usage import Footprint, sees_files_between_processes, threads_below
+from loopty.sandboxes.root_bind import Staging, open_source
 from loopty.sandboxes.supervise import pipes_of, readable, supervise
-from loopty.sandboxes.usage import Footprint, sees_files_between_processes, threads_below
+from loopty.sandboxes.trial_user import trial_owner
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILLED = 128 + signal.SIGKILL
@@ -58,7 +58,7 @@ class Bubblewrap:
 
     def __init__(self) -> None:
         self._programs = {name: shutil.which(name) for name in _PACKAGES}
-        self._system = view.system_options()
+        self._system = bubblewrap_options.system_options()
         self._filter = seccomp.program(platform.machine())
         self._owner = trial_owner()
         self._staging = None if self._owner is None else Staging(*self._owner)
@@ -112,7 +112,12 @@ class Bubblewrap:
             if launch.channel is not None:
                 _closing(launch.channel, passed)
             sources = [_closing(self._source(mount.source), passed) for mount in launch.mounts]
-            options = [*self._system, *view.trial_options(launch, sources), "--json-status-fd", str(status)]
+            options = [
+                *self._system,
+                *bubblewrap_options.trial_options(launch, sources),
+                "--json-status-fd",
+                str(status),
+            ]
             inherited = [*sources, status]
             if self._filter is not None:
                 inherited.append(_closing(_in_memory(self._filter), passed))
@@ -196,7 +201,10 @@ class _Namespace:
             root = Path(f"/proc/{self._first_pid}/root")
             self._footprint = Footprint(
                 self._first_pid,
-                tuple(root / directory.lstrip("/") for directory in view.temporary_directories(self._launch)),
+                tuple(
+                    root / directory.lstrip("/")
+                    for directory in bubblewrap_options.temporary_directories(self._launch)
+                ),
                 tuple(mount for mount in self._launch.mounts if mount.writable),
             )
         return self.exhausted or self._footprint.excess(self._launch.bounds)

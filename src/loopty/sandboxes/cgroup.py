@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from loopty.core.launch import Bounds
-from loopty.sandboxes.made_by import fresh_name, is_abandoned
+from loopty.domain.launch import Bounds
+from loopty.sandboxes.owned_names import fresh_name, is_abandoned
 
 UNCOUNTED = (
     "memory that no process shows (shared pages that it has let go, the buffers of sockets) is not counted: "

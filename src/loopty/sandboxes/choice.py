@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from loopty import __version__
-from loopty.core.launch import Exit, Gap, Launch, Sandbox, SandboxError
-from loopty.core.task import Sandboxing
+from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
+from loopty.domain.task import Sandboxing
 from loopty.kit import codec
-from loopty.kit.whole import put
+from loopty.kit.atomic_file import put
 from loopty.sandboxes.cgroup import cgroups_can_be_made
 from loopty.sandboxes.probe import Probe, probe
 

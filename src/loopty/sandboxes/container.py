@@ -12,18 +12,18 @@ import time
 import weakref
 from pathlib import Path
 
-from loopty.core.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.sandboxes import container_seccomp
+from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial_could_move
 from loopty.sandboxes.container_engine import Engine, Kind, State, engine_of, environment, inherited_limits
 from loopty.sandboxes.container_leftovers import sweep, watch
 from loopty.sandboxes.container_options import Terms, options, temporary_directories
 from loopty.sandboxes.container_remedies import told
-from loopty.sandboxes.made_by import fresh_name
-from loopty.sandboxes.owner import trial_owner
-from loopty.sandboxes.staging import open_source
+from loopty.sandboxes.owned_names import fresh_name
+from loopty.sandboxes.resource_usage import Footprint
+from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.supervise import pipes_of, supervise
-from loopty.sandboxes.usage import Footprint
-from loopty.sandboxes.view import refuse_mount_points_that_a_trial_could_move
+from loopty.sandboxes.trial_user import trial_owner
 
 _KILLED = 128 + signal.SIGKILL
 _NOT_FOUND = 127

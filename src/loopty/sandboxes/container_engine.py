@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopty.core.launch import SandboxError
+from loopty.domain.launch import SandboxError
 from loopty.sandboxes.container_remedies import told
-from loopty.sandboxes.kernel import counts_processes_by_namespace
+from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 
 # Asking takes 50 ms; a storage that is busy with another image can hold an engine up for long.
 _ANSWER_SECONDS = 120.0

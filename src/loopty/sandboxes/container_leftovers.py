@@ -7,9 +7,9 @@ import os
 import subprocess
 from collections.abc import Callable
 
-from loopty.core.launch import SandboxError
+from loopty.domain.launch import SandboxError
 from loopty.sandboxes.container_engine import Engine, environment
-from loopty.sandboxes.made_by import is_abandoned, maker, neighbourhood
+from loopty.sandboxes.owned_names import is_abandoned, maker, neighbourhood
 
 # It reads a line when all is well, and the end of its input when loopty is gone, however it went. Several times,
 # because an engine's program that has outlived loopty may be about to start a container.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from loopty.core.launch import Launch, Mount, SandboxError
+from loopty.domain.launch import Launch, Mount, SandboxError
 from loopty.sandboxes.container_engine import Engine, Image, Kind, is_engines_own
 
 _HOME = "/tmp"

@@ -15,24 +15,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import loopty
-from loopty.core.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
-from loopty.sandboxes import seccomp, view
+from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
+from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED, Cgroup, cgroups_can_be_made
+from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.landlock_supervisor.order import Order
+from loopty.sandboxes.landlock_supervisor.supervisor import ENDED
 from loopty.sandboxes.layout import Layout, linked
-from loopty.sandboxes.owner import trial_owner
-from loopty.sandboxes.staging import open_source
+from loopty.sandboxes.resource_usage import Footprint
+from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.supervise import pipes_of, readable, supervise
-from loopty.sandboxes.usage import Footprint
-from loopty.sandboxes.warden import domain
-from loopty.sandboxes.warden.main import ENDED
-from loopty.sandboxes.warden.order import Order
+from loopty.sandboxes.trial_user import trial_owner
 
 # A byte of the standard input says that the warden may begin; an end says that it is not wanted any more.
 _START = """
 import os, sys
 os.read(0, 1) or os._exit(0)
 sys.path.append(sys.argv[1])
-from loopty.sandboxes.warden.main import main
+from loopty.sandboxes.landlock_supervisor.supervisor import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
 _PACKAGES = str(Path(loopty.__file__).resolve().parent.parent)
@@ -63,7 +63,7 @@ class Landlock:
         """`abi`: speak an older version of Landlock than the kernel does."""
         self._abi = _version() if abi is None else abi
         self._owner = trial_owner()
-        self._system = tuple(str(path) for path in view.system_paths() if path.exists())
+        self._system = tuple(str(path) for path in bubblewrap_options.system_paths() if path.exists())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -77,7 +77,7 @@ class Landlock:
         )
         if not cgroups_can_be_made():
             yield Gap(Protection.MEMORY, UNCOUNTED)
-        if self._abi < domain.SCOPES_VERSION:
+        if self._abi < landlock_domain.SCOPES_VERSION:
             needs = "(needs Linux 6.12)"
             yield Gap(Protection.OTHERS, f"processes of the same user can be signalled {needs}")
             yield Gap(Protection.SURVIVORS, f"a trial can kill the process that would end it {needs}")
@@ -260,7 +260,7 @@ def _started(order: Order, layout: Layout, launch: Launch, cgroup: Cgroup | None
 
 def _version() -> int:
     try:
-        return domain.version()
+        return landlock_domain.version()
     except OSError:
         return 0
 

@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from loopty.core.launch import Launch, Mount, SandboxError
-from loopty.sandboxes.view import refuse_mount_points_that_a_trial_could_move
+from loopty.domain.launch import Launch, Mount, SandboxError
+from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial_could_move
 
 Show = Callable[[Path, Path, bool], None]
 """Put a source that is only read at a place; the last says whether other mounts come into it."""

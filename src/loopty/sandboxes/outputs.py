@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from loopty.core.launch import SandboxError
+from loopty.domain.launch import SandboxError
 
 _CHUNK_BYTES = 1 << 16
 

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopty.core.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
-from loopty.sandboxes.owner import trial_owner
+from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
+from loopty.sandboxes.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=12, output_mb=1, disk_mb=3)
 _HERE = Path(__file__).resolve().parent
@@ -32,7 +32,10 @@ _MODE = 0o666
 _LIMITED = b"open files 17 17"
 
 # A mounted interpreter may not run in a container, whose own may; some images have none.
-_RUN = 'for python in "$0" python3; do "$python" -I -S attempts.py "$1" && exit 0; done; exec sh attempts.sh "$1"'
+_RUN = (
+    'for python in "$0" python3; do "$python" -I -S probe_script.py "$1" && exit 0; done; '
+    'exec sh probe_script.sh "$1"'
+)
 
 _MEANINGS = {
     "read": (Protection.READ, "a file outside was read"),
@@ -214,7 +217,7 @@ class _Arena:
         }
         shown = self._root / "shown"
         shown.mkdir()
-        for name in ("attempts.py", "attempts.sh"):
+        for name in ("probe_script.py", "probe_script.sh"):
             shutil.copyfile(_HERE / name, shown / name)
         (shown / "facts.json").write_text(json.dumps(facts))
         (shown / "facts.sh").write_text("".join(f"{key}={shlex.quote(str(facts[key]))}\n" for key in facts))

@@ -7,7 +7,7 @@ import subprocess
 import time
 from typing import Protocol
 
-from loopty.core.launch import Launch, Stop
+from loopty.domain.launch import Launch, Stop
 from loopty.sandboxes.outputs import Outputs
 
 _PERIOD_SECONDS = 0.2

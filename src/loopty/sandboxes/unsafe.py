@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from loopty.core.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
+from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes.layout import Layout, copied
+from loopty.sandboxes.resource_usage import Footprint
 from loopty.sandboxes.supervise import pipes_of, readable, supervise
-from loopty.sandboxes.usage import Footprint
 
 _NOT_FOUND = 127
 _DYING_SECONDS = 10.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.core.parts import Ask
-from loopty.core.records import Node
+from loopty.engine.protocols import Ask
+from loopty.record.records import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopty.core.objective import Metric, gain
-from loopty.core.outcome import Verdict
-from loopty.core.parts import Ask
-from loopty.core.records import Node
+from loopty.domain.objective import Metric, gain
+from loopty.domain.outcome import Verdict
+from loopty.engine.protocols import Ask
+from loopty.record.records import Node
 
 _TRIES = 32
 """Draws, before all nodes are looked at."""

@@ -29,8 +29,8 @@ _SAMPLERS = ("random", "tpe", "gp", "cmaes", "qmc", "nsga2")
 _PROPOSERS = {
     "mutate": "loopty.proposers.mutate:MutateOptions",
     "grid": "loopty.proposers.grid:GridOptions",
-    "llm-parameters": "loopty.proposers.parameters.options:ParametersOptions",
-    "llm-code": "loopty.proposers.code.options:CodeOptions",
+    "llm-parameters": "loopty.proposers.parameters.parameters_options:ParametersOptions",
+    "llm-code": "loopty.proposers.code.code_options:CodeOptions",
     "ladder": "loopty.proposers.ladder:LadderOptions",
     **dict.fromkeys(_SAMPLERS, _OWN),
 }

@@ -8,19 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loopty.core.access import TASK_FILE, Access
-from loopty.core.errors import Misuse
-from loopty.core.evidence import winnable
-from loopty.core.gate import Gate
-from loopty.core.model import Stated
-from loopty.core.objective import Objective
-from loopty.core.space import Parameter, Space
-from loopty.core.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Roles, Sandboxing, Task, Verification
-from loopty.taskfile.models import check_roles, own_models, stated_models
+from loopty.domain.access import TASK_FILE, Access
+from loopty.domain.errors import Misuse
+from loopty.domain.evidence import winnable
+from loopty.domain.gate_spec import Gate
+from loopty.domain.model import Stated
+from loopty.domain.objective import Objective
+from loopty.domain.space import Parameter, Space
+from loopty.domain.task import (
+    Audit,
+    Benchmark,
+    Choice,
+    Limits,
+    Noise,
+    Pools,
+    Roles,
+    Sandboxing,
+    Task,
+    Verification,
+)
+from loopty.taskfile.model_tables import check_roles, own_models, stated_models
 from loopty.taskfile.plugins import CONTROLS, EXTERNAL, PROPOSERS, PRUNERS, Plugins, external, options_of
-from loopty.taskfile.shape import WRONG, Checker
-from loopty.taskfile.shape import Path as KeyPath
-from loopty.taskfile.source import data_of, refuse_faults, text_of
+from loopty.taskfile.schema import WRONG, Checker
+from loopty.taskfile.schema import Path as KeyPath
+from loopty.taskfile.toml_file import data_of, refuse_faults, text_of
 
 TABLES: dict[str, type] = {
     "benchmark": Benchmark,

@@ -10,9 +10,9 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopty.core.gate import Gate
-from loopty.core.model import Stated
-from loopty.core.space import Parameter
+from loopty.domain.gate_spec import Gate
+from loopty.domain.model import Stated
+from loopty.domain.space import Parameter
 from loopty.taskfile.plugins import Plugins, options_of
 from loopty.taskfile.read import CHOSEN, TABLES, TOP
 

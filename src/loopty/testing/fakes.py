@@ -8,16 +8,16 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from loopty.core.errors import Exhausted, LooptyError, Misuse
-from loopty.core.history import History
-from loopty.core.ids import NodeId
-from loopty.core.model import Answer, Prompt, Reply, Role, Usage
-from loopty.core.objective import SCORE
-from loopty.core.outcome import Ending, Outcome, Pool
-from loopty.core.parts import Ask, Committed, Seen, Trial
-from loopty.core.proposal import Edits, Proposal
-from loopty.core.purse import Purse
-from loopty.core.records import Node
+from loopty.domain.errors import Exhausted, LooptyError, Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
+from loopty.domain.objective import SCORE
+from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.proposal import Edits, Proposal
+from loopty.engine.protocols import Ask, Committed, Seen, Trial
+from loopty.models.purse import Purse
+from loopty.record.history import History
+from loopty.record.records import Node
 
 Score = Callable[[Trial], float | Outcome]
 Said = str | Mapping[str, Any] | Reply | LooptyError

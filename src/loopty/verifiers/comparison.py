@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopty.core.ids import NodeId
-from loopty.core.model import Outage, Prompt
-from loopty.core.task import Judged
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Outage, Prompt
+from loopty.domain.task import Judged
 from loopty.kit.scrub import cleaned
-from loopty.verifiers.asking import Asking, Fields, chosen, question, reasoning
-from loopty.verifiers.showing import shown
+from loopty.verifiers.shown_change import shown
+from loopty.verifiers.verifier_question import Asking, Fields, chosen, question, reasoning
 
 OPERATOR = "judge"
 MOST_CHARS = 24_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.core import budget
-from loopty.core.history import History
-from loopty.core.outcome import Ending, Pool
-from loopty.core.records import Node, Run
-from loopty.views.cohorts import comparable, incumbents
-from loopty.views.status import SEARCHING
+from loopty.domain.outcome import Ending, Pool
+from loopty.engine import budget
+from loopty.record.history import History
+from loopty.record.records import Node, Run
+from loopty.views.comparable import comparable, incumbents
+from loopty.views.run_status import SEARCHING
 
 _CAUSES = {
     Ending.FAILED: "failed",

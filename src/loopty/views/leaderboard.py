@@ -6,12 +6,12 @@ import functools
 import heapq
 from dataclasses import dataclass
 
-from loopty.core.history import History
-from loopty.core.objective import gain
-from loopty.core.outcome import Pool
-from loopty.core.records import Node, Result
-from loopty.views.change import Change, change
-from loopty.views.cohorts import comparable, incumbents, noisy, sigma
+from loopty.domain.objective import gain
+from loopty.domain.outcome import Pool
+from loopty.record.history import History
+from loopty.record.records import Node, Result
+from loopty.views.comparable import comparable, incumbents, noisy, sigma
+from loopty.views.score_change import Change, change
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from loopty.core.objective import Metric
-from loopty.core.outcome import Outcome
-from loopty.core.records import Result
-from loopty.views.change import SIGMAS
+from loopty.domain.objective import Metric
+from loopty.domain.outcome import Outcome
+from loopty.record.records import Result
+from loopty.views.score_change import SIGMAS
 
 
 @dataclass(frozen=True, slots=True)

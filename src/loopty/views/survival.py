@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loopty.core.objective import Direction, Metric, Metrics, gain
+from loopty.domain.objective import Direction, Metric, Metrics, gain
 
 
 @dataclass(frozen=True, slots=True)

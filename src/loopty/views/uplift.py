@@ -22,11 +22,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from loopty.core.history import History
-from loopty.core.objective import Metric
-from loopty.core.outcome import Pool, Verdict
-from loopty.core.records import Node
-from loopty.views.change import change
+from loopty.domain.objective import Metric
+from loopty.domain.outcome import Pool, Verdict
+from loopty.record.history import History
+from loopty.record.records import Node
+from loopty.views.score_change import change
 
 FEWEST_TRIALS = 5
 LEVEL = 0.95

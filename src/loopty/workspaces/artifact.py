@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopty.core.access import TASK_FILE
-from loopty.core.errors import Misuse
-from loopty.core.parts import Committed
-from loopty.workspaces.conversation import GitError
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.engine.protocols import Committed
+from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
 

@@ -8,12 +8,12 @@ import os
 import stat
 from pathlib import Path
 
-from loopty.core.errors import Misuse
-from loopty.core.proposal import Edits
-from loopty.core.records import Node
-from loopty.workspaces.files import Files
-from loopty.workspaces.removal import removed
+from loopty.domain.errors import Misuse
+from loopty.domain.proposal import Edits
+from loopty.record.records import Node
+from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
+from loopty.workspaces.tree_removal import removed
 
 _LARGEST = 64 << 20
 _DROPPED = {".git", "__pycache__"}

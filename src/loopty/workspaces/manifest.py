@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopty.core.errors import Misuse
-from loopty.core.gate import Gate
-from loopty.core.ids import NodeId
-from loopty.core.objective import Metric, Metrics, Objective
-from loopty.core.outcome import Effect, Outcome, Verdict
-from loopty.core.records import Result
-from loopty.core.space import Value
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric, Metrics, Objective
+from loopty.domain.outcome import Effect, Outcome, Verdict
+from loopty.domain.space import Value
 from loopty.kit import codec
+from loopty.record.records import Result
 
 FORMAT = 1
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
-from loopty.core.errors import Misuse
-from loopty.core.parts import Committed
-from loopty.core.proposal import Edits
-from loopty.workspaces.conversation import Conversation, GitError, line
-from loopty.workspaces.objects import REGULAR_FILES, Change, Entry, Objects
-from loopty.workspaces.store import Store
+from loopty.domain.errors import Misuse
+from loopty.domain.proposal import Edits
+from loopty.engine.protocols import Committed
+from loopty.workspaces.git_objects import REGULAR_FILES, Change, Entry, Objects
+from loopty.workspaces.git_session import Conversation, GitError, line
+from loopty.workspaces.object_store import Store
 
 # A planted fsmonitor or hook would run as us.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")

@@ -6,17 +6,17 @@ import socket
 
 import httpx2
 
-from loopty.core.events import Reserved, Settled
-from loopty.core.ids import NodeId
-from loopty.core.model import Stated
-from loopty.core.purse import Purse
-from loopty.core.scribe import Scribe
-from loopty.core.task import Funds, Pools, Roles
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Stated
+from loopty.domain.task import Funds, Pools, Roles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.models.endpoint.opening import opened
-from loopty.testing.ledgers import run_events
+from loopty.models.endpoint.endpoint_factory import opened
+from loopty.models.purse import Purse
+from loopty.record.events import Reserved, Settled
+from loopty.record.recorder import Scribe
+from loopty.testing.ledger_suite import run_events
 
 from ..timing import Time
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from loopty.core.model import Usage
-from loopty.core.task import Funds
+from loopty.domain.model import Usage
+from loopty.domain.task import Funds
 from loopty.models.endpoint import cache
 
 from ..server import ScriptedServer, answer, refusal, stream

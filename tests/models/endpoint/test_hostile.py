@@ -6,13 +6,13 @@ import json
 import httpx2
 import pytest
 
-from loopty.core.model import Stated, Usage
-from loopty.core.task import Funds, Pools
-from loopty.models.endpoint import exchange, serving, usage
-from loopty.models.endpoint.faults import fault_of
-from loopty.models.endpoint.source import Answered
-from loopty.models.endpoint.usage import Events
-from loopty.models.wire import Unacceptable
+from loopty.domain.model import Stated, Usage
+from loopty.domain.task import Funds, Pools
+from loopty.models.endpoint import endpoint, http_exchange, usage_reader
+from loopty.models.endpoint.answer_source import Answered
+from loopty.models.endpoint.provider_faults import fault_of
+from loopty.models.endpoint.usage_reader import Events
+from loopty.models.http import Unacceptable
 
 from ..server import ScriptedServer, answer, endless, refusal, said, stream
 from ..vendor_replies import google_reply, openai_events, openai_reply
@@ -158,7 +158,7 @@ async def test_replies_are_kept_apart_by_the_headers_that_they_were_asked_with(t
 
 
 async def test_who_does_not_read_is_left_and_blames_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchange, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_exchange, "UNREAD_SECONDS", 0.2)
     event = f"data: {json.dumps({'choices': [{'delta': {'content': 'x' * 10_000}}]})}\n\n".encode()
     with ScriptedServer(endless(b"", event)) as server:
         desk = Desk(tmp_path, url=f"{server.url}/v1")
@@ -176,7 +176,7 @@ async def test_who_does_not_read_is_left_and_blames_nobody(tmp_path, monkeypatch
 
 
 async def test_the_requests_under_way_have_a_bounded_size_together(desk, server, monkeypatch):
-    monkeypatch.setattr(exchange, "ALL_BODIES", 300_000)
+    monkeypatch.setattr(http_exchange, "ALL_BODIES", 300_000)
     async with desk.trial() as (client, door):
         _, writer = await asyncio.open_unix_connection(desk.place)
         writer.write(b"POST / HTTP/1.1\r\nHost: m\r\nContent-Length: 250001\r\n\r\n" + b" " * 250_000)
@@ -207,14 +207,14 @@ async def test_a_system_without_descriptors_is_waited_for(desk, monkeypatch):
         return await real(listener)
 
     monkeypatch.setattr(loop, "sock_accept", accept, raising=False)
-    monkeypatch.setattr(serving, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(endpoint, "_PAUSE_SECONDS", 0.0)
     async with desk.trial() as (client, _):
         assert (await client.post(CHAT, json=chat())).status_code == 200
     assert not failures
 
 
 async def test_an_event_without_end_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(usage, "LARGEST_EVENT", 100_000)
+    monkeypatch.setattr(usage_reader, "LARGEST_EVENT", 100_000)
     with ScriptedServer(endless(b"data: ", b"x" * 1000)) as server:
         desk = Desk(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
@@ -235,7 +235,7 @@ def test_events_are_cut_wherever_their_pieces_end():
 
 def test_an_event_that_does_not_end_is_not_looked_through_again_and_again():
     events = Events()
-    for _ in range(usage.LARGEST_EVENT // 100):
+    for _ in range(usage_reader.LARGEST_EVENT // 100):
         events.fed(b"x" * 100)
     with pytest.raises(Unacceptable):
         events.fed(b"x" * 100)

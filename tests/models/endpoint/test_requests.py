@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from loopty.core.model import Usage
-from loopty.models.endpoint.exchange import LARGEST_BODY
+from loopty.domain.model import Usage
+from loopty.models.endpoint.http_exchange import LARGEST_BODY
 
 from ..server import ScriptedServer, answer
 from .desk import MODEL, Desk, chat

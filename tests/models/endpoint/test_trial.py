@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from loopty.core.errors import Misuse
-from loopty.core.model import Outage
-from loopty.core.task import Funds, Pools
+from loopty.domain.errors import Misuse
+from loopty.domain.model import Outage
+from loopty.domain.task import Funds, Pools
 
 from ..server import ScriptedServer, answer, hang, hang_up
 from ..vendor_replies import openai_reply

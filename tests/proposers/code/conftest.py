@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-from loopty.core import decisions
-from loopty.core.events import NodeJudged, TrialEnded, TrialStarted
-from loopty.core.ids import NodeId
-from loopty.core.model import Prompt, Reply
-from loopty.core.outcome import Ending, Outcome, Pool, Verdict
-from loopty.core.parts import Ask
-from loopty.core.proposal import Proposal, Refusal
-from loopty.core.purse import Purse
-from loopty.core.records import Node
-from loopty.core.scribe import Scribe
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Prompt, Reply
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal, Refusal
+from loopty.engine import decisions
+from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
-from loopty.proposers.code.options import CodeOptions, Operator
-from loopty.proposers.code.proposer import CodeProposer
-from loopty.selectors.best import BestSelector
+from loopty.models.purse import Purse
+from loopty.proposers.code.code_options import CodeOptions, Operator
+from loopty.proposers.code.code_proposer import CodeProposer
+from loopty.record.events import NodeJudged, TrialEnded, TrialStarted
+from loopty.record.recorder import Scribe
+from loopty.record.records import Node
+from loopty.selectors.best_node import BestSelector
 from loopty.taskfile import read
 from loopty.testing.fakes import ScriptedLine
-from loopty.workspaces.files import Files
+from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state import State
+from loopty.workspaces.state_folder import State
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},

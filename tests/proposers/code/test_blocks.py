@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.core.proposal import Objection
+from loopty.domain.proposal import Objection
 from loopty.proposers.code.blocks import Block
-from loopty.proposers.code.lines import Lines
-from loopty.proposers.code.unfit import Unfit
+from loopty.proposers.code.line_match import Lines
+from loopty.proposers.code.reply_faults import Unfit
 
 
 def replaced(before: str | None, search: str, replace: str) -> str:

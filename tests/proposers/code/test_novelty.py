@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from loopty.core.outcome import Pool
-from loopty.core.proposal import Objection
+from loopty.domain.outcome import Pool
+from loopty.domain.proposal import Objection
 from loopty.proposers.code.ngrams import cosine, ngrams
-from loopty.proposers.code.normal import normalised
+from loopty.proposers.code.normal_form import normalised
 
 Block = Callable[..., str]
 

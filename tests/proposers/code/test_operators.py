@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loopty.core.errors import Exhausted, Misuse
-from loopty.core.ids import NodeId
-from loopty.core.proposal import Objection
+from loopty.domain.errors import Exhausted, Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.proposal import Objection
 from loopty.selectors.root import RootSelector
 
 Block = Callable[..., str]

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from loopty.kit.whole import put
-from loopty.models.endpoint.calls import Call
-from loopty.models.endpoint.source import Answered
+from loopty.kit.atomic_file import put
+from loopty.models.endpoint.answer_source import Answered
+from loopty.models.endpoint.forwarded_call import Call
 
 LARGEST_REPLY = 4 << 20
 _ALL_REPLIES = 1 << 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from loopty.kit.tokens import size, tokens
+from loopty.kit.token_count import size, tokens
 from loopty.models.meter import Size
 
 _MEDIA_TOKENS = 4096

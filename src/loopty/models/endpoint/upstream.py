@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from loopty.core.model import Stated
+from loopty.domain.model import Stated
 from loopty.models.endpoint.apis import TOLD_BY, Api
-from loopty.models.endpoint.calls import Call
-from loopty.models.endpoint.exchange import Refused, Request
+from loopty.models.endpoint.forwarded_call import Call
+from loopty.models.endpoint.http_exchange import Refused, Request
 from loopty.models.hosts import ADDRESSES
 
 _OPENAI = (Api.CHAT, Api.RESPONSES, Api.EMBEDDINGS)

@@ -6,8 +6,8 @@ import difflib
 from collections import Counter
 from dataclasses import dataclass
 
-from loopty.proposers.code.lines import Lines, places
-from loopty.proposers.code.unfit import misfit
+from loopty.proposers.code.line_match import Lines, places
+from loopty.proposers.code.reply_faults import misfit
 
 _SHOWN = 12
 _LOOKED_AT = 2_000

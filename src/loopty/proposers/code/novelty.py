@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loopty.core.history import History
-from loopty.core.ids import NodeId
-from loopty.core.outcome import Pool
-from loopty.core.parts import Ask
-from loopty.core.proposal import Edits, Objection
-from loopty.core.records import Node
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Pool
+from loopty.domain.proposal import Edits, Objection
+from loopty.engine.protocols import Ask
 from loopty.kit import codec
-from loopty.proposers.code.likeness import Likeness
 from loopty.proposers.code.ngrams import Embed, ngrams
-from loopty.proposers.code.normal import normalised
-from loopty.proposers.code.texts import Origin, Texts, origin
-from loopty.proposers.code.unfit import Unfit
+from loopty.proposers.code.node_texts import Origin, Texts, origin
+from loopty.proposers.code.normal_form import normalised
+from loopty.proposers.code.reply_faults import Unfit
+from loopty.proposers.code.similarity import Likeness
+from loopty.record.history import History
+from loopty.record.records import Node
 
 _LOOKED_BACK = 128
 """Nodes that a process which resumes a run reads; those that are added later are all known."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.core.parts import Ask, Selector
-from loopty.core.records import Node
-from loopty.proposers.code.options import CodeOptions, Operator
+from loopty.engine.protocols import Ask, Selector
+from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.standing import Standing, broken
+from loopty.record.records import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from loopty.core.ids import NodeId
-from loopty.core.objective import gain
-from loopty.core.outcome import Ending, Verdict
-from loopty.core.parts import Ask
-from loopty.core.records import Hold, Node, Unread
-from loopty.proposers.code.options import Operator
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import gain
+from loopty.domain.outcome import Ending, Verdict
+from loopty.engine.protocols import Ask
+from loopty.proposers.code.code_options import Operator
+from loopty.record.records import Hold, Node, Unread
 
 _BEST = 8
 _RECENT = 8

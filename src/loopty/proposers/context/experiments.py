@@ -11,13 +11,13 @@ import bisect
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from loopty.core.history import History
-from loopty.core.ids import NodeId
-from loopty.core.objective import Metric, Metrics
-from loopty.core.outcome import Pool, Verdict
-from loopty.core.records import Node
-from loopty.proposers.context.lines import NodeLines
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric, Metrics
+from loopty.domain.outcome import Pool, Verdict
+from loopty.proposers.context.node_line import NodeLines
 from loopty.proposers.context.room import cost, fitting
+from loopty.record.history import History
+from loopty.record.records import Node
 
 MOST = 40
 """Of each list."""

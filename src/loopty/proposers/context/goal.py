@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.core.access import Access
-from loopty.core.history import History
-from loopty.core.objective import Direction, Metric
-from loopty.core.parts import Ask
-from loopty.core.records import Node
+from loopty.domain.access import Access
+from loopty.domain.objective import Direction, Metric
+from loopty.engine.protocols import Ask
 from loopty.kit.fence import one_line
-from loopty.proposers.context.lines import result_words
+from loopty.proposers.context.node_line import result_words
+from loopty.record.history import History
+from loopty.record.records import Node
 
 _MOST_METRICS = 12
 _MOST_RULES = 40

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterable
 
 from loopty.kit.fence import fenced
-from loopty.kit.fitting import largest
-from loopty.kit.tokens import tokens
+from loopty.kit.token_budget import largest
+from loopty.kit.token_count import tokens
 
 _LEAST = 64
 """A fence in fewer tokens would hold next to nothing."""

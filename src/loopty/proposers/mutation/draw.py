@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from loopty.kit.markers import editable_spans
-from loopty.proposers.mutation.edits import Edit, Kind, Place, spliced
-from loopty.proposers.mutation.python import compiles, python_places
-from loopty.proposers.mutation.tokens import token_places
+from loopty.proposers.mutation.edit_places import Edit, Kind, Place, spliced
+from loopty.proposers.mutation.python_places import compiles, python_places
+from loopty.proposers.mutation.token_places import token_places
 
 _WEIGHTS: dict[Kind, float] = {"number": 0.6, "operator": 0.2, "statement": 0.2}
 _DRAWS = 20  # most edits of a program give a program, so the first draw nearly always does

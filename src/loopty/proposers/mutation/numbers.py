@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopty.kit.markers import Span
-from loopty.proposers.mutation.edits import Edit, Kind, replacement
+from loopty.proposers.mutation.edit_places import Edit, Kind, replacement
 
 _LITERAL = re.compile(
     r"""(?P<sign>-?)(?:

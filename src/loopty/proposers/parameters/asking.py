@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.core.model import Prompt, Speaker, Turn
-from loopty.core.space import Space
+from loopty.domain.model import Prompt, Speaker, Turn
+from loopty.domain.space import Space
 from loopty.kit.fence import FENCED_IS_DATA
-from loopty.proposers.parameters.describing import reply_schema, space_text
+from loopty.proposers.parameters.parameter_prompts import reply_schema, space_text
 
 _SYSTEM = (
     "You choose the parameters of a program so that its benchmark gives better results. You see what was tried "

@@ -1,0 +1,80 @@
+"""What loopty does on the host with what a trial left, done over an arena."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+from loopty.attacks.arena import Arena
+from loopty.attacks.folder_state import below
+from loopty.domain.access import Access
+from loopty.domain.errors import LooptyError
+from loopty.domain.proposal import Edits
+from loopty.evaluators import harvest, result
+from loopty.evaluators.metrics_csv import Stream
+from loopty.kit import untrusted_files
+from loopty.kit.untrusted_files import Unreadable
+from loopty.workspaces import drafts
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.tree_removal import removed
+
+_SOMEONE = ("-c", "user.name=someone", "-c", "user.email=someone@localhost", "-c", "core.hooksPath=/dev/null")
+
+
+def kept(arena: Arena) -> None:
+    """Take result, metrics and traces out of the outbox, make a node of its draft, remove it."""
+    _taken(arena)
+    _harvested(arena)
+    removed(arena.outbox)
+    if arena.outbox.exists():
+        raise RuntimeError("the outbox could not be removed")
+    arena.outbox.mkdir()
+
+
+def _taken(arena: Arena) -> None:
+    with contextlib.suppress(Unreadable):
+        raw = untrusted_files.content(arena.outbox / "result.json", result.LARGEST_RESULT)
+        harvest.published(arena.kept / "result.json", raw or b"")
+    with contextlib.suppress(Unreadable):
+        Stream(arena.outbox / "metrics.csv", copy=arena.kept / "metrics.csv").look()
+    harvest.Traces(arena.outbox / "traces", arena.kept / "traces").look()
+
+
+def _harvested(arena: Arena) -> None:
+    left, draft = arena.outbox / "draft", arena.draft
+    if not left.is_dir():
+        return
+    draft.parent.mkdir()
+    left.rename(draft)
+    draft.with_name(f"{draft.name}.json").write_text("{}", encoding="utf-8")
+    for path in (draft, *below(draft)):
+        # Git would not look at another user's repository; a draft is the user's own.
+        os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
+    with contextlib.suppress(LooptyError):
+        edits = drafts.harvested(draft)
+        for path_inside, content in edits.items():
+            harvest.published(arena.kept / path_inside, content if isinstance(content, bytes) else b"")
+        if Access(write=("**",)).refusal(edits) is None:
+            _every_verb(Repository.around(_fresh_repository(arena.root / "repository")), edits)
+    with contextlib.suppress(LooptyError):
+        # As when someone starts loopty inside the draft.
+        _every_verb(Repository.around(draft), {"new": "new"})
+
+
+def _fresh_repository(top: Path) -> Path:
+    top.mkdir()
+    (top / "file").touch()
+    for words in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *_SOMEONE, *words], cwd=top, check=True, capture_output=True)
+    return top
+
+
+def _every_verb(repository: Repository, edits: Edits) -> None:
+    before = repository.head().commit
+    repository.snapshot("as it is")
+    made = repository.commit(before, edits, {}, "harvested").commit
+    repository.branch("harvested", made)
+    repository.diff(before, made, colour=True)
+    repository.patch(before, made)

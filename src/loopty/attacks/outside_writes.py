@@ -1,0 +1,95 @@
+"""Attacks that change what lies outside the writable set, straight on and by detours."""
+
+from __future__ import annotations
+
+from loopty.attacks.attack import Attack
+from loopty.attacks.threats import Threat
+from loopty.domain.launch import Protection
+
+# By the name that the trial sees, and by the host's.
+_TREES = "for tree in (TREE, HOST['tree']):\n    attempt(lambda: {})"
+
+_STRAIGHT = {
+    "write a file of the tree": "open(tree + '/evaluate.py', 'a').write('forged')",
+    "truncate a file of the tree": "os.truncate(tree + '/evaluate.py', 0)",
+    "create a file in the tree": "open(tree + '/conftest.py', 'x')",
+    "create a directory in the tree": "os.mkdir(tree + '/json')",
+    "change the mode of a file of the tree": "os.chmod(tree + '/evaluate.py', 0o777)",
+    "change the times of a file of the tree": "os.utime(tree + '/evaluate.py', (0, 0))",
+    "rename a file of the tree": "os.rename(tree + '/evaluate.py', tree + '/old.py')",
+    "move a file over one of the tree": (
+        "open(OUT + '/new', 'w').close() or os.replace(OUT + '/new', tree + '/evaluate.py')"
+    ),
+    "remove a file of the tree": "os.unlink(tree + '/evaluate.py')",
+    "rename a directory of the tree": "os.rename(tree + '/data', tree + '/old')",
+    "map a file of the tree for writing": (
+        "__import__('mmap').mmap(os.open(tree + '/data/gold.txt', os.O_RDWR), 2).__setitem__(0, 57)"
+    ),
+}
+
+_HIDDEN = {
+    "append to the ledger": "open(HOST['ledger'], 'a').write('forged')",
+    "replace the ledger": "os.replace(OUT + '/folder/file', HOST['ledger'])",
+    "plant a git hook in the repository": (
+        "open(HOST['beside'] + '/repository/.git/hooks/post-checkout', 'w').write('#!/bin/sh')"
+    ),
+    "set a program in the repository's git configuration": (
+        "open(HOST['beside'] + '/repository/.git/config', 'a').write('[core]\\n\\tfsmonitor = true\\n')"
+    ),
+    "plant a start-up file in the home": "open(HOST['beside'] + '/home/.profile', 'w')",
+}
+
+_DETOURS = {
+    "write through a symbolic link": """
+for number, target in enumerate((TREE + "/evaluate.py", HOST["tree"] + "/evaluate.py", HOST["ledger"])):
+    os.symlink(target, OUT + "/link%d" % number)
+    attempt(lambda: open(OUT + "/link%d" % number, "a").write("forged"))
+""",
+    "write through a hard link": """
+for number, target in enumerate((TREE + "/evaluate.py", HOST["tree"] + "/evaluate.py", HOST["ledger"])):
+    attempt(lambda: os.link(target, OUT + "/link%d" % number))
+    attempt(lambda: open(OUT + "/link%d" % number, "r+").write("forged"))
+""",
+    "write through /proc/self/root": """
+for target in (HOST["ledger"], HOST["tree"] + "/evaluate.py"):
+    attempt(lambda: open("/proc/self/root" + target, "a").write("forged"))
+""",
+    "write through /proc/1/root": """
+attempt(lambda: open("/proc/1/root" + HOST["ledger"], "a").write("forged"))
+attempt(lambda: open("/proc/1/cwd/.." + HOST["ledger"], "a").write("forged"))
+""",
+    "write through the root of another process": """
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    attempt(lambda: open("/proc/" + pid + "/root" + HOST["ledger"], "a").write("forged"))
+""",
+    "reopen a descriptor for writing": """
+for tree in (TREE, HOST["tree"]):
+    def reopened():
+        descriptor = os.open(tree + "/evaluate.py", os.O_RDONLY)
+        open("/proc/self/fd/%d" % descriptor, "a").write("forged")
+    attempt(reopened)
+""",
+    "climb out of an open directory": """
+above = "../" * 20
+for start in (OUT, TREE, "/proc/self/fd", "/dev"):
+    def climbed():
+        directory = os.open(start, os.O_RDONLY)
+        os.write(os.open(above + HOST["ledger"], os.O_WRONLY | os.O_APPEND, dir_fd=directory), b"forged")
+    attempt(climbed)
+""",
+    "write to a descriptor that loopty left open": """
+for descriptor in range(3, 256):
+    attempt(lambda: os.write(descriptor, b"forged"))
+""",
+}
+
+
+def _all(table: dict[str, str], threat: Threat, form: str = "{}") -> tuple[Attack, ...]:
+    return tuple(Attack(name, threat, Protection.WRITE, form.format(script)) for name, script in table.items())
+
+
+ATTACKS = (
+    *_all(_STRAIGHT, Threat.WRITE, _TREES),
+    *_all(_HIDDEN, Threat.WRITE),
+    *_all(_DETOURS, Threat.DETOUR),
+)

@@ -1,0 +1,45 @@
+"""Attacks that look for secrets: files, environments, processes."""
+
+from __future__ import annotations
+
+from loopty.attacks.attack import Attack
+from loopty.attacks.threats import Threat
+from loopty.domain.launch import Protection
+
+_FILES = {
+    "read a file that is not shown": "tell(HOST['beside'] + '/secret')",
+    "read the home": "tell(HOST['beside'] + '/home/.ssh/id')",
+    "read through a symbolic link": """
+os.symlink(HOST["beside"] + "/secret", OUT + "/link")
+tell(OUT + "/link")
+""",
+    "read through the root of another process": """
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    attempt(lambda: tell("/proc/" + pid + "/root" + HOST["beside"] + "/secret"))
+""",
+    "read the environment": """
+tell("/proc/self/environ")
+print(dict(os.environ))
+""",
+}
+
+_PROCESSES = {
+    "read the environment of process 1": """
+tell("/proc/1/environ")
+tell("/proc/1/cmdline")
+""",
+    "read the environment of every process": """
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    attempt(lambda: tell("/proc/" + pid + "/environ"))
+""",
+    "see a process of the host": """
+with open("/proc/%d/cmdline" % HOST["victim"], "rb") as file:
+    if b"sleep" in file.read():
+        claim("saw process %d of the host" % HOST["victim"])
+""",
+}
+
+ATTACKS = (
+    *(Attack(name, Threat.READ, Protection.READ, script) for name, script in _FILES.items()),
+    *(Attack(name, Threat.READ, Protection.OTHERS, script) for name, script in _PROCESSES.items()),
+)

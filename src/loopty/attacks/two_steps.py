@@ -1,0 +1,71 @@
+"""Attacks in two steps: one trial plants what the launch of the next one falls for."""
+
+from __future__ import annotations
+
+from loopty.attacks.arena import OUT, Arena
+from loopty.attacks.attack import Attack, Second
+from loopty.attacks.threats import Threat
+from loopty.domain.launch import Mount, Protection
+
+
+def _from_the_outbox(arena: Arena) -> Mount:
+    return Mount(arena.outbox / "folder", "/arena/folder", writable=True)
+
+
+def _from_below_the_outbox(arena: Arena) -> Mount:
+    return Mount(arena.outbox / "folder" / "home", "/arena/folder", writable=True)
+
+
+def _into_the_outbox(arena: Arena) -> Mount:
+    return Mount(arena.tree, f"{OUT}/folder/new/place")
+
+
+def _evaluator_in_the_outbox(arena: Arena) -> Mount:
+    return Mount(arena.tree / "package" / "eval", f"{OUT}/package/eval")
+
+
+_TO_THE_HOST = """
+import shutil
+shutil.rmtree(OUT + "/folder")
+os.symlink({}, OUT + "/folder")
+"""
+
+ATTACKS = (
+    Attack(
+        "plant a link as the source of a later mount",
+        Threat.PLANTED,
+        Protection.WRITE,
+        _TO_THE_HOST.format("HOST['beside']"),
+        second=Second("open(PLACE + '/ledger.sqlite', 'a').write('forged')", _from_the_outbox),
+    ),
+    Attack(
+        "plant a link on the way to the source of a later mount",
+        Threat.PLANTED,
+        Protection.READ,
+        _TO_THE_HOST.format("HOST['beside']"),
+        second=Second("tell(PLACE + '/.ssh/id')", _from_below_the_outbox),
+    ),
+    Attack(
+        "plant a link where a later mount will be",
+        Threat.PLANTED,
+        Protection.WRITE,
+        # Where bubblewrap has the host's root while it sets up a trial.
+        _TO_THE_HOST.format("'/oldroot' + HOST['beside']"),
+        second=Second("", _into_the_outbox),
+    ),
+    Attack(
+        "move the directory above a read-only place and fill it anew",
+        Threat.PARENTS,
+        Protection.WRITE,
+        "os.makedirs(OUT + '/package/eval')",
+        second=Second(
+            """
+os.rename(OUT + "/package", OUT + "/old")
+os.makedirs(OUT + "/package/eval")
+open(OUT + "/package/eval/evaluate.py", "w").write("forged")
+claim("the evaluator's place holds a forged file")
+""",
+            _evaluator_in_the_outbox,
+        ),
+    ),
+)

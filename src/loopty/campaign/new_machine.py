@@ -1,0 +1,67 @@
+"""Going on where another machine left off: the baseline and the incumbents are measured here first."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metrics, gain
+from loopty.domain.outcome import Ending, Pool
+from loopty.domain.task import Noise
+from loopty.engine.judge import floor_known
+from loopty.engine.trials import Measure, Watch
+from loopty.record.events import Event, Rebaselined
+from loopty.record.history import History
+from loopty.record.records import Run
+
+
+async def measured_here(
+    measure: Measure, run: int, fingerprint: str, noise: Noise, watch: Watch, cancel: asyncio.Event
+) -> bool:
+    """Measure the contenders in turns until their noise is known; False when stopped, to go on another time."""
+    while wanted := _unknown(measure.history, run, fingerprint, noise):
+        for node in wanted:
+            trial = measure.looking(measure.history[node], Pool.REBASE)
+            outcome = await measure.looked(trial, watch, cancel)
+            if outcome.ending is Ending.CANCELLED:
+                return False
+            if not outcome.finished:
+                raise Misuse(f"node {node} gives no result here ({outcome.ending}: {outcome.reason})")
+    return True
+
+
+def rebaselined(history: History, run: int, fingerprint: str, noise: Noise) -> list[Event]:
+    """From now on compare under this fingerprint, with the best of the contenders as the one to beat."""
+    found = history.runs[run]
+    if found.driver:
+        raise Misuse(f"run {run} is being driven by `loopty optimize` ({found.driver}): stop that one first")
+    if _unknown(history, run, fingerprint, noise):
+        raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
+    metrics = history.yardstick(run)
+
+    def better(one: NodeId, other: NodeId) -> NodeId:
+        mine, theirs = (history[node].result(fingerprint) for node in (one, other))
+        assert mine is not None
+        assert theirs is not None
+        return other if gain(theirs.outcome.metrics, mine.outcome.metrics, metrics).amount > 0 else one
+
+    return [Rebaselined(run, fingerprint, functools.reduce(better, _contenders(found, fingerprint)))]
+
+
+def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
+    """Who may be the one to beat here: the incumbent, who was it here before, and the baseline."""
+    account = run.account(Pool.ATTEMPT)
+    known = (account.best, account.champions.get(fingerprint), run.root)
+    return list(dict.fromkeys(node for node in known if node))
+
+
+def _unknown(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
+    """The contenders that are still to be measured here."""
+
+    def samples(node: NodeId) -> tuple[Metrics, ...]:
+        found = history[node].result(fingerprint)
+        return found.samples if found else ()
+
+    return [node for node in _contenders(history.runs[run], fingerprint) if not floor_known(samples(node), noise)]

@@ -1,0 +1,85 @@
+"""The attacks of `loopty doctor --attack`, told one by one and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from loopty.attacks.runner import Result, Standing, run_attacks, untold
+from loopty.cli.output import beside, print_json
+from loopty.domain.errors import Misuse
+from loopty.domain.task import Sandboxing
+from loopty.sandboxes.choice import chosen
+
+_FAILED = (Standing.BROKEN, Standing.GAP, Standing.UNTRIED)
+_NEXT = {
+    Standing.BROKEN: (
+        "BROKEN: a hostile candidate could do this to your machine. Try another back end with `loopty doctor "
+        "--attack --sandbox KIND`, name the one that holds as `kind` under [sandbox] in loopty.toml, and run "
+        "nothing that you do not trust until then."
+    ),
+    Standing.GAP: (
+        "gap: nothing was promised here, and results name it as unenforced. If candidates may be hostile, add "
+        "{protections} to `require` under [sandbox] in loopty.toml: then no trial starts without it."
+    ),
+    Standing.UNTRIED: (
+        "UNTRIED: the attack never began, which proves nothing. Try again when the machine is less busy; "
+        "`loopty doctor` says what is missing here."
+    ),
+}
+
+
+def attacked(wanted: Sandboxing, failed: bool, as_json: bool) -> bool:
+    """Try all attacks on the sandbox that trials would run in; whether it holds what it says it holds."""
+    if sys.platform != "linux":
+        raise Misuse("the attacks are written for Linux: run them where trials run")
+    sandbox = chosen(wanted)
+    shown = _FAILED if failed else tuple(Standing)
+
+    def told(result: Result) -> None:
+        if result.standing in shown:
+            beside(f"{result.standing:16}", f"{result.attack.name}: {result.detail}")
+
+    results = asyncio.run(run_attacks(sandbox, tell=untold if as_json else told))
+    if as_json:
+        print_json([_row(result) for result in results if result.standing in shown])
+    else:
+        beside("", _count(sandbox.name, results))
+        for words in _next_steps(results):
+            beside("", words)
+    return not any(result.alarming for result in results)
+
+
+def _count(name: str, results: Sequence[Result]) -> str:
+    tally = Counter(result.standing for result in results)
+    tried = len(results) - tally[Standing.INAPPLICABLE]
+    words = {
+        Standing.BROKEN: "got through",
+        Standing.GAP: "got through where the sandbox says that it does not protect",
+        Standing.UNTRIED: "could not be tried",
+        Standing.INAPPLICABLE: "do not apply here" if tally[Standing.INAPPLICABLE] > 1 else "does not apply here",
+    }
+    rest = "".join(f", {tally[standing]} {said}" for standing, said in words.items() if tally[standing])
+    return f"{name}: {tally[Standing.HELD]} of {tried} attacks held{rest}"
+
+
+def _next_steps(results: Sequence[Result]) -> Iterator[str]:
+    """What it means that something got through, and what to do."""
+    for standing in _FAILED:
+        if found := [result.attack for result in results if result.standing is standing]:
+            named = dict.fromkeys(f"'{attack.protection}'" for attack in found if attack.protection)
+            yield _NEXT[standing].format(protections=", ".join(named))
+
+
+def _row(result: Result) -> dict[str, object]:
+    attack = result.attack
+    return {
+        "attack": attack.name,
+        "threat": attack.threat,
+        "protection": attack.protection,
+        "standing": result.standing,
+        "detail": result.detail,
+        "seconds": round(result.seconds, 3),
+    }

@@ -1,0 +1,1 @@
+"""Nouns and pure statistics: what every other room talks about."""

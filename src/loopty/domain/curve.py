@@ -1,0 +1,40 @@
+"""Learning curves: what a trial reports while it runs. They live beside the fold, not in it."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loopty.domain.objective import Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One complete row of the metrics stream."""
+
+    step: float
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The most important metric of one trial over its steps, oldest first."""
+
+    points: tuple[tuple[float, float], ...]
+    direction: Direction
+
+    def at(self, step: float) -> float | None:
+        """The value that held at this step; None when the trial never got so far."""
+        if not self.points or self.points[-1][0] < step:
+            return None
+        passed = bisect.bisect_right(self.points, step, key=lambda point: point[0])
+        return self.points[passed - 1][1] if passed else None
+
+    def worse(self, value: float, than: float) -> bool:
+        return self.direction.sign * (value - than) < 0
+
+
+def primary(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:
+    """The curve of one metric; rows without it are passed over."""
+    return Curve(tuple((row.step, row.metrics[metric]) for row in rows if metric in row.metrics), direction)

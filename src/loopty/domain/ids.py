@@ -1,0 +1,74 @@
+"""Dotted ids: `1` is the baseline of run 1, `1.3` the third change to it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from loopty.domain.errors import Misuse
+
+_SHAPE = re.compile(r"[1-9][0-9]*(\.[1-9][0-9]*)*")
+_LONGEST_NAME = 100
+_DEEP = 10
+
+
+class NodeId(str):
+    """The id of a node. Its place in the tree can be read off it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> NodeId:
+        """The id that a person typed."""
+        if not _SHAPE.fullmatch(text):
+            raise Misuse(f"'{text}' is not a node id: ids look like 1, 1.3 or 1.3.2 (see `loopty tree`)")
+        return cls(text)
+
+    @property
+    def run(self) -> int:
+        return int(self.split(".", 1)[0])
+
+    @property
+    def parent(self) -> NodeId | None:
+        head, dot, _ = self.rpartition(".")
+        return NodeId(head) if dot else None
+
+    @property
+    def depth(self) -> int:
+        return self.count(".")
+
+    @property
+    def named(self) -> str:
+        """` of ID` to end a sentence with; nothing where the id would be most of it."""
+        return f" of {self}" if self.depth < _DEEP else ""
+
+    def within(self, top: NodeId | str) -> bool:
+        """Whether it is this node or descends from it."""
+        return self == top or self.startswith(f"{top}.")
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """The numbers of the id: the order of a tree."""
+        return tuple(map(int, self.split(".")))
+
+    @property
+    def lineage(self) -> list[NodeId]:
+        """From the root to this node."""
+        parts = self.split(".")
+        return [NodeId(".".join(parts[: end + 1])) for end in range(len(parts))]
+
+    @property
+    def name(self) -> str:
+        """The id as the name of a file or branch: itself, or a digest where file systems would refuse it."""
+        if len(self) <= _LONGEST_NAME:
+            return str(self)
+        digest = hashlib.sha256(self.encode()).hexdigest()[:16]
+        return f"{self.run}.x{self.depth}.{digest}"
+
+    @property
+    def branch(self) -> str:
+        # One flat namespace: refs/heads/x/1 and refs/heads/x/1/3 cannot coexist in git.
+        return f"loopty-{self.name}"
+
+    def child(self, number: int) -> NodeId:
+        return NodeId(f"{self}.{number}")

@@ -1,0 +1,215 @@
+"""What a language model is asked and what it answers; who pays; what can go wrong."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Protocol
+
+from loopty.domain.errors import LooptyError
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Pool
+from loopty.kit.option import option
+
+
+class Role(enum.StrEnum):
+    """Who spends tokens."""
+
+    EVOLVER = "evolver"
+    """Proposes changes."""
+    USER = "user"
+    """Works inside the benchmark."""
+    VERIFIER = "verifier"
+    """Judges proposals and winners."""
+
+
+_WINDOW = 128_000
+_LOCAL_WINDOW = 8_192
+"""Memory is set aside for all of it when the model is loaded."""
+
+GIVEN_AGAIN = "cached"
+"""The operator of a call that was answered with an earlier reply, for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A model: where it is served, how it is paid, how often it may be asked."""
+
+    provider: str = option(
+        "`openai` (or any server that speaks its chat API, with `url`), `anthropic`, `google`, `local` (a GGUF "
+        "file, served here), `scripted`, `recorded`, or another that the client library knows (`mistral`, …)."
+    )
+    model: str = option("What the provider calls it.", "")
+    url: str = option("Where it is served. Left out: the provider's own address.", "")
+    key_env: str = option("The environment variable with the key. Left out: the provider's usual one.", "")
+    keyring: str = option("`service/user` of the key in the system's keyring, where no variable has it.", "")
+    file: str = option("The GGUF file, the script of replies or the folder of recorded calls.", "")
+    stream: bool = option("Whether replies are streamed.", True)
+    temperature: float | None = option("How freely it draws. Left out: the provider's default.", None, minimum=0)
+    max_output_tokens: int = option("The longest reply, reasoning included.", 8192, above=0)
+    context_tokens: int | None = option(
+        "How long prompt and reply may be together. Left out: 128,000; of a local model 8,192, or as many as it "
+        "was trained for where these are fewer.",
+        None,
+        above=0,
+    )
+    timeout_seconds: float = option("The longest that one request may take.", 300.0, above=0)
+    retries: int = option("How often a request that failed for no fault of its own is repeated.", 5, minimum=0)
+    outage_seconds: float = option("How long an outage is waited out before the session ends.", 600.0, minimum=0)
+    requests_per_minute: float | None = option("Requests that may start in any minute.", None, above=0)
+    tokens_per_minute: float | None = option("Tokens that may be spent in any minute.", None, above=0)
+    input_usd: float | None = option("Price of a million input tokens, where it is not known.", None, minimum=0)
+    cached_usd: float | None = option("Price of a million cached input tokens.", None, minimum=0)
+    output_usd: float | None = option("Price of a million output tokens.", None, minimum=0)
+    settings: Mapping[str, str | int | float | bool] = option(
+        "More settings for the client library, as they are: `reasoning_effort`, `seed`, …", {}
+    )
+
+    @property
+    def window_tokens(self) -> int:
+        """How long prompt and reply may be together."""
+        return self.context_tokens or (_LOCAL_WINDOW if self.provider == "local" else _WINDOW)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The longest prompt, as loopty estimates it, that the model sees whole and has room to reply to."""
+        reply = min(self.max_output_tokens, self.window_tokens // 4)
+        return (self.window_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
+
+    def shown(self, name: str) -> str:
+        """As the ledger shows the model that a task calls so."""
+        return f"{self.provider}:{self.model or PurePath(self.file).stem or name}"
+
+    @property
+    def character(self) -> tuple[Any, ...]:
+        """What its replies depend on: two models with the same are one."""
+        served = (self.provider, self.model, self.url, self.file)
+        return (*served, self.temperature, self.max_output_tokens, dict(self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one call used. Cached tokens are part of the input, reasoning is part of the output."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+class Speaker(enum.StrEnum):
+    ASKER = "asker"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation."""
+
+    speaker: Speaker
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Exactly what a model is sent."""
+
+    system: str
+    turns: tuple[Turn, ...]
+    schema: Mapping[str, Any] | None = None
+    """JSON schema of the reply; the reply is checked by the asker all the same."""
+    max_output_tokens: int | None = None
+    """Less than the model's own limit, where that is enough; none where no text is asked for."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.system, *(turn.text for turn in self.turns)
+
+    def longest_reply(self, limit: int) -> int:
+        """In tokens, where so many are the model's own limit."""
+        return limit if self.max_output_tokens is None else min(self.max_output_tokens, limit)
+
+    def answered(self, reply: str, objection: str) -> Prompt:
+        """The conversation with the model's reply, and what is to be said to it."""
+        more = (Turn(Speaker.MODEL, reply), Turn(Speaker.ASKER, objection))
+        return Prompt(self.system, (*self.turns, *more), self.schema, self.max_output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered."""
+
+    text: str
+    usage: Usage
+    whole: bool = True
+    """False when it was cut off at its longest."""
+
+
+class ModelFault(LooptyError):  # noqa: N818
+    """One request gave no reply. `usage` is what it may have cost all the same."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        transient: bool,
+        retry_after_seconds: float | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.transient = transient
+        self.retry_after_seconds = retry_after_seconds
+        self.usage = usage or Usage()
+
+
+class Outage(LooptyError):  # noqa: N818
+    """A model cannot be had for now: infrastructure, never the fault of a proposal or a candidate."""
+
+    @property
+    def told(self) -> str:
+        """As whoever waits for it is told."""
+        return f"a model could not be had: {self}"
+
+
+class Model(Protocol):
+    """Anything that answers."""
+
+    name: str
+    """As the ledger shows it: `provider:model`."""
+
+    async def reply(self, prompt: Prompt) -> Reply:
+        """Ask once. Raises ModelFault when there is no reply; retrying is not its business."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply that was paid for, with the name of the call under which prompt and reply are kept."""
+
+    call: str
+    reply: Reply
+
+
+class Line(Protocol):
+    """A model as one role calls it: metered, capped, throttled, retried, kept."""
+
+    model: str
+
+    async def ask(
+        self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
+    ) -> Answer:
+        """The model's reply. `node` is what the call is about; `pool` is given where a proposal is asked for.
+
+        Raises Exhausted when a cap forbids it, Outage when the model cannot be had.
+        """
+        ...
+
+    def kept(self, call: str) -> Reply:
+        """The reply of an earlier call, as it was kept. Raises Misuse when it is not there any more."""
+        ...

@@ -1,0 +1,84 @@
+"""A change as data: parameters, edits, or both. Replaying it calls no model."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopty.domain.ids import NodeId
+from loopty.domain.space import Params, Value
+from loopty.kit import codec
+
+Edits = Mapping[str, str | bytes | None]
+"""New content by path; None deletes the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The next experiment."""
+
+    operator: str
+    parent: NodeId
+    summary: str
+    params: Mapping[str, Value] = field(default_factory=dict)
+    edits: Edits = field(default_factory=dict)
+    inspirations: tuple[NodeId, ...] = ()
+    """Other nodes that it was made of."""
+    calls: tuple[str, ...] = ()
+    """The calls of models that it took, the one that gave it last."""
+    left: int = 0
+    """How many proposals of the last call come after it."""
+    item: int = 0
+    """Which of the last call's proposals it is, from 0."""
+
+    def refused(self, reason: str, objection: Objection) -> Refusal:
+        """What it is where it gets no trial."""
+        return Refusal(self.operator, reason, objection, self.calls, self.left, self.item)
+
+
+class Objection(enum.StrEnum):
+    """What is wrong with a proposal that gets no trial."""
+
+    OTHER = "other"
+    REPLY = "reply"
+    """The model's reply held none that could be read."""
+    APPLY = "apply"
+    """It does not fit the files."""
+    FORBIDDEN = "forbidden"
+    """It changes what may not be changed, or lies outside the space."""
+    DUPLICATE = "duplicate"
+    """It was tried before, or all but."""
+    SCREENED = "screened"
+    """The verifier advised against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A proposal that came to nothing; recorded, and no attempt is charged."""
+
+    operator: str
+    reason: str
+    objection: Objection = Objection.OTHER
+    calls: tuple[str, ...] = ()
+    left: int = 0
+    item: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A ladder goes to another of its rungs."""
+
+    rung: int
+    name: str
+    reason: str
+
+
+Suggestion = Proposal | Refusal | Step
+"""What a proposer may answer."""
+
+
+def identity(tree: str, params: Params) -> str:
+    """What makes two nodes the same experiment: the files and the parameters."""
+    return hashlib.sha256(f"{tree} {codec.text(dict(sorted(params.items())))}".encode()).hexdigest()[:20]

@@ -1,0 +1,285 @@
+"""What is to be optimised, as written in `loopty.toml`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loopty.domain.access import Access
+from loopty.domain.gate_spec import Gate
+from loopty.domain.launch import Bounds, Protection
+from loopty.domain.model import Role, Stated
+from loopty.domain.objective import Objective
+from loopty.domain.space import Space
+from loopty.kit import codec
+from loopty.kit.option import option
+
+Criteria = Mapping[str, str]
+"""Digests by the name of what they are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """The command that scores a candidate."""
+
+    command: str | tuple[str, ...] = option("Run in the candidate's tree: a shell line, or arguments.")
+    timeout_seconds: float = option("Wall clock of one trial, from when it starts to execute.", above=0)
+    files: tuple[str, ...] = option(
+        "What the benchmark is made of: never writable, and a change of it starts a new run. "
+        "Left out: what the command names, unless `write` names it, too.",
+        (),
+        glob=True,
+    )
+    result: str = option(
+        "`file`: the result is written to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
+        "`stdout`: stdout is exactly one JSON object.",
+        "file",
+        choices=("file", "stdout"),
+    )
+    scratch: tuple[str, ...] = option(
+        "Directories that start empty and writable, for build products.", (), glob=True
+    )
+    isolated: bool = option(
+        "Whether it runs from its own files alone, and the candidate in a sandbox of its own, called by the SDK.",
+        False,
+    )
+    data: tuple[str, ...] = option(
+        "Host paths with data of the benchmark, shown to it at the same place, never to an isolated candidate; "
+        "a change of them starts a new run.",
+        (),
+    )
+    env: Mapping[str, str] = option("Environment variables; nothing else is inherited.", {})
+    mounts: tuple[str, ...] = option("Host paths shown read-only: toolchains, data, environments.", ())
+    network: bool = option("Whether the trial may use the network.", False)
+    resources: tuple[str, ...] = option("Things of which there is one (a GPU, a port): trials take turns.", ())
+    grace_seconds: float = option("Time that a trial told to stop has to end by itself.", 5.0, minimum=0)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one trial may use at the most."""
+
+    memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)
+    processes: int = option("Processes and threads.", 256, above=0)
+    output_mb: int = option("What it prints to stdout and stderr.", 64, above=0)
+    disk_mb: int = option("What it writes to disk, and to /tmp.", 1024, above=0)
+
+    def bounds(self, seconds: float) -> Bounds:
+        return Bounds(seconds, self.memory_mb, self.processes, self.output_mb, self.disk_mb)
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The budget of a run."""
+
+    attempts: int = option("Trials of proposals, the baseline not counted.", 100, minimum=0)
+    control: int = option("Trials of the random control beside them, on their own account.", 0, minimum=0)
+    repeats: int | None = option("Measurements that tell a difference from noise.", None, minimum=0)
+    wall_seconds: float | None = option("Time for `loopty optimize`, summed over resumes.", None, above=0)
+    tokens: int | None = option("Tokens that models may use.", None, minimum=0)
+    money_usd: float | None = option("Money that models may cost.", None, minimum=0)
+    iterations_per_minute: float | None = option("Proposals asked for in any minute.", None, above=0)
+    target: float | None = option("Stop when the first metric reaches this.", None)
+    patience: int | None = option("Stop after so many attempts without improvement.", None, above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """A role's model, and what it may spend."""
+
+    model: str = option("A name under `[models]`, or `provider:model`.", "")
+    tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
+    money_usd: float | None = option("Money that the role may cost.", None, minimum=0)
+    trial_tokens: int | None = option(
+        "User role: tokens that the requests of one trial may use together; a candidate that wants more fails.",
+        None,
+        above=0,
+    )
+    trial_money_usd: float | None = option(
+        "User role: money that the requests of one trial may cost together.", None, above=0
+    )
+    cache: str = option(
+        "User role: which replies to equal requests are given again, for nothing. "
+        "`auto`: those at temperature 0 or with a seed.",
+        "auto",
+        choices=("auto", "always", "never"),
+    )
+
+    @property
+    def allowance(self) -> tuple[int | None, float | None]:
+        """Tokens and money that one trial may spend; None where there is no limit."""
+        return self.trial_tokens, self.trial_money_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who spends tokens: a table each, `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
+
+    evolver: Funds = option("Proposes changes.", Funds())
+    user: Funds = option("Works inside the benchmark, through an endpoint that loopty gives it.", Funds())
+    verifier: Funds = option("Judges proposals and winners, as `[verifier]` says.", Funds())
+
+    def of(self, role: str) -> Funds:
+        return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A metric that the verifier gives: how often it prefers what a node left to what the baseline left."""
+
+    name: str = option("Of the metric: name it under [[objective.metrics]] to let it count.")
+    artifact: str = option("The file below $EVO_TRACES_DIR that is compared, `task_NAME.json`: no other is kept.")
+    question: str = option("What makes one better than the other.")
+    comparisons: int = option("How often the two are compared, half of them in swapped order.", 4, minimum=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the verifier is asked. It can only say no: the frozen metric is never overridden upward."""
+
+    screen: bool = option("Whether it sees every proposal before its trial, and may advise against it.", False)
+    review: str = option(
+        "What becomes of a winner that breaks the rules: `off` asks nothing, `flag` keeps it and says so, "
+        "`reject` rejects it.",
+        "off",
+        choices=("off", "flag", "reject"),
+    )
+    rules: str = option("The task's rules, in words, besides the usual (gaming, removed checks, …).", "")
+    judged: tuple[Judged, ...] = option("Metrics that it gives: `[[verifier.judged]]`.", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How a difference is told from noise."""
+
+    repeat: str = option(
+        "`auto`: where results vary, what looks better is measured again beside the best; "
+        "`never`: one measurement decides.",
+        "auto",
+        choices=("auto", "never"),
+    )
+    error_rate: float = option(
+        "The most that the chance may be of keeping a candidate that is no better.", 0.05, above=0, below=0.5
+    )
+    pairs: int = option("Pairs of measurements after which a candidate stays inconclusive.", 16, minimum=1)
+    baseline: int = option("Measurements of a baseline whose results vary.", 6, minimum=3, below=33)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The held-out split, which nothing of the search ever sees."""
+
+    command: str | tuple[str, ...] = option("Scores a node on the split. Left out: the benchmark's command.", "")
+    files: tuple[str, ...] = option(
+        "Repository paths of the split: hidden from proposals, trials and the search's own benchmark.",
+        (),
+        glob=True,
+    )
+    data: tuple[str, ...] = option("Host paths of the split, shown to audits alone.", ())
+    timeout_seconds: float | None = option("Wall clock of an audit. Left out: the benchmark's.", None, above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxing:
+    """Where trials are run, and what they must be kept from."""
+
+    kind: str = option(
+        "`bubblewrap`, `landlock` or `container`; `auto`: the first of them that gives what is required.",
+        "auto",
+        choices=("auto", "bubblewrap", "landlock", "container"),
+    )
+    require: tuple[Protection, ...] = option(
+        "Protections without which no trial starts.",
+        (Protection.WRITE, Protection.READ, Protection.NETWORK, Protection.OTHERS, Protection.SURVIVORS),
+    )
+    engine: str = option("The container engine.", "auto", choices=("auto", "podman", "docker"))
+    image: str = option("The container's image; it brings the toolchain.", "")
+    gpus: bool = option("Whether the container sees the machine's GPUs.", False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plug-in by name, with the options that are its own."""
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything that `loopty.toml` says."""
+
+    statement: str
+    benchmark: Benchmark
+    objective: Objective
+    access: Access
+    space: Space
+    limits: Limits
+    pools: Pools
+    noise: Noise
+    audit: Audit
+    sandbox: Sandboxing
+    gates: tuple[Gate, ...]
+    proposer: Choice
+    control: Choice
+    pruner: Choice
+    width: int
+    seed: int
+    models: Mapping[str, Stated] = field(default_factory=dict)
+    roles: Roles = Roles()
+    verifier: Verification = Verification()
+
+    def searching(self) -> Task:
+        """The task as the search sees it: without the held-out split."""
+        inside = (path.removeprefix("./") for path in self.audit.data if not path.startswith(("/", "~", "..")))
+        hidden = (*self.access.hidden, *self.audit.files, *inside)
+        return replace(self, access=replace(self.access, hidden=hidden))
+
+    def auditing(self) -> Task:
+        """The task of an audit: its benchmark has the held-out split."""
+        benchmark, audit = self.benchmark, self.audit
+        return replace(
+            self.searching(),
+            benchmark=replace(
+                benchmark,
+                command=audit.command or benchmark.command,
+                files=(*benchmark.files, *audit.files),
+                data=(*benchmark.data, *audit.data),
+                timeout_seconds=audit.timeout_seconds or benchmark.timeout_seconds,
+            ),
+            audit=Audit(),
+            gates=(),
+        )
+
+    def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:
+        """What makes two results of this task comparable, as digests; a change of it starts a new run."""
+        stated: dict[str, Any] = {
+            "objective": self.objective,
+            "benchmark": self.benchmark,
+            "access rules": self.access,
+            "limits": self.limits,
+            "gates": self.gates,
+            "held-out files": self.audit.files,
+            "benchmark files": benchmark_digest,
+            "benchmark data": data_digest,
+        }
+        if self.roles.user.model:
+            stated["user model"] = self._character(self.roles.user.model)
+            if (allowance := self.roles.user.allowance) != (None, None):
+                stated["allowance of a trial"] = allowance
+        if self.verifier.judged:
+            stated["judged metrics"] = (self.verifier.judged, self._character(self.roles.verifier.model))
+        return {name: digest(part) for name, part in stated.items()}
+
+    def _character(self, model: str) -> Any:
+        return self.models[model].character if model in self.models else model
+
+
+def digest(stated: Any) -> str:
+    return hashlib.sha256(codec.text(stated).encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""What happens next: propose, run, judge, remember."""

@@ -1,0 +1,119 @@
+"""Where the benchmark's commands run, its own and those of gates: beside the candidate, or apart from it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
+from loopty.domain.outcome import Integrity
+from loopty.domain.task import Benchmark, Limits
+from loopty.engine.protocols import Stage, Trial
+from loopty.evaluators.candidate_server import Candidates, Offer
+from loopty.evaluators.contract import Places
+
+Tampering = Callable[[Trial], str | None]
+"""What has changed in the benchmark of a trial while its stage stood, or None."""
+
+_APART = {Protection.WRITE, Protection.READ, Protection.OTHERS, Protection.NETWORK}
+
+
+class Tampered(Exception):  # noqa: N818 - it is a finding about the trial, and becomes its outcome
+    """What has changed in the benchmark while a command of it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of the benchmark."""
+
+    argv: tuple[str, ...]
+    seconds: float
+    env: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    stdout: Path
+    stderr: Path
+
+
+class Bench:
+    """Runs commands of the benchmark on the stage of a trial."""
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        limits: Limits,
+        sandbox: Sandbox,
+        places: Places,
+        env: Mapping[str, str],
+        mounts: Sequence[Mount],
+        tampering: Tampering,
+    ) -> None:
+        self._benchmark = benchmark
+        self._limits = limits
+        self._sandbox = sandbox
+        self._places = places
+        self._env = env
+        self._mounts = tuple(mounts)
+        self._tampering = tampering
+        self.unenforced = tuple(gap.words for gap in sandbox.gaps)
+        gaps = {gap.protection for gap in sandbox.gaps}
+        strong = benchmark.isolated and not gaps & _APART
+        self.integrity = Integrity.STRONG if strong else Integrity.WEAK
+
+    async def run(self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event) -> Exit:
+        """Run a command to its end; nothing of the trial is alive then.
+
+        Raises SandboxError when the machinery failed, Tampered when the benchmark is not what it was.
+        """
+        top = self._places.benchmark if self._benchmark.isolated else self._places.tree
+        async with self._candidates(stage) as reach:
+            launch = Launch(
+                argv=command.argv,
+                cwd=top,
+                bounds=self._limits.bounds(command.seconds),
+                stdout=command.stdout,
+                stderr=command.stderr,
+                env={**self._env, **self._benchmark.env, **command.env, **reach.env},
+                mounts=(*self._mounts, *command.mounts, *reach.mounts),
+                scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
+                network=self._benchmark.network,
+            )
+            ended = await self._sandbox.run(launch, cancel)
+        if reason := await asyncio.to_thread(self._tampering, trial):
+            raise Tampered(reason)
+        return ended
+
+    def exceeded(self, stop: Stop, seconds: float) -> str:
+        """Which bound ended a command, in words."""
+        limits = self._limits
+        return {
+            Stop.TIME: f"still running after {seconds:g} s",
+            Stop.MEMORY: f"used more than {limits.memory_mb} MB of memory",
+            Stop.OUTPUT: f"printed more than {limits.output_mb} MB",
+            Stop.DISK: f"wrote more than {limits.disk_mb} MB to disk",
+            Stop.CANCELLED: "stopped on request",
+        }[stop]
+
+    @contextlib.asynccontextmanager
+    async def _candidates(self, stage: Stage) -> AsyncIterator[_Reach]:
+        """How a command reaches the candidate that it is apart from."""
+        if not self._benchmark.isolated:
+            yield _Reach({}, ())
+            return
+        # The SDK is not on the candidate's path: it is no part of it, and started by its place.
+        env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
+        seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
+        places = self._places
+        server = f"{places.sdk}/serve.py"
+        offer = Offer(self._limits, seconds, places.tree, server, env, self._mounts, network)
+        async with Candidates(self._sandbox, stage, offer).serving() as socket:
+            place = places.candidate
+            yield _Reach({"LOOPTY_CANDIDATE": place}, (Mount(socket, place),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    env: Mapping[str, str]
+    mounts: tuple[Mount, ...]

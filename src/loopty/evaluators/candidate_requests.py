@@ -1,0 +1,71 @@
+"""What an isolated benchmark may ask for: one packet of JSON, taken at its word only when it is sound.
+
+{"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512}}    env, seconds, memory_mb optional
+{"read": {"path": "kernel.c", "limit": 65536}}
+
+In argv `loopty:serve` stands for the SDK's server of functions, wherever the candidate sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loopty.kit import untrusted_files
+from loopty.kit.untrusted_files import Unreadable
+
+LARGEST_REQUEST = 1 << 16
+SERVER = "loopty:serve"
+_LARGEST_FILE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the candidate."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    seconds: float
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Give the bytes of one of the candidate's files."""
+
+    path: str
+    limit: int
+
+
+def request(raw: bytes, seconds: float, memory_mb: int) -> Start | Read:
+    """What is asked; a start that does not say gets this time and memory, and never more. Raises Unreadable."""
+    match untrusted_files.json_object(raw):
+        case {"start": dict(wanted), **rest} if not rest:
+            return _start({"env": {}, "seconds": seconds, "memory_mb": memory_mb, **wanted}, seconds, memory_mb)
+        case {"read": {"path": str(path), "limit": int(limit), **more}, **rest} if not rest and not more:
+            if not 0 <= limit <= _LARGEST_FILE:
+                raise Unreadable(f"has a limit that is not between 0 and {_LARGEST_FILE}")
+            return Read(path, limit)
+        case _:
+            raise Unreadable("is neither a start nor a read")
+
+
+def _start(wanted: Mapping[str, Any], seconds: float, memory_mb: int) -> Start:
+    match wanted:
+        case {"argv": [_, *_] as argv, "env": dict(env), "seconds": asked, "memory_mb": memory, **rest} if (
+            not rest
+        ):
+            pass
+        case _:
+            raise Unreadable("is no start: it takes argv, and perhaps env, seconds and memory_mb")
+    # A zero would end the word, and what follows it be read as an option of the sandbox.
+    if not all(isinstance(word, str) and "\0" not in word for word in (*argv, *env, *env.values())):
+        raise Unreadable("has an argument or a variable that is no text")
+    if not all(name and "=" not in name for name in env):
+        raise Unreadable("names a variable that cannot be one")
+    if type(asked) not in (int, float) or asked <= 0:
+        raise Unreadable("gives no seconds")
+    if type(memory) is not int or not 0 < memory <= memory_mb:
+        raise Unreadable(f"asks for {memory!r:.20} MB, the task allows {memory_mb}")
+    return Start(tuple(argv), env, min(float(asked), seconds), memory)

@@ -1,0 +1,68 @@
+"""Trials on this machine: so many slots, and named resources that take turns across processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from loopty.domain.errors import Misuse
+from loopty.domain.outcome import Ending, Outcome
+from loopty.engine.protocols import Seen, Trial
+from loopty.executors.fingerprint import Machine
+
+_ASK_AGAIN_SECONDS = 0.05
+
+Evaluate = Callable[[Trial, Seen, asyncio.Event], Awaitable[Outcome]]
+
+
+class LocalExecutor:
+    """Runs up to `width` trials at once; the clock of a trial starts when it has its resources."""
+
+    def __init__(self, evaluate: Evaluate, width: int, resources: Sequence[str], machine: Machine) -> None:
+        self.width = width
+        self.machine = machine
+        self._evaluate = evaluate
+        self._resources = sorted(set(resources))  # one order for all, so that nobody waits in a circle
+        self._slots = asyncio.Semaphore(width)
+
+    async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+        async with self._slots, contextlib.AsyncExitStack() as held:
+            for resource in self._resources:
+                if not await held.enter_async_context(_held(resource, cancel)):
+                    return Outcome(Ending.CANCELLED, reason=f"stopped while it waited for {resource}")
+            outcome = await self._evaluate(trial, seen, cancel)
+            return replace(outcome, fingerprint=self.machine.digest)
+
+
+@contextlib.asynccontextmanager
+async def _held(resource: str, cancel: asyncio.Event) -> AsyncIterator[bool]:
+    """Hold the resource, or learn that the wait was cancelled. The lock dies with the process."""
+    descriptor = os.open(lock_path(resource), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        while not cancel.is_set():
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            else:
+                yield True
+                return
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def lock_path(resource: str) -> Path:
+    """One file per resource, shared by all of the user's loopty processes on this machine."""
+    folder = Path(tempfile.gettempdir(), f"loopty-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise Misuse(f"{folder} is not yours: remove it, loopty keeps its locks there")
+    return folder / f"{hashlib.sha256(resource.encode()).hexdigest()[:16]}.lock"

@@ -1,0 +1,82 @@
+"""A model that answers from a script: for tests, examples and dry runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from loopty.domain.errors import Misuse
+from loopty.domain.model import ModelFault, Prompt, Reply, Usage
+from loopty.kit import codec
+from loopty.kit.token_count import tokens
+
+Said = str | Reply | ModelFault
+"""One line of a script."""
+Script = Sequence[Said] | Callable[[Prompt], Said]
+
+
+class ScriptedModel:
+    """Answers from a list, one after the other, or with what a function makes of the prompt."""
+
+    def __init__(self, replies: Script, usage: Usage | None = None, name: str = "scripted:script") -> None:
+        self.name = name
+        self.prompts: list[Prompt] = []
+        """What it was asked."""
+        self._replies = replies
+        self._usage = usage
+
+    async def reply(self, prompt: Prompt) -> Reply:
+        self.prompts.append(prompt)
+        said = self._said(prompt)
+        if isinstance(said, ModelFault):
+            raise said
+        return said if isinstance(said, Reply) else Reply(said, self._usage or _guessed(prompt, said))
+
+    def _said(self, prompt: Prompt) -> Said:
+        if callable(self._replies):
+            return self._replies(prompt)
+        if len(self.prompts) > len(self._replies):
+            reason = f"the script is used up: it holds {len(self._replies)} replies, add more to it"
+            return ModelFault(reason, transient=False)
+        return self._replies[len(self.prompts) - 1]
+
+
+def scripted_model(name: str, file: Path) -> ScriptedModel:
+    """The model whose script is in this file of JSON lines.
+
+    A line is `{"text": …}`, with `usage` and `whole` where they matter, or `{"fault": …, "transient": true}`, with
+    `retry_after_seconds` where it matters.
+    """
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise Misuse(
+            f"model {name}: there is no script at {file}: write one, a JSON object on each line"
+        ) from None
+    said = [_line(line, name, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    return ScriptedModel(said, name=f"scripted:{file.stem}")
+
+
+def _line(line: str, name: str, where: str) -> Said:
+    try:
+        data: dict[str, Any] = json.loads(line)
+        if "fault" in data:
+            return ModelFault(
+                str(data["fault"]),
+                transient=bool(data.get("transient", False)),
+                retry_after_seconds=data.get("retry_after_seconds"),
+                usage=codec.build(Usage, data.get("usage", {})),
+            )
+        if "usage" in data:
+            return codec.build(Reply, {"text": str(data["text"]), **data})
+        return str(data["text"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Misuse(
+            f'model {name}: {where} is no line of a script: {{"text": "…"}} or {{"fault": "…", "transient": true}}'
+        ) from None
+
+
+def _guessed(prompt: Prompt, text: str) -> Usage:
+    return Usage(sum(map(tokens, prompt.texts)), tokens(text))

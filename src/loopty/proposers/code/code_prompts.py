@@ -1,0 +1,120 @@
+"""What a model is told to do, and the form that its reply must have."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Prompt, Speaker, Turn
+from loopty.kit.fence import FENCED_IS_DATA, fenced
+from loopty.proposers.code.code_options import Operator
+from loopty.proposers.code.plan import Plan
+from loopty.proposers.code.reply_faults import Unfit
+from loopty.proposers.code.source_files import Page, Shelf
+from loopty.record.records import Node
+
+_MOST_NAMES = 200
+_LONGEST_ERROR = 4_000
+_LONGEST_ANSWER = 40_000
+
+_SYSTEM = f"You improve programs by experiments. {FENCED_IS_DATA}"
+
+_SEARCH_FORM = """\
+path/of/the/file
+<<<<<<< SEARCH
+lines of the file, exactly as they are, enough of them to be found once
+=======
+the lines in their place
+>>>>>>> REPLACE
+
+Any number of such blocks, for one or several files. An empty SEARCH makes a new file."""
+
+_WHOLE_FORM = """\
+path/of/the/file
+```
+all lines of the file
+```
+
+Any number of such files, new ones too. Where a file holds ``` itself, use a longer fence around it."""
+
+_RULES = """\
+A line `<<<<<<< DELETE path/of/the/file` takes a file away. Change only files that may be changed. In a file with \
+EVOLVE-BLOCK-START and EVOLVE-BLOCK-END change only what is between them, and keep those lines."""
+
+_TASKS = {
+    Operator.DIFF: "Change the program so that it does better.",
+    Operator.REWRITE: "Rewrite the program, or the files of it that matter, so that it does better.",
+    Operator.CROSSOVER: "Two programs are shown. Change the first so that it has the strengths of both.",
+    Operator.FIX: "This program failed. Find out why, and mend it; keep the idea of its last change.",
+    Operator.DRAFT: "Solve the task anew, in another way than the program does and than was tried so far.",
+}
+
+
+def prompt_of(plan: Plan, briefing: str, shelf: Shelf, others: Sequence[Page], batch: int) -> Prompt:
+    """The whole conversation up to the model's reply.
+
+    What stays the same from call to call comes first, because providers take less for it: the files of a node that
+    is changed again and again. The form of the reply comes last, where models remember it best.
+    """
+    parts = [_files(plan.parent.id, shelf), briefing]
+    if plan.operator is Operator.FIX:
+        parts.append(
+            f"# How {plan.parent.id.name} failed\n\n{fenced('error', _error(plan.parent), _LONGEST_ERROR)}"
+        )
+    for node in plan.inspirations:
+        shown = "\n\n".join(map(_page, others))
+        parts.append(f"# The other program: where node {node.id.name} differs\n\n{shown}")
+    parts.append(f"# What to do\n\n{_TASKS[plan.operator]}{_several(batch)} {_form(plan.operator, batch)}")
+    return Prompt(_SYSTEM, (Turn(Speaker.ASKER, "\n\n".join(parts)),))
+
+
+def answered(prompt: Prompt, reply: str, unfit: Unfit, batch: int, longest: int) -> Prompt:
+    """The conversation with what is wrong with the reply, of which at most so many characters are repeated."""
+    told = f"That cannot be used: {unfit.reason}."
+    if unfit.advice:
+        told += f"\n{fenced('details', unfit.advice, _LONGEST_ERROR, exact=True)}"
+    many = "a proposal" if batch == 1 else f"{batch} proposals"
+    return prompt.answered(
+        reply[: min(longest, _LONGEST_ANSWER)], f"{told}\nReply once more, in the same form, with {many}."
+    )
+
+
+def _form(operator: Operator, batch: int) -> str:
+    whole = operator in (Operator.REWRITE, Operator.DRAFT)
+    numbers = "" if batch == 1 else f", and so on up to {batch}"
+    return (
+        f"Reply in this form:\n\n=== PROPOSAL 1: one line that says what changes and why{numbers} ===\n\n"
+        f"{_WHOLE_FORM if whole else _SEARCH_FORM}\n\n=== END ===\n\n{_RULES}"
+    )
+
+
+def _several(batch: int) -> str:
+    if batch == 1:
+        return ""
+    return (
+        f" Give {batch} proposals that differ in their idea, not in details. "
+        "Each is applied to the program as it is shown, without the others."
+    )
+
+
+@functools.lru_cache(16)
+def _files(node: NodeId, shelf: Shelf) -> str:
+    parts = [f"# The files of node {node.name}", *map(_page, shelf.pages)]
+    if names := shelf.unshown:
+        more = f"\nand {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+        listed = "\n".join(names[:_MOST_NAMES]) + more
+        parts += ["Files that are not shown:", fenced("names of files", listed, len(listed))]
+    return "\n\n".join(parts)
+
+
+def _page(page: Page) -> str:
+    notes = ["may be changed" if page.writable else "may only be read"]
+    notes += ["only between the EVOLVE-BLOCK lines"] * page.marked
+    notes += [f"shown in part: {page.lines}"] * bool(page.lines)
+    return fenced(f"{page.path} ({', '.join(notes)})", page.text, len(page.text), exact=True)
+
+
+def _error(node: Node) -> str:
+    told = [node.outcome.ending, node.outcome.reason] if node.outcome else []
+    return "\n".join(dict.fromkeys(filter(None, (*told, node.reason))))

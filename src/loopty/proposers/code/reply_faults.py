@@ -1,0 +1,27 @@
+"""Why a reply cannot become a proposal: one line for the ledger, and more for the model that has to mend it."""
+
+from __future__ import annotations
+
+from loopty.domain.errors import LooptyError
+from loopty.domain.proposal import Objection
+from loopty.kit.fence import one_line
+
+_LONGEST_REASON = 300
+
+
+class Unfit(LooptyError):  # noqa: N818
+    """A change that cannot be read or applied, or may not be made."""
+
+    def __init__(self, objection: Objection, reason: str, advice: str = "") -> None:
+        self.objection = objection
+        self.reason = one_line(reason[: 4 * _LONGEST_REASON], _LONGEST_REASON)
+        self.advice = advice
+        super().__init__(self.reason)
+
+
+def unreadable(reason: str, advice: str = "") -> Unfit:
+    return Unfit(Objection.REPLY, reason, advice)
+
+
+def misfit(reason: str, advice: str = "") -> Unfit:
+    return Unfit(Objection.APPLY, reason, advice)

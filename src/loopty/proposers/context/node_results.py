@@ -1,0 +1,58 @@
+"""What nodes left behind: results, traces and logs of the one to be changed, the changes of those that inspire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from loopty.domain.leftovers import Left
+from loopty.kit.fence import one_line
+from loopty.proposers.context.node_line import NodeLines
+from loopty.proposers.context.room import in_room
+from loopty.proposers.params_text import listed
+from loopty.record.history import History
+from loopty.record.records import Node
+
+_MOST_METRICS = 40
+_NAME = 120
+
+
+def results_text(node: Node) -> str:
+    """The node's parameters and everything that was measured of it, a line each."""
+    lines = [f"parameters: {one_line(listed(node.params), 2000)}"] if node.params else []
+    if outcome := node.outcome:
+        reason = f": {one_line(outcome.reason, 500)}" if outcome.reason else ""
+        lines.append(f"trial: {outcome.ending} after {outcome.seconds:.3g} s{reason}")
+        shown = list(outcome.metrics.items())[:_MOST_METRICS]
+        lines += [f"{one_line(name, _NAME)}: {value:.6g}" for name, value in shown]
+        if len(outcome.metrics) > len(shown):
+            lines.append(f"… {len(outcome.metrics) - len(shown)} more metrics")
+    return "\n".join(lines)
+
+
+def left_texts(node: Node, left: Left, room: int) -> Iterator[str]:
+    """The evaluator's artifacts, the traces, and the ends of the logs: each in half of the room that is left."""
+    artifacts = "\n".join(f"{one_line(name, _NAME)}: {text}" for name, text in left.artifacts.items())
+    traces = "\n\n".join(f"task {one_line(task, _NAME)}\n{text}" for task, text in left.traces.items())
+    whole = (
+        ("what the benchmark says", artifacts),
+        ("traces of tasks, failed ones first", traces),
+        ("the end of stderr", left.stderr),
+        ("the end of stdout", left.stdout),
+    )
+    for label, text in whole:
+        if made := in_room(f"{label}, node {node.id.name}", text, room // 2):
+            room = room // 2
+            yield made
+
+
+def inspiration_texts(
+    history: History, nodes: Sequence[Node], notes: Callable[[Node], Left], room: int, told: NodeLines
+) -> Iterator[str]:
+    """Each of these nodes in a line, with its change below: the same room for each."""
+    for node in nodes:
+        left, name = notes(node), node.id.name
+        change = left.diff or listed(node.params)
+        line = told.of(history, node)
+        text = f"{line}\n\n{change}" if change else line
+        if made := in_room(f"node {name} and its change", text, room // len(nodes)):
+            yield made

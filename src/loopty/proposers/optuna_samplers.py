@@ -1,0 +1,293 @@
+"""Optuna's samplers over an in-memory study that is rebuilt from the history: the ledger is the only truth."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Kind, Parameter, Space, Value
+from loopty.engine.protocols import Ask
+from loopty.proposers.params_text import listed
+from loopty.proposers.shared_pool import home, turn
+from loopty.record.records import Node
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+# TPE's cost grows with the trials it sees: past twice this many, only the best and the newest stay.
+_CAP = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one of Optuna's samplers is made."""
+
+    sampler: str
+    needs: Mapping[str, str]
+    """Modules beyond Optuna itself, and the extra of loopty that brings each."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    many_objectives: bool = False
+
+
+REMEMBERING = {
+    "tpe": Recipe("TPESampler", {}, {"constant_liar": True}),
+    "gp": Recipe("GPSampler", {"scipy": "samplers", "torch": "gp"}),
+}
+"""Samplers that look at finished trials and keep nothing else."""
+
+STATEFUL = {
+    "cmaes": Recipe("CmaEsSampler", {"cmaes": "samplers"}, {"warn_independent_sampling": False}),
+    "qmc": Recipe("QMCSampler", {"scipy": "samplers"}, {"warn_independent_sampling": False}),
+    "nsga2": Recipe("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
+}
+"""Samplers that keep their state in the trials they were asked for: resuming asks them everything again."""
+
+
+class _Base:
+    """What both kinds share: the study, the space, the objective."""
+
+    def __init__(self, name: str, recipe: Recipe, space: Space) -> None:
+        self.name = name
+        self._recipe = recipe
+        self._space = space
+        _require("optuna", "samplers", name)
+        for module, extra in recipe.needs.items():
+            _require(module, extra, name)
+        self._distributions: dict[str, BaseDistribution] = {}
+        self._seen = 0
+
+    def _new_nodes(self, ask: Ask) -> list[Node]:
+        """The pool's nodes since the last question, so that one costs the same however long the history is."""
+        lane = ask.history.lane(ask.run, ask.pool)
+        new = [ask.history[node] for node in lane[self._seen :] if node.parent]
+        self._seen = len(lane)
+        return new
+
+    def _new_study(self, metrics: Sequence[Metric]) -> Study:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        with warnings.catch_warnings(action="ignore"):  # a range that is no multiple of its step is fine
+            self._distributions = {
+                name: _distribution(parameter) for name, parameter in self._space.parameters.items()
+            }
+        up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
+        return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
+
+    def _metrics(self, ask: Ask) -> tuple[Metric, ...]:
+        metrics = ask.history.metrics(ask.root)
+        return metrics if self._recipe.many_objectives else metrics[:1]
+
+    def _asked(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
+        """The sampler's next trial and its parameters."""
+        import optuna
+
+        with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
+            make = getattr(optuna.samplers, self._recipe.sampler)
+            # Sobol' points come from one sequence; a new seed would start another.
+            seed = 0 if self.name == "qmc" else rng.randrange(2**31)
+            study.sampler = make(seed=seed, **self._recipe.options)
+            trial = study.ask()
+            params: dict[str, Value] = {}
+            for name in self._space.order():
+                if self._space.active(name, params):
+                    params[name] = _suggested(trial, name, self._space.parameters[name])
+        return trial, params
+
+    def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
+        return Proposal(self.name, home(ask).id, listed(params), params)
+
+
+class RememberingProposer(_Base):
+    """TPE and GP: finished nodes are added to the study; nodes in flight count while a question is asked.
+
+    Whoever made them: only what was measured with other code says nothing of the parameters.
+    """
+
+    def __init__(self, name: str, space: Space) -> None:
+        super().__init__(name, REMEMBERING[name], space)
+        self._study: Study | None = None
+        self._tree = ""
+        """Of the code that the study is about."""
+        self._nodes: list[Node] = []
+        self._waiting: list[NodeId] = []
+        """Nodes without a verdict when last looked at."""
+
+    async def propose(self, ask: Ask) -> Proposal:
+        from optuna.trial import TrialState, create_trial
+
+        metrics = self._metrics(ask)
+        self._settle_on(home(ask).tree)
+        waiting = [*map(ask.history.__getitem__, self._waiting), *self._new_nodes(ask)]
+        self._waiting = [node.id for node in waiting if not node.verdict]
+        for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
+            self._remember(node, metrics)
+        study = self._study = self._study or self._rebuilt(metrics)
+        flying = [node for node in waiting if not node.verdict and node.tree == self._tree and self._fits(node)]
+        for node in flying:
+            study.add_trial(
+                create_trial(
+                    state=TrialState.RUNNING, params=dict(node.params), distributions=self._distributions_of(node)
+                )
+            )
+        trial, params = self._asked(study, ask.rng)
+        for number in range(trial.number - len(flying), trial.number + 1):
+            study.tell(number, state=TrialState.FAIL)  # the study holds what is finished, nothing else
+        return self._proposal(ask, params)
+
+    def _settle_on(self, tree: str) -> None:
+        if tree != self._tree:
+            self._tree, self._study = tree, None
+
+    def _remember(self, node: Node, metrics: Sequence[Metric]) -> None:
+        if not self._fits(node):
+            return
+        self._nodes.append(node)
+        if len(self._nodes) > 2 * _CAP:
+            self._nodes = _thinned(self._nodes, metrics[0])
+            self._study = None
+        elif self._study is not None and node.tree == self._tree:
+            self._add(self._study, node, metrics)
+
+    def _rebuilt(self, metrics: Sequence[Metric]) -> Study:
+        study = self._new_study(metrics)
+        for node in self._nodes:
+            if node.tree == self._tree:
+                self._add(study, node, metrics)
+        return study
+
+    def _add(self, study: Study, node: Node, metrics: Sequence[Metric]) -> None:
+        from optuna.trial import TrialState, create_trial
+
+        values = _values(node, metrics)
+        study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE if values else TrialState.FAIL,
+                params=dict(node.params),
+                distributions=self._distributions_of(node),
+                values=values,
+            )
+        )
+
+    def _fits(self, node: Node) -> bool:
+        """Whether the node is a point of the space as it is now: the task file may have changed."""
+        return self._space.fault(node.params) is None
+
+    def _distributions_of(self, node: Node) -> dict[str, BaseDistribution]:
+        return {name: self._distributions[name] for name in node.params}
+
+
+class StatefulProposer(_Base):
+    """CMA-ES, QMC and NSGA-II: its own questions and answers, in the order in which they were asked and came."""
+
+    counts_turns = True
+
+    def __init__(self, name: str, space: Space) -> None:
+        super().__init__(name, STATEFUL[name], space)
+        self._study: Study | None = None
+        self._turn = 0
+        self._own: dict[int, NodeId] = {}
+        """Its nodes whose results it was not told yet, by turn."""
+        self._open: dict[int, tuple[Trial, dict[str, Value]]] = {}
+
+    async def propose(self, ask: Ask) -> Proposal:
+        metrics = self._metrics(ask)
+        study = self._study = self._study or self._new_study(metrics)
+        self._own |= {node.turn: node.id for node in self._new_nodes(ask) if node.operator == self.name}
+        now = turn(ask, self.name)
+        for before in range(self._turn, now):
+            self._tell(study, ask, metrics, before=self._asked_at(ask, before, now))
+            self._open[before] = self._asked(study, ask.seeded(before))
+        self._tell(study, ask, metrics, before=None)
+        self._turn = now + 1
+        self._open[now] = self._asked(study, ask.seeded(now))
+        return self._proposal(ask, dict(self._open[now][1]))
+
+    def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
+        """Tell the results that came before that event, in the order in which they came."""
+        from optuna.trial import TrialState
+
+        came: list[tuple[int, int]] = []
+        for asked in self._open:
+            node = self._node(ask, asked)
+            if node is None:
+                came.append((0, asked))  # that proposal was refused
+            elif node.verdict and (before is None or node.judged < before):
+                came.append((node.judged, asked))
+        for _, asked in sorted(came):
+            trial, params = self._open.pop(asked)
+            node = self._node(ask, asked)
+            self._own.pop(asked, None)
+            values = _values(node, metrics) if node and dict(node.params) == params else None
+            if values:
+                study.tell(trial, values)
+            else:
+                study.tell(trial, state=TrialState.FAIL)
+
+    def _node(self, ask: Ask, asked: int) -> Node | None:
+        node = self._own.get(asked)
+        return ask.history[node] if node else None
+
+    def _asked_at(self, ask: Ask, asked: int, now: int) -> int | None:
+        """The event before which this question was asked: its own node, or the next one."""
+        later = (self._node(ask, other) for other in range(asked, now))
+        return next((node.asked_after + 1 for node in later if node), None)
+
+
+def _require(module: str, extra: str, proposer: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise Misuse(f"proposer '{proposer}' needs {module}: pip install 'loopty[{extra}]'")
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if parameter.type is Kind.CATEGORICAL:
+        return CategoricalDistribution(parameter.choices)
+    assert parameter.low is not None
+    assert parameter.high is not None
+    if parameter.type is Kind.INT:
+        return IntDistribution(int(parameter.low), int(parameter.high), parameter.log, int(parameter.step or 1))
+    return FloatDistribution(parameter.low, parameter.high, parameter.log, parameter.step)
+
+
+def _suggested(trial: Trial, name: str, parameter: Parameter) -> Value:
+    if parameter.type is Kind.CATEGORICAL:
+        return trial.suggest_categorical(name, parameter.choices)  # type: ignore[return-value]
+    assert parameter.low is not None
+    assert parameter.high is not None
+    if parameter.type is Kind.INT:
+        step = int(parameter.step or 1)
+        return int(trial.suggest_int(name, int(parameter.low), int(parameter.high), step=step, log=parameter.log))
+    return float(trial.suggest_float(name, parameter.low, parameter.high, step=parameter.step, log=parameter.log))
+
+
+def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
+    """What to tell of a node: its metrics, or None when there is nothing honest to tell."""
+    if node.outcome is None or node.outcome.ending is not Ending.FINISHED or node.verdict is Verdict.REJECTED:
+        return None
+    values = [node.outcome.metrics.get(metric.name) for metric in metrics]
+    return [value for value in values if value is not None] if None not in values else None
+
+
+def _thinned(nodes: Sequence[Node], metric: Metric) -> list[Node]:
+    """The best and the newest, in their order."""
+
+    def value(node: Node) -> float:
+        values = _values(node, [metric])
+        return metric.direction.sign * values[0] if values else float("-inf")
+
+    best = sorted(nodes, key=value, reverse=True)[: _CAP // 2]
+    chosen = {node.id for node in (*best, *nodes[-_CAP // 2 :])}
+    return [node for node in nodes if node.id in chosen]

@@ -1,0 +1,101 @@
+"""The best and the newest configurations of one state of the code, kept up to date as verdicts come in.
+
+A question must not sort every node each time: this looks at those that are new, without a verdict or kept, as no
+others can change any more. It builds itself when a process starts, and what it tells depends on the history alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric, Metrics
+from loopty.domain.outcome import Pool, Verdict
+from loopty.record.history import History
+from loopty.record.records import Node
+
+Worth = tuple[float, ...]
+"""Smaller is better."""
+
+
+class Ranking:
+    """Of the nodes of one pool of one run with the same files, the baseline apart."""
+
+    def __init__(self, run: int, pool: Pool, tree: str, metrics: tuple[Metric, ...], most: int) -> None:
+        self._run = run
+        self._pool = pool
+        self._tree = tree
+        self._metrics = metrics
+        self._most = most
+        self._known = 0
+        """How many nodes of the lane were looked at."""
+        self._open: list[NodeId] = []
+        """Without a verdict, whatever their files: those of a draft may change."""
+        self._kept: list[NodeId] = []
+        """What was kept is measured again, as the rival of others."""
+        self._lesser: list[tuple[Worth, int, NodeId]] = []
+        """The best of those that were not kept, the best first, then the oldest."""
+        self._newest: list[tuple[int, NodeId]] = []
+        """Those that were decided of, the newest last."""
+
+    def update(self, history: History) -> None:
+        """Take in what was added and decided since."""
+        lane = history.lane(self._run, self._pool)
+        waiting = [history[node] for node in (*self._open, *lane[self._known :]) if node.parent]
+        self._known = len(lane)
+        self._open = [node.id for node in waiting if node.verdict is None]
+        for node in waiting:
+            if node.verdict and node.tree == self._tree:
+                self._take(node)
+
+    def best(self, history: History, start: Node, most: int) -> list[Node]:
+        """The best of `start` and of all others; of equals `start`, then the oldest."""
+        moving = (*map(history.__getitem__, self._kept), *self._undecided(history))
+        ranked = [entry for node in moving if (entry := self._entry(node))]
+        ranked = sorted(entry for entry in (*ranked, *self._lesser) if entry[2] != start.id)
+        if entry := self._entry(start):
+            bisect.insort_left(ranked, entry, key=lambda other: other[0])
+        return [history[node] for _, _, node in ranked[:most]]
+
+    def newest(self, history: History) -> list[Node]:
+        """The newest first."""
+        undecided = ((node.order, node.id) for node in self._undecided(history))
+        return [history[node] for _, node in sorted((*self._newest, *undecided), reverse=True)[: self._most]]
+
+    def _undecided(self, history: History) -> Iterator[Node]:
+        return (node for node in map(history.__getitem__, self._open) if node.tree == self._tree)
+
+    def _take(self, node: Node) -> None:
+        bisect.insort(self._newest, (node.order, node.id))
+        del self._newest[: -self._most]
+        if node.verdict is Verdict.KEPT:
+            self._kept.append(node.id)
+        elif entry := self._entry(node):
+            bisect.insort(self._lesser, entry)
+            del self._lesser[self._most :]
+
+    def _entry(self, node: Node) -> tuple[Worth, int, NodeId] | None:
+        """Its place among the others; None where it cannot be compared."""
+        outcome, metrics = node.outcome, self._metrics
+        if not metrics or outcome is None or not outcome.finished or node.verdict is Verdict.REJECTED:
+            return None
+        if any(metric.name not in outcome.metrics for metric in metrics):
+            return None
+        return _worth(outcome.metrics, metrics), node.order, node.id
+
+
+def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> Worth:
+    """By the weighted sum, else metric by metric: what lies in the same step of a tolerance leaves it to the next.
+
+    Steps, not differences: of three results the neighbours may be within a tolerance and the outer two not, and
+    then nothing can be sorted by it.
+    """
+    values = [-metric.direction.sign * reported[metric.name] for metric in metrics]
+    if all(metric.weight is not None for metric in metrics):
+        return (sum((metric.weight or 0.0) * value for metric, value in zip(metrics, values, strict=True)),)
+    steps = (
+        value // metric.tolerance if metric.tolerance else value
+        for metric, value in zip(metrics, values, strict=True)
+    )
+    return (*steps, *values)

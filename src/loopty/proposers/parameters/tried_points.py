@@ -1,0 +1,58 @@
+"""The configurations that were tried, for a model: the best and the newest, within a number of tokens."""
+
+from __future__ import annotations
+
+from loopty.domain.objective import Metric
+from loopty.domain.outcome import Pool, Verdict
+from loopty.engine.protocols import Ask
+from loopty.kit.fence import fenced, one_line
+from loopty.proposers.context.node_line import result_words
+from loopty.proposers.context.room import fitting
+from loopty.proposers.parameters.best_and_newest import Ranking
+from loopty.proposers.parameters.parameter_prompts import said
+from loopty.record.records import Node
+
+_ROOM = 4_000
+"""Tokens."""
+_REASON = 160
+
+
+class Tried:
+    """Tells of at most so many, and of the one with which the parent's code began."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._ranking: tuple[tuple[int, Pool, str, tuple[Metric, ...]], Ranking] | None = None
+        """Of the code that was last asked about."""
+
+    def text(self, ask: Ask, parent: Node) -> str:
+        """Where it started, then the best, then the newest, each with its result."""
+        ranking, history = self._ranked(ask, parent), ask.history
+        best = ranking.best(history, parent, -(-self._most // 2))
+        chosen = {node.id: node for node in (parent, *best, *ranking.newest(history))}
+        lines = [_line(ask, node) for node in list(chosen.values())[: self._most + 1]]
+        text = "\n".join(fitting(lines, _ROOM))
+        return (
+            fenced("node, result, configuration: where it started, the best, the newest", text, len(text))
+            if text
+            else ""
+        )
+
+    def _ranked(self, ask: Ask, parent: Node) -> Ranking:
+        key = ask.run, ask.pool, parent.tree, ask.history.yardstick(ask.run)
+        if self._ranking is None or self._ranking[0] != key:
+            self._ranking = key, Ranking(*key, most=self._most + 1)
+        ranking = self._ranking[1]
+        ranking.update(ask.history)
+        return ranking
+
+
+def _line(ask: Ask, node: Node) -> str:
+    """`1.3 | score 2.41 | {"x": 1.5}`, and what went wrong where something did."""
+    params = ", ".join(f'"{name}": {said(value)}' for name, value in node.params.items())
+    parts = [node.id.name, result_words(ask.history, node), f"{{{params}}}"]
+    if node.outcome and not node.outcome.finished:
+        parts.append(one_line(node.outcome.reason, _REASON))
+    elif node.verdict is Verdict.REJECTED:
+        parts.append(f"rejected: {one_line(node.reason, _REASON)}")
+    return " | ".join(part for part in parts if part)

@@ -1,0 +1,150 @@
+"""What a model is told before it proposes: the task, where the search stands, and how the node came about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from loopty.domain.access import Access
+from loopty.domain.ids import NodeId
+from loopty.domain.leftovers import Left
+from loopty.domain.outcome import Pool
+from loopty.engine.protocols import Ask
+from loopty.kit.option import option
+from loopty.kit.token_budget import cut_to
+from loopty.kit.token_count import tokens
+from loopty.proposers.context.experiments import Experiments
+from loopty.proposers.context.goal import objective_text, rules_text
+from loopty.proposers.context.lineage import path_lines, tried_lines
+from loopty.proposers.context.node_line import NodeLines
+from loopty.proposers.context.node_results import inspiration_texts, left_texts, results_text
+from loopty.proposers.context.room import in_room
+from loopty.record.records import Node
+
+_MOST_INSPIRATIONS = 8
+_HEAD = 48
+"""Tokens of the longest heading with its fence."""
+
+
+@dataclass(frozen=True, slots=True)
+class BriefingOptions:
+    """How much a model is told."""
+
+    tokens: int = option("The longest briefing, in tokens.", 12_000, minimum=2_000)
+    digest_tokens: int = option(
+        "How much of it tells of all experiments and of what failed; 0: nothing.", 2_000, minimum=0
+    )
+    lineage: int = option(
+        "How many nodes on the path from the baseline are told of: the first, and the last ones.", 12, minimum=2
+    )
+    artifacts: bool = option(
+        "Whether the results, traces and logs of the node that is changed are part of it.", True
+    )
+
+    def within(self, most: int) -> BriefingOptions:
+        """The same, in at most so many tokens."""
+        return replace(self, tokens=min(self.tokens, most), digest_tokens=min(self.digest_tokens, most // 3))
+
+
+class Briefing:
+    """Makes the briefings of one task. The same history gives the same text."""
+
+    def __init__(
+        self,
+        statement: str,
+        access: Access | None,
+        notes: Callable[[Node], Left],
+        options: BriefingOptions | None = None,
+    ) -> None:
+        """`access` is that of the search, with the held-out split hidden, and None where no file is to be changed;
+        `notes` reads what a node left.
+        """
+        self._statement = statement
+        self._access = access
+        self._notes = notes
+        self._options = options or BriefingOptions()
+        self._last: tuple[tuple[NodeId, int], Left] | None = None
+        self._lines = NodeLines()
+        self._experiments: dict[tuple[int, Pool, str], Experiments] = {}
+
+    def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:
+        """Everything but the operator's own instruction and the files' text, within the tokens of the options."""
+        most, wanted = self._options.tokens, self._wanted(ask)
+        told = self._told(ask)
+        told += self._about(ask, parent, most - _taken((*told, *wanted)))
+        room = most - _taken((*told, *wanted))
+        others = self._others(ask, inspirations[:_MOST_INSPIRATIONS], room)
+        if self._options.artifacts:
+            left = left_texts(parent, self._left(parent), room - _taken(others) - _HEAD)
+            told += _section(f"# What the trial of node {parent.id.name} left", left)
+        return "\n\n".join((*told, *others, *wanted)) + "\n"
+
+    def _left(self, node: Node) -> Left:
+        """What the node left: read once for many changes of it, as what was decided of leaves nothing more."""
+        key = node.id, node.judged
+        if self._last is None or self._last[0] != key or not node.judged:
+            self._last = key, self._notes(node)
+        return self._last[1]
+
+    def _told(self, ask: Ask) -> list[str]:
+        """The task, in half of the tokens at the most."""
+        share = self._options.tokens // 8
+        return [
+            cut_to(f"# Task\n\n{self._statement.strip() or 'Improve the objective.'}", 2 * share),
+            cut_to(objective_text(ask), share),
+            *([cut_to(rules_text(self._access), share)] if self._access else []),
+        ]
+
+    def _wanted(self, ask: Ask) -> list[str]:
+        """What the user asks for in the course of the run: last, where it is read best."""
+        directive = ask.history.runs[ask.run].directive
+        return (
+            [cut_to(f"# What the user wants now\n\n{directive}", self._options.tokens // 8)] if directive else []
+        )
+
+    def _about(self, ask: Ask, parent: Node, room: int) -> list[str]:
+        """How the node came about, what was tried on it, what it gave: a quarter of the room each."""
+        name = parent.id.name
+        path = "\n".join(path_lines(ask.history, parent, self._options.lineage, self._lines))
+        tried = "\n".join(tried_lines(ask, parent, self._lines))
+        results = results_text(parent) if self._options.artifacts else ""
+        sections = (
+            (f"# The path to node {name}", "nodes from the baseline on, a line each", path),
+            (f"# Changes of node {name} that were tried already", "nodes, the newest first", tried),
+            (f"# What node {name} gave", "its results", results),
+        )
+        return [
+            made
+            for head, label, text in sections
+            for made in _section(head, [in_room(label, text, room // 4, clean=True)])
+        ]
+
+    def _others(self, ask: Ask, inspirations: Sequence[Node], room: int) -> list[str]:
+        lines = self._digest(ask, min(self._options.digest_tokens, room // 2) - _HEAD)
+        digest = in_room("experiments, a line each", "\n".join(lines), room // 2, clean=True)
+        inspiring = inspiration_texts(ask.history, inspirations, self._notes, room // 3, self._lines)
+        return [
+            *_section("# All experiments", [digest]),
+            *_section("# Other nodes, for inspiration", inspiring),
+        ]
+
+    def _digest(self, ask: Ask, room: int) -> list[str]:
+        if room <= 0:
+            return []
+        # Results under different fingerprints do not compare: on another machine the lists begin anew.
+        key = (ask.run, ask.pool, ask.history.runs[ask.run].fingerprint)
+        if key not in self._experiments:
+            self._experiments[key] = Experiments(ask.run, ask.pool, self._lines)
+        known = self._experiments[key]
+        known.update(ask.history)
+        return known.lines(ask.history, room)
+
+
+def _section(head: str, texts: Iterable[str]) -> list[str]:
+    """The texts under their head; nothing where they are empty."""
+    found = [text for text in texts if text]
+    return ["\n\n".join((head, *found))] if found else []
+
+
+def _taken(sections: Iterable[str]) -> int:
+    return sum(tokens(section) + 1 for section in sections)

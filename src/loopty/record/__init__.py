@@ -1,0 +1,1 @@
+"""What happened: events, their fold, and the ledger that keeps them."""

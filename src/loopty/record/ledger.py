@@ -1,0 +1,38 @@
+"""The ledger as the engine sees it: an append-only list of events, written by one process at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from loopty.record.events import Recorded
+from loopty.record.history import History
+
+
+class Turn(Protocol):
+    """The exclusive right to write, held while a decision is made and recorded."""
+
+    def news(self, after: int) -> Iterator[Recorded]:
+        """Events with a higher number, oldest first."""
+        ...
+
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+        """Add events, numbered on without a gap, and save the pages of the fold."""
+        ...
+
+
+class Ledger(Protocol):
+    """An append-only list of events, shared by any number of processes."""
+
+    def turn(self) -> AbstractContextManager[Turn]:
+        """Wait for the turn; what was written is durable when the block ends, and gone if it raises."""
+        ...
+
+    def history(self) -> History:
+        """The fold as saved, up to the last event."""
+        ...
+
+    def read(self, after: int = 0) -> Iterator[Recorded]:
+        """Events with a higher number, oldest first."""
+        ...

@@ -1,0 +1,82 @@
+"""What audits found, as text: a line for each look, then what looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loopty.report.columns import cut, padded, short, width, wrapped
+from loopty.report.figures import figure, moment, plural
+from loopty.report.terminal import Look
+from loopty.views.audit_rows import MANY_LOOKS, Audited
+
+_HEAD = ("look", "node", "when", "search", "gain", "held out", "gain", "survives")
+_WHEN = 2
+_TO_THE_LEFT = (1, _WHEN)
+_LONGEST_NAME = 16
+
+
+def audits_text(audits: Sequence[Audited], columns: int = 80, look: Look | None = None) -> str:
+    """The looks of one run, oldest first; those at another split apart."""
+    look = look or Look()
+    if not audits:
+        return "no audit yet"
+    blocks = [_block(split, audits, columns, look) for split in dict.fromkeys(row.split for row in audits)]
+    return look.finished("\n\n".join(blocks))
+
+
+def spent(looks: int) -> str:
+    """What so many looks at a split mean."""
+    said = f"{plural(looks, 'look')} at this split"
+    if looks < MANY_LOOKS:
+        return said
+    return f"{said}: each one spends a little of its independence, so a fresh split would say more"
+
+
+def _block(split: str, audits: Sequence[Audited], columns: int, look: Look) -> str:
+    rows = [row for row in audits if row.split == split]
+    metric = rows[-1].metric or "weighted sum"
+    lines = [f"{look.paint(f'split {split}', 'strong')}  {cut(metric, columns // 2)}", ""]
+    head, *table = _table([_HEAD, *map(_cells, rows)], columns)
+    lines.append(look.paint(head, "dim"))
+    for row, line in zip(rows, table, strict=True):
+        lines.append(look.paint(line, "warn" if row.flags else ""))
+        if row.ended:
+            lines += [" " * 6 + look.paint(text, "bad") for text in wrapped(row.ended, columns - 6)]
+    for text in _flags(rows):
+        lines += ["", *(look.paint(line, "warn") for line in wrapped(text, columns))]
+    return "\n".join([*lines, "", *wrapped(spent(rows[-1].look), columns)])
+
+
+def _table(cells: Sequence[Sequence[str]], columns: int) -> list[str]:
+    """The cells in columns; the time of each look where there is room for it."""
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+    shown = [at for at in range(len(widths)) if at != _WHEN or sum(widths) + 2 * len(widths) <= columns]
+    lines = ("  ".join(padded(row[at], widths[at], right=at not in _TO_THE_LEFT) for at in shown) for row in cells)
+    return [cut(line.rstrip(), columns) for line in lines]
+
+
+def _cells(row: Audited) -> tuple[str, ...]:
+    return (
+        str(row.look),
+        short(row.node, _LONGEST_NAME),
+        moment(row.at),
+        _value(row.search),
+        _gain(row.search_gain),
+        _value(row.held_out),
+        _gain(row.held_out_gain),
+        "" if row.survives is None else f"{100 * row.survives:.0f} %" if row.survives else "none",
+    )
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else figure(value)
+
+
+def _gain(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:+.4g}"
+
+
+def _flags(rows: Sequence[Audited]) -> Iterator[str]:
+    """What looks wrong, of the last look at each node."""
+    for row in {row.node: row for row in rows}.values():
+        yield from (f"{short(row.node)} {flag.kind}: {flag.words}" for flag in row.flags)

@@ -1,0 +1,36 @@
+"""A plot of coloured cells, in which the most important thing wins its cell."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from loopty.report.terminal import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """What a cell shows. Where several things meet, the highest rank is seen."""
+
+    glyph: str
+    style: str
+    rank: int
+
+
+_BLANK = Ink(" ", "", 0)
+
+
+class Grid:
+    """Cells by row, 0 at the top, and column, 0 at the left."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[int, int], Ink] = {}
+
+    def put(self, row: int, column: int, ink: Ink) -> None:
+        if ink.rank > self._cells.get((row, column), _BLANK).rank:
+            self._cells[row, column] = ink
+
+    def line(self, row: int, columns: int, look: Look) -> str:
+        inks = (self._cells.get((row, column), _BLANK) for column in range(columns))
+        spans = itertools.groupby(inks, key=lambda ink: ink.style)
+        return "".join(look.paint("".join(ink.glyph for ink in span), style) for style, span in spans)

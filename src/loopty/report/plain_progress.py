@@ -1,0 +1,105 @@
+"""Progress without a terminal: a line for each node worth a look, and a sign of life now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TextIO
+
+from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.task import Pools
+from loopty.record.events import NodeJudged, Recorded, Settled, Stalled, Stepped
+from loopty.record.recorder import Scribe
+from loopty.report.columns import cut, harmless, short
+from loopty.report.figures import duration, figure, plural, rate, signed
+from loopty.report.live_frame import progress, seconds_left
+from loopty.report.outlet import Outlet
+from loopty.report.pace import Pace, Tempo
+from loopty.report.terminal import Look
+from loopty.views.run_status import Status, status
+
+_LEAST_SECONDS, _MOST_SECONDS = 5.0, 60.0
+_LONGEST_REASON = 200
+_SHORT_REASON = 80
+"""Of what is told whole when the session ends for it."""
+
+
+class Lines:
+    """Listens to a scribe. Hearing an event costs O(1)."""
+
+    def __init__(
+        self, scribe: Scribe, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
+    ) -> None:
+        self._scribe = scribe
+        self._run = run
+        self._pools = pools
+        self._out = Outlet(out)
+        self._look = look
+        self._clock = clock
+        self._began = self._said_at = clock()
+        self._pace = Pace(self._began)
+        self._failure = ""
+        """Why the last call of a model gave no reply."""
+
+    def heard(self, recorded: Recorded) -> None:
+        self._pace.heard(recorded)
+        if isinstance(recorded.event, NodeJudged):
+            self._say_verdict(recorded.event)
+        elif isinstance(recorded.event, Stepped):
+            self._say(f"on to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
+        elif isinstance(recorded.event, Stalled):
+            self._say_stall(recorded.event.reason)
+        elif isinstance(recorded.event, Settled) and recorded.event.usage:
+            self._say_failure(recorded.event.failure)
+        self.tick()
+
+    def tick(self) -> None:
+        """Say that it goes on if nothing was said for a while; the longer it goes on, the more rarely."""
+        now = self._clock()
+        pause = min(max((now - self._began) / 20, _LEAST_SECONDS), _MOST_SECONDS)
+        history = self._scribe.history
+        # There is no run while a scribe whose write failed has yet to catch up.
+        run = history.runs.get(self._run)
+        if run and abs(now - self._said_at) >= pause:
+            found = status(history, run, now, lambda _: True, self._pools)
+            self._say(_sign_of_life(found, self._pace.tempo(now)))
+            self._said_at = now
+
+    def close(self) -> None:
+        """Nothing is left to say."""
+
+    def _say_verdict(self, judged: NodeJudged) -> None:
+        node = self._scribe.history[judged.node]
+        tampered = node.outcome is not None and node.outcome.ending is Ending.TAMPERED
+        vetoed = node.review is not None and judged.verdict is Verdict.REJECTED
+        if tampered or vetoed or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
+            control = " (control)" if node.pool is Pool.CONTROL else ""
+            word = Ending.TAMPERED if tampered else judged.verdict
+            self._say(f"{word} {short(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+
+    def _say_failure(self, failure: str) -> None:
+        """Once for as long as it stays the same: a model that is out is asked again and again."""
+        if failure and failure != self._failure:
+            self._say(f"no reply of a model: {cut(failure, _SHORT_REASON)}")
+        self._failure = failure
+
+    def _say_stall(self, reason: str) -> None:
+        """Without the reason where the line before has told it: what the session ends with tells it whole."""
+        told = bool(self._failure) and self._failure in reason
+        self._say(f"stalled: {'a model could not be had' if told else cut(reason, _LONGEST_REASON)}")
+
+    def _say(self, text: str) -> None:
+        self._out.write(self._look.finished(harmless(text)) + "\n")
+
+
+def _sign_of_life(status: Status, tempo: Tempo) -> str:
+    parts = [progress(status)]
+    if status.best:
+        better = f" ({signed(status.best.over_baseline)})" if status.best.over_baseline else ""
+        parts.append(f"best {short(status.best.node)} {figure(status.best.score)}{better}")
+    if status.asking:
+        parts.append(f"{plural(status.asking, 'call')} of a model in flight")
+    if tempo.trials:
+        parts.append(rate(tempo.trials))
+    if (seconds := seconds_left(status, tempo)) is not None:
+        parts.append(f"about {duration(seconds)} to go")
+    return ", ".join(parts)

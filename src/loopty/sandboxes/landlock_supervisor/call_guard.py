@@ -1,0 +1,227 @@
+"""Decide on calls that Landlock does not rule: modes and times of files, sockets, the number of processes.
+
+A call is never judged and then let go where memory or descriptors could be changed in between: what is allowed
+is done here, with the rights of the trial's user, on what was looked at.
+"""
+
+# Without pathlib, whose import would take as long as all the rest.
+# ruff: noqa: PTH101, PTH115, PTH123
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable
+
+from loopty.sandboxes.landlock_supervisor import raw_calls
+from loopty.sandboxes.landlock_supervisor.order import Order
+from loopty.sandboxes.landlock_supervisor.process_tree import Family
+
+_RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")
+_ANSWER = struct.Struct("=QqiI")
+_CONTINUE = 1
+
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = -100, 0x100, 0x1000
+_LONGEST_PATH, _TIMES_BYTES, _LONGEST_ADDRESS = 4096, 32, 128
+_AF_UNIX = 1
+# Long enough for a fork that was allowed just now to be seen in /proc.
+_SETTLING_SECONDS = 0.001
+
+
+class _Call:
+    """One call that waits for its answer."""
+
+    def __init__(self, listener: int, notification: bytearray) -> None:
+        self.id, self.pid, _, self.number, _, _, *self.arguments = _NOTIFICATION.unpack(notification)
+        self._listener = listener
+
+    def integer(self, place: int) -> int:
+        """An argument that is a C int."""
+        return int.from_bytes((self.arguments[place] & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
+
+    def memory(self, place: int, size: int) -> bytes:
+        """Up to `size` bytes at an argument that is a pointer."""
+        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+            self.still_waits()
+            try:
+                return os.pread(memory.fileno(), size, self.arguments[place])
+            except (OSError, OverflowError) as error:
+                raise OSError(errno.EFAULT, "no memory there") from error
+
+    def text(self, place: int, flags: int) -> bytes:
+        """The path at an argument."""
+        found, end, _ = self.memory(place, _LONGEST_PATH).partition(b"\0")
+        if not end:
+            raise OSError(errno.ENAMETOOLONG, "no end")
+        if not found and not flags & _AT_EMPTY_PATH:
+            raise OSError(errno.ENOENT, "no name")
+        return found
+
+    def opened(self, directory: int, path: bytes, follow: bool) -> int:
+        """The file that the caller means, as a bare path; an empty path means the descriptor itself."""
+        flags = os.O_PATH | os.O_CLOEXEC
+        start = "cwd" if directory == _AT_FDCWD else f"fd/{directory}"
+        try:
+            anchor = os.open(f"/proc/{self.pid}/{start}", flags)
+        except FileNotFoundError as error:
+            raise OSError(errno.EBADF, "not open") from error
+        self.still_waits()
+        if not path:
+            return anchor
+        try:
+            for name in (b"/proc/self/", b"/proc/thread-self/"):
+                if path.startswith(name):
+                    path = b"/proc/%d/" % self.pid + path[len(name) :]
+            return os.open(path, flags if follow else flags | os.O_NOFOLLOW, dir_fd=anchor)
+        finally:
+            os.close(anchor)
+
+    def socket(self) -> int:
+        """A copy of the socket that the first argument names."""
+        with open(f"/proc/{self.pid}/status", "rb") as file:
+            process = next(int(line.split()[1]) for line in file if line.startswith(b"Tgid:"))
+        leader = os.pidfd_open(process)
+        try:
+            self.still_waits()
+            return raw_calls.descriptor_of(leader, self.integer(0))
+        finally:
+            os.close(leader)
+
+    def still_waits(self) -> None:
+        """Raise OSError when the caller is gone and its number may be another's."""
+        fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self.id))
+
+    def answer(self, error: int, flags: int = 0) -> None:
+        """Let the caller go on with an error, with success, or with the call itself."""
+        try:
+            fcntl.ioctl(self._listener, _SEND, bytearray(_ANSWER.pack(self.id, 0, -error, flags)))
+        except FileNotFoundError:
+            return  # killed while it waited
+
+
+class Guard:
+    """Answers the calls of one trial until the process ends."""
+
+    def __init__(self, order: Order, family: Family) -> None:
+        self.closing = False
+        """Whether no process may be started any more."""
+        self._order = order
+        self._family = family
+        self._tasks = 1  # or fewer
+        self._reachable = (*order.shown, *order.writable)
+        self._acts: dict[str, Callable[[_Call], None]] = {
+            "chmod": lambda call: self._chmod(call, _AT_FDCWD, 0, 1, 0),
+            "fchmod": lambda call: self._chmod(call, call.integer(0), None, 1, 0),
+            "fchmodat": lambda call: self._chmod(call, call.integer(0), 1, 2, 0),
+            "fchmodat2": lambda call: self._chmod(call, call.integer(0), 1, 2, call.integer(3)),
+            "utimensat": self._utimensat,
+            "connect": self._connect,
+        }
+
+    def serve(self, listener: int) -> None:
+        """Answer for ever; run in a thread that has the user of the trial."""
+        try:
+            while True:
+                notification = bytearray(_NOTIFICATION.size)
+                try:
+                    fcntl.ioctl(listener, _RECEIVE, notification)
+                except FileNotFoundError:
+                    continue  # the caller was killed just now
+                self._decide(_Call(listener, notification))
+        finally:
+            # Without a listener every such call fails; with one that does not answer it would wait for ever.
+            os.close(listener)
+
+    def _decide(self, call: _Call) -> None:
+        name = self._order.asked[call.number]
+        if name in ("clone", "fork", "vfork"):
+            if self._has_room():
+                call.answer(0, _CONTINUE)
+            else:
+                call.answer(errno.EAGAIN)
+        elif name == "connect":
+            # A peer that does not accept keeps this waiting. Callers are bounded, and so are these threads.
+            threading.Thread(target=self._act, args=(name, call), daemon=True).start()
+        else:
+            self._act(name, call)
+
+    def _act(self, name: str, call: _Call) -> None:
+        error = 0
+        try:
+            self._acts[name](call)
+        except OSError as failure:
+            error = failure.errno or errno.EPERM
+        except (ValueError, StopIteration):
+            error = errno.EINVAL
+        call.answer(error)
+
+    def _has_room(self) -> bool:
+        """Whether one more process or thread keeps the bound; counted anew only when it might not."""
+        if self.closing:
+            return False
+        if self._tasks >= self._order.processes:
+            time.sleep(_SETTLING_SECONDS)
+            self._tasks = self._family.tasks()
+        if self._tasks >= self._order.processes:
+            return False
+        self._tasks += 1
+        return True
+
+    def _chmod(self, call: _Call, directory: int, path: int | None, mode: int, flags: int) -> None:
+        text = b"" if path is None else call.text(path, flags)
+        file = call.opened(directory, text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
+        try:
+            _refuse_outside(file, self._order.writable, errno.EPERM)
+            os.chmod(f"/proc/self/fd/{file}", call.arguments[mode] & 0o7777)
+        finally:
+            os.close(file)
+
+    def _utimensat(self, call: _Call) -> None:
+        times = call.memory(2, _TIMES_BYTES) if call.arguments[2] else None
+        flags = call.integer(3)
+        text = call.text(1, flags) if call.arguments[1] else b""
+        file = call.opened(call.integer(0), text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
+        try:
+            _refuse_outside(file, self._order.writable, errno.EPERM)
+            raw_calls.set_times(f"/proc/self/fd/{file}", times)
+        finally:
+            os.close(file)
+
+    def _connect(self, call: _Call) -> None:
+        address = call.memory(1, min(call.arguments[2] & 0xFFFFFFFF, _LONGEST_ADDRESS))
+        socket = call.socket()
+        try:
+            if int.from_bytes(address[:2], "little") == _AF_UNIX:
+                self._connect_by_path(call, socket, address[2:])
+            elif self._order.network:
+                raw_calls.connect(socket, address)
+            else:
+                raise OSError(errno.EACCES, "no network")
+        finally:
+            os.close(socket)
+
+    def _connect_by_path(self, call: _Call, socket: int, name: bytes) -> None:
+        path = name.partition(b"\0")[0]
+        if not path:
+            raise OSError(errno.ECONNREFUSED, "an abstract name")
+        file = call.opened(_AT_FDCWD, path, follow=True)
+        try:
+            _refuse_outside(file, self._reachable, errno.EACCES)
+            raw_calls.connect(socket, struct.pack("=H", _AF_UNIX) + b"/proc/self/fd/%d\0" % file)
+        finally:
+            os.close(file)
+
+
+def _refuse_outside(file: int, roots: tuple[str, ...], error: int) -> None:
+    """Raise OSError unless the file is one of the roots or below one.
+
+    Its name is the kernel's own: no link is in it. A file from outside has no name inside either, because
+    Landlock forbids to link or move one there.
+    """
+    name = os.readlink(f"/proc/self/fd/{file}")
+    if not any(name == root or name.startswith(f"{root}/") for root in roots):
+        raise OSError(error, "outside")

@@ -1,0 +1,107 @@
+"""The Landlock domain of a trial: which files it may reach, and how."""
+
+# Without pathlib, whose import would take as long as all the rest.
+# ruff: noqa: PTH110
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterable
+
+from loopty.sandboxes.landlock_supervisor.raw_calls import (
+    LANDLOCK_ADD_RULE,
+    LANDLOCK_CREATE_RULESET,
+    LANDLOCK_RESTRICT_SELF,
+    system_call,
+)
+
+_VERSION = 1
+_PATH_BENEATH = 1
+
+# Rights by the version that brought them, from include/uapi/linux/landlock.h.
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_BLOCK, _FIRST_RIGHTS = 1 << 6, 1 << 11, (1 << 13) - 1
+_LATER_RIGHTS = ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # moving, truncating, ioctl on devices
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+_TCP = 0b11
+_TCP_VERSION = 4
+_SCOPES = 0b11  # abstract sockets, signals
+SCOPES_VERSION = 6
+
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_USE_DEVICE = _WRITE_FILE | _READ_FILE
+
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+# Not the whole of /proc: it shows what every other process of the host was started with.
+_MACHINE = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "sys", "uptime", "version", "vmstat")
+# Not `net` and not `task`, in which it is once more: the connections and sockets of the host.
+_ITSELF = (
+    "auxv",
+    "cgroup",
+    "cmdline",
+    "comm",
+    "environ",
+    "exe",
+    "fd",
+    "fdinfo",
+    "io",
+    "limits",
+    "maps",
+    "mountinfo",
+    "mounts",
+    "oom_score",
+    "oom_score_adj",
+    "smaps",
+    "smaps_rollup",
+    "stat",
+    "statm",
+    "status",
+)
+
+
+def version() -> int:
+    """The version of Landlock that this kernel speaks; OSError where it speaks none."""
+    return system_call(LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
+
+
+def ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], network: bool) -> int:
+    """Rules that bind nobody yet, as a descriptor; everything that they do not name is forbidden.
+
+    What may be written may also be read and executed.
+    """
+    handled = _FIRST_RIGHTS
+    for since, right in _LATER_RIGHTS:
+        if abi >= since:
+            handled |= right
+    attributes = struct.pack("=Q", handled)
+    if abi >= _TCP_VERSION:
+        attributes += struct.pack("=Q", 0 if network else _TCP)
+    if abi >= SCOPES_VERSION:
+        attributes += struct.pack("=Q", _SCOPES)
+    rules = system_call(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    for path in readable:
+        _allow(rules, path, _READ)
+    for path in writable:
+        _allow(rules, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK))
+    for name in _DEVICES:
+        _allow(rules, f"/dev/{name}", _USE_DEVICE)
+    for name in (*_MACHINE, *(f"self/{name}" for name in _ITSELF)):
+        if os.path.exists(f"/proc/{name}"):
+            _allow(rules, f"/proc/{name}", _READ)
+    return rules
+
+
+def enter(rules: int) -> None:
+    """Bind this thread and all that it starts, for good."""
+    system_call(LANDLOCK_RESTRICT_SELF, rules, 0)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _OF_FILES
+        system_call(LANDLOCK_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""What every proposer over parameters must hold: subclass ProposerConformance and give it a `make` fixture."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import SCORE, Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Kind, Parameter, Space
+from loopty.engine.protocols import Ask, Proposer
+from loopty.ledgers.memory import MemoryLedger
+from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.recorder import Scribe
+
+SPACE = Space(
+    {
+        "x": Parameter(Kind.FLOAT, -5.0, 5.0),
+        "rate": Parameter(Kind.FLOAT, 1e-4, 1.0, log=True),
+        "n": Parameter(Kind.INT, 1, 8),
+        "method": Parameter(Kind.CATEGORICAL, choices=("a", "b")),
+        "depth": Parameter(Kind.INT, 1, 3, when={"method": "b"}),
+    }
+)
+
+Make = Callable[[Space], Proposer]
+
+
+class Story:
+    """A run in memory whose nodes are scored by their distance from the origin."""
+
+    def __init__(self) -> None:
+        self._scribe = Scribe(MemoryLedger(), lambda: 0.0)
+        root = NodeId("1")
+        self._tell(
+            RunStarted(1, "criteria", Objective(), 0, "the first run"),
+            NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree", SPACE.baseline()),
+        )
+        self._measured(root, 0.0)
+
+    @property
+    def ask(self) -> Ask:
+        return Ask(self._scribe.history, 1, Pool.ATTEMPT, lambda position: random.Random(position), ())
+
+    def tried(self, proposal: Proposal) -> None:
+        """Record the proposal as a node, with its score."""
+        history = self._scribe.history
+        node = proposal.parent.child(history[proposal.parent].children + 1)
+        known = history.number
+        self._tell(
+            NodeAdded(
+                node, Pool.ATTEMPT, proposal.operator, "", "commit", "tree", proposal.params, asked_after=known
+            )
+        )
+        self._measured(node, -abs(float(proposal.params["x"])))
+
+    def _measured(self, node: NodeId, score: float) -> None:
+        self._tell(
+            TrialStarted(node, 1, Pool.ATTEMPT, "owner"),
+            TrialEnded(node, 1, Outcome(Ending.FINISHED, {SCORE: score})),
+            NodeJudged(node, Verdict.DISCARDED, ""),
+        )
+
+    def _tell(self, *events: Event) -> None:
+        self._scribe.decide(lambda _: events)
+
+
+class ProposerConformance:
+    """The contract of the Proposer protocol, as tests (for pytest with asyncio in automatic mode)."""
+
+    async def test_every_proposal_is_a_point_of_the_space_and_names_its_maker(self, make: Make) -> None:
+        proposer, story = make(SPACE), Story()
+        for _ in range(25):
+            proposal = await self._answer(proposer, story)
+            assert SPACE.fault(proposal.params) is None
+            assert proposal.operator == proposer.name
+            assert proposal.summary
+            story.tried(proposal)
+
+    async def test_a_proposer_made_anew_goes_on_where_the_last_one_stopped(self, make: Make) -> None:
+        lasting, whole, broken = make(SPACE), Story(), Story()
+        for number in range(24):
+            expected = await self._answer(lasting, whole)
+            if number % 8 == 0:
+                resumed = make(SPACE)
+            assert await self._answer(resumed, broken) == expected
+            whole.tried(expected)
+            broken.tried(expected)
+
+    async def _answer(self, proposer: Proposer, story: Story) -> Proposal:
+        proposal = await proposer.propose(story.ask)
+        assert isinstance(proposal, Proposal), "nothing is in flight, so there is nothing to wait for"
+        return proposal

@@ -1,0 +1,155 @@
+"""Reviews a node that the metric would keep: does it break the rules? It can object, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from loopty.domain.errors import Exhausted
+from loopty.domain.model import Line, Prompt
+from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.engine.protocols import Trial
+from loopty.kit.fence import one_line
+from loopty.kit.scrub import cleaned
+from loopty.kit.token_budget import cut_to
+from loopty.kit.token_count import tokens_of_data
+from loopty.record.history import History
+from loopty.record.records import Node
+from loopty.verifiers.shown_change import Shown, claim, parameter_lines, shown
+from loopty.verifiers.verifier_question import (
+    LISTED,
+    Asking,
+    Fields,
+    chosen,
+    listed,
+    question,
+    reasoning,
+    unless_stopped,
+)
+from loopty.verifiers.verifier_rules import told
+
+OPERATOR = "review"
+MOST_CHARS = 40_000
+"""Of either difference, where the model has room for so many."""
+
+_LONGEST_REASON = 400
+_DUTY = """You are the verifier of an automatic optimisation. A change has won by the benchmark's own measure, \
+which is not yours to question or to correct. You are asked one thing: does the change keep the rules? A change \
+that is surprising, ugly or risky keeps them; one that only looks better because it breaks a rule does not. \
+Object only where you can name the rule and the lines."""
+
+Patch = Callable[[str, str], bytes]
+"""The difference of two commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    passed: bool
+    reason: str
+
+
+class Reviewer:
+    """Implements the Reviewer protocol of the core."""
+
+    def __init__(
+        self,
+        line: Line,
+        mode: str,
+        statement: str,
+        rules: str,
+        history: Callable[[], History],
+        patch: Patch,
+        most_tokens: int,
+    ) -> None:
+        """No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question."""
+        self.mode = mode
+        self._asking = Asking(line, most_tokens)
+        self._told = told(statement, rules, most_tokens // 8)
+        self._room = self._asking.room(_prompt(self._told))
+        self._history = history
+        self._patch = patch
+
+    async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
+        try:
+            outcome = await unless_stopped(self._reviewed(trial), cancel)
+        except Exhausted as end:
+            return Outcome(Ending.FAILED, reason=str(end))
+        return outcome or Outcome(Ending.CANCELLED, reason="stopped on request")
+
+    async def _reviewed(self, trial: Trial) -> Outcome:
+        history, node = self._history(), trial.node
+        parent = history[node.id.parent] if node.id.parent else trial.root
+        befores = dict.fromkeys((parent.id, trial.root.id))
+        changes = [self._change(trial, history[before]) for before in befores]
+        measured = cut_to(_measured(history, trial), self._room // 4, tokens_of_data)
+        claimed = claim(node.operator, node.summary, self._room // 8)
+        parts = list(_fitted(changes, self._room - tokens_of_data(measured) - tokens_of_data(claimed)))
+        text = "\n\n".join(filter(None, (self._told, measured, claimed, *(part.text for part in parts))))
+        said = await self._asking.answered(_prompt(text), OPERATOR, node.id, _read)
+        if said is None:
+            return Outcome(Ending.FAILED, reason="the verifier's reply could not be read, twice")
+        unseen = max(part.unseen for part in parts)
+        partly = f" (it did not see {unseen:,} characters of the change)" if unseen else ""
+        return Outcome(Ending.FINISHED if said.passed else Ending.REFUSED, reason=said.reason + partly)
+
+    def _change(self, trial: Trial, before: Node) -> _Change:
+        node = trial.node
+        files = "no file differs"
+        if before.commit != node.commit:
+            patch = self._patch(before.commit, node.commit)
+            files = cleaned(patch.decode(errors="replace")) or files
+        name = "the baseline" if before.id == trial.root.id else f"its parent, node {before.id.name}"
+        return _Change(
+            f"the change against {name}", "\n".join((*parameter_lines(before.params, node.params), files))
+        )
+
+
+def _fitted(changes: Sequence[_Change], room: int) -> Iterator[Shown]:
+    """The changes, as data: each has an equal share of the room that those before it leave."""
+    for number, change in enumerate(changes):
+        part = shown(change.label, change.text, MOST_CHARS, room // (len(changes) - number))
+        room -= part.tokens
+        yield part
+
+
+def _prompt(text: str) -> Prompt:
+    asked = (
+        f'{text}\n\nDoes the change keep the rules? Answer as {{"reasoning": "…", "breaks": ["the rule that it '
+        'breaks, and where", …], "verdict": "pass" or "fail"}.'
+    )
+    verdict: Fields = {"type": "string", "enum": ["pass", "fail"]}
+    return question(_DUTY, asked, {"breaks": LISTED, "verdict": verdict})
+
+
+def _read(fields: Fields) -> _Said:
+    why, breaks = reasoning(fields), listed(fields, "breaks")
+    passed = chosen(fields, "verdict", {"pass": True, "fail": False})
+    if passed and breaks:
+        raise ValueError("the verdict is `pass`, and `breaks` names what it breaks")
+    return _Said(passed, one_line("; ".join(breaks) or why, _LONGEST_REASON))
+
+
+def _measured(history: History, trial: Trial) -> str:
+    """What the benchmark measured, which is not in question."""
+    node = trial.node
+    assert node.outcome is not None
+    fingerprint = node.outcome.fingerprint
+    best = history.runs[node.id.run].account(Pool.ATTEMPT).champions.get(fingerprint)
+    known = {"the baseline": trial.root, "the best so far": history[best] if best else None, "this change": node}
+    lines = ["What the benchmark measured:"]
+    for metric in history.yardstick(node.id.run):
+        values = [
+            f"{name} {result.outcome.metrics[metric.name]:g}"
+            for name, other in known.items()
+            if other and (result := other.result(fingerprint)) and metric.name in result.outcome.metrics
+        ]
+        better = "more" if metric.direction.sign > 0 else "less"
+        lines.append(f"- {one_line(metric.name, 100)} ({better} is better): {', '.join(values)}")
+    return "\n".join(lines)

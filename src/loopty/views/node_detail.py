@@ -1,0 +1,127 @@
+"""Everything that the record knows of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from loopty.domain.evidence import median
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction
+from loopty.domain.outcome import Pool
+from loopty.domain.space import Value
+from loopty.record.history import History
+from loopty.record.records import Node, Run
+from loopty.views.comparable import established, machine_words, score, sigma
+from loopty.views.score_change import Change, change, share
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric that the benchmark reported, the baseline's value beside it."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    """The least and the most of all measurements."""
+    baseline: float | None
+    """On the same machine, or None."""
+    better: Change | None
+    """Than the baseline; None where the objective gives the metric no direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What the node gave under another fingerprint than that of its verdict."""
+
+    machine: str
+    score: float
+    measurements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    node: Node
+    parent: Node | None
+    metrics: tuple[Measured, ...]
+    """Those of the objective first."""
+    effect_percent: float | None
+    """The effect as a share of the rival's score in the same pairs, where there is such a thing."""
+    changed: Mapping[str, Value | None]
+    """Parameters that differ from the parent's, with their value there; None where it had none."""
+    best: bool
+    gates: tuple[Gate, ...]
+    """Those of the task first, then those added to the node and above it."""
+    machine: str
+    """What is not the same as on the run's present machine, where it was measured on another one."""
+    elsewhere: tuple[Elsewhere, ...]
+
+
+def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Detail:
+    """`gates` are those of the task."""
+    found = history[node]
+    run = history.runs[node.run]
+    parent = history[node.parent] if node.parent else None
+    return Detail(
+        found,
+        parent,
+        _measured(history, run, found),
+        _effect_percent(found),
+        _changed(found, parent),
+        run.account(Pool.ATTEMPT).best == node,
+        (*gates, *run.gates_of(node)),
+        _other_machine(run, found),
+        tuple(_elsewhere(history, run, found)),
+    )
+
+
+def _measured(history: History, run: Run, node: Node) -> tuple[Measured, ...]:
+    if node.outcome is None:
+        return ()
+    judged = {metric.name: metric.direction for metric in history.metrics(node)}
+    directions: dict[str, Direction] = {**node.outcome.directions, **judged}
+    reported = node.outcome.metrics
+    names = [name for name in judged if name in reported]
+    names += [name for name in reported if name not in judged]
+    fingerprint = node.outcome.fingerprint
+    beside = history[run.root].result(fingerprint) if node.id != run.root else None
+    rows = []
+    for name in names:
+        value = reported[name]
+        samples = [sample[name] for sample in node.samples if name in sample] or [value]
+        baseline = beside.outcome.metrics.get(name) if beside else None
+        better = None
+        if baseline is not None and name in directions:
+            better = change(value, baseline, directions[name], sigma(run, fingerprint, name))
+        rows.append(Measured(name, value, min(samples), max(samples), baseline, better))
+    return tuple(rows)
+
+
+def _effect_percent(node: Node) -> float | None:
+    effect, duel = node.effect, node.duel
+    if effect is None or duel is None:
+        return None
+    theirs = [sample[effect.metric] for sample in duel.theirs if effect.metric in sample]
+    return share(effect.amount, median(theirs), duel.noise.get(effect.metric, 0.0)) if theirs else None
+
+
+def _other_machine(run: Run, node: Node) -> str:
+    if node.outcome is None or node.outcome.fingerprint == run.fingerprint or not established(run):
+        return ""
+    return machine_words(run, node.outcome.fingerprint)
+
+
+def _elsewhere(history: History, run: Run, node: Node) -> Iterator[Elsewhere]:
+    for fingerprint, result in node.elsewhere.items():
+        if (found := score(history, node, fingerprint)) is not None:
+            yield Elsewhere(machine_words(run, fingerprint), found, len(result.samples))
+
+
+def _changed(node: Node, parent: Node | None) -> dict[str, Value | None]:
+    if parent is None:
+        return {}
+    return {
+        name: parent.params.get(name) for name, value in node.params.items() if parent.params.get(name) != value
+    }

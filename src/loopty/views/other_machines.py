@@ -1,0 +1,36 @@
+"""The results of a run under other fingerprints than its present one, each apart from the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.domain.outcome import Pool
+from loopty.record.history import History
+from loopty.views.comparable import machine_words
+from loopty.views.leaderboard import Place, leaderboard
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Results that are comparable with each other, and with no others."""
+
+    fingerprint: str
+    machine: str
+    """What is not the same there as on the present machine."""
+    places: tuple[Place, ...]
+
+
+def elsewhere(history: History, run: int, top: int) -> list[Cohort]:
+    """The other cohorts with the `top` best of each, in the order in which they were first seen."""
+    found = history.runs[run]
+    seen: dict[str, None] = {}
+    for pool in (Pool.ATTEMPT, Pool.CONTROL):
+        for node in history.nodes(run, pool):
+            if node.outcome:
+                seen |= dict.fromkeys((node.outcome.fingerprint, *node.elsewhere))
+    cohorts = (
+        Cohort(fingerprint, machine_words(found, fingerprint), tuple(leaderboard(history, run, top, fingerprint)))
+        for fingerprint in seen
+        if fingerprint != found.fingerprint
+    )
+    return [cohort for cohort in cohorts if cohort.places]

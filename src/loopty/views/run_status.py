@@ -1,0 +1,307 @@
+"""Where a run stands. O(pools and trials in flight), however long the run."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric
+from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.task import Pools
+from loopty.engine import budget
+from loopty.record.history import LOOKING, History
+from loopty.record.records import Flight, Node, Run, trial_parts
+from loopty.views.against_baseline import Standing, standing
+from loopty.views.comparable import machine_words, sigma
+from loopty.views.score_change import Change, change, share
+from loopty.views.verifier_totals import Verified, verified
+
+SEARCHING = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPEAT)
+"""Whose trials the search is made of; those of the other pools only look."""
+
+_FEWEST_SAMPLES = 2
+
+
+class State(enum.StrEnum):
+    RUNNING = "running"
+    STOPPED = "stopped"
+    LOST = "lost"
+    """Its process died without a word; the next `loopty optimize` goes on."""
+    IDLE = "idle"
+    """Nobody has driven it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What one pool has spent; the baseline is not counted."""
+
+    pool: Pool
+    started: int
+    """Trials that ended or run; cancelled ones are given back."""
+    limit: int | None
+    endings: Mapping[str, int]
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """The best under another fingerprint: no result under the present one is compared with it."""
+
+    fingerprint: str
+    machine: str
+    best: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How much the score of one and the same thing varies."""
+
+    sigma: float
+    percent: float | None
+    """Of the baseline's score; None where that may as well be zero."""
+    measurements: int
+    """Of the baseline, so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of the budget; None where there is no limit."""
+
+    attempts: int
+    wall_seconds: float | None
+    tokens: int | None
+    money_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """What a repeated measurement is for."""
+
+    subject: NodeId
+    rival: NodeId | None
+    """The incumbent that the subject is measured against, in turns."""
+    number: int
+    """Of the pair, or of the measurement where there is no rival."""
+
+
+@dataclass(frozen=True, slots=True)
+class Airborne:
+    """A trial in flight."""
+
+    node: NodeId
+    number: int
+    pool: Pool
+    age_seconds: float
+    repeat: Repeat | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    run: int
+    criteria: str
+    state: State
+    driver: str
+    """The process that drives it, or drove it when it was lost."""
+    reason: str
+    """Why the last session ended."""
+    metric: str
+    direction: Direction
+    counts: tuple[Count, ...]
+    baseline: Standing | None
+    without_baseline: str
+    """Why the baseline has no result and never will; empty where it has one or may still get it."""
+    best: Standing | None
+    control: Standing | None
+    """The best of the control, where there is one."""
+    uplift: Change | None
+    """Of the best attempt over the best of the control."""
+    elsewhere: tuple[Champion, ...]
+    """Other machines that have a baseline; baseline, best and control above are those of the present one."""
+    noise: Floor | None
+    """None while nothing was measured twice."""
+    since_best: int
+    elapsed_seconds: float
+    """Of the sessions that drove the run; `loopty run` works outside of them."""
+    busy_seconds: float
+    """Of all trials of the search, summed over those that ran at once."""
+    by_hand: bool
+    """Whether trials must have run outside of sessions: these had no time for so many."""
+    trials_per_second: float | None
+    """Of sessions; None where trials ran outside of them."""
+    tokens: int
+    money_usd: float
+    left: Left | None
+    flights: tuple[Airborne, ...]
+    verified: Verified | None
+    """What the verifier did, where there is one."""
+    rung: str
+    """Of the ladder where attempts are proposed, and why it is there; empty before its first step."""
+    asking: int
+    """Calls of models in flight."""
+    stalls: int
+    """How often nothing could be done because a model could not be had."""
+    stalled_seconds: float
+
+    def count(self, pool: Pool) -> Count:
+        return next(count for count in self.counts if count.pool is pool)
+
+    @property
+    def worked_seconds(self) -> float:
+        """The time of the sessions, or of the trials where these ran outside of them."""
+        return self.busy_seconds if self.by_hand else self.elapsed_seconds
+
+    @property
+    def refused(self) -> int:
+        return sum(count.refused for count in self.counts)
+
+
+def status(
+    history: History,
+    run: Run,
+    now: float,
+    alive: Callable[[str], bool],
+    pools: Pools | None = None,
+    width: int = 1,
+) -> Status:
+    """`alive` tells whether the process that an owner names still runs; `pools` is the budget, if known.
+
+    `width` is how many trials a session runs at once.
+    """
+    state = _state(run, alive)
+    seconds = run.seconds_before + now - run.session_from if state is State.RUNNING else run.seconds
+    metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
+    best = standing(history, run.account(Pool.ATTEMPT).best, run.fingerprint, metric)
+    shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _in_use(run, pool, pools)]
+    of_control = run.account(Pool.CONTROL).best if Pool.CONTROL in shown else None
+    control = standing(history, of_control, run.fingerprint, metric)
+    ended = sum(sum(run.account(pool).endings.values()) for pool in SEARCHING)
+    busy = sum(run.account(pool).busy_seconds for pool in SEARCHING)
+    by_hand = busy > seconds * width
+    return Status(
+        run.number,
+        run.criteria,
+        state,
+        run.driver,
+        run.ended,
+        metric.name,
+        metric.direction,
+        tuple(_count(history, run, pool, pools) for pool in shown),
+        standing(history, run.root, run.fingerprint, metric),
+        _without_baseline(history[run.root]),
+        best,
+        control,
+        _uplift(best, control, metric, sigma(run, run.fingerprint, metric.name)),
+        tuple(_elsewhere(history, run, metric)),
+        _floor(history, run, metric),
+        run.account(Pool.ATTEMPT).since_best,
+        seconds,
+        busy,
+        by_hand,
+        ended / seconds if ended and seconds > 0 and not by_hand else None,
+        budget.tokens(run),
+        budget.money_usd(run),
+        _left(run, pools, seconds) if pools else None,
+        tuple(
+            Airborne(*trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight))
+            for name, flight in _in_order(history, run)
+        ),
+        verified(run),
+        _rung(run),
+        len(run.holds),
+        run.stalls,
+        run.stalled_seconds,
+    )
+
+
+def _state(run: Run, alive: Callable[[str], bool]) -> State:
+    if run.driver:
+        return State.RUNNING if alive(run.driver) else State.LOST
+    return State.STOPPED if run.ended else State.IDLE
+
+
+def _rung(run: Run) -> str:
+    account = run.account(Pool.ATTEMPT)
+    return f"{account.rung_name} ({account.rung_reason})" if account.rung_name else ""
+
+
+def _without_baseline(root: Node) -> str:
+    return root.reason if root.verdict not in (None, Verdict.KEPT) else ""
+
+
+def _uplift(best: Standing | None, control: Standing | None, metric: Metric, noise: float) -> Change | None:
+    return change(best.score, control.score, metric.direction, noise) if best and control else None
+
+
+def _elsewhere(history: History, run: Run, metric: Metric) -> Iterator[Champion]:
+    for fingerprint, champion in run.account(Pool.ATTEMPT).champions.items():
+        best = standing(history, champion, fingerprint, metric)
+        if best and fingerprint != run.fingerprint:
+            yield Champion(fingerprint, machine_words(run, fingerprint), best)
+
+
+def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
+    baseline = history[run.root].result(run.fingerprint)
+    noise = run.floors.get(run.fingerprint, {}).get(metric.name)
+    if baseline is None or noise is None or len(baseline.samples) < _FEWEST_SAMPLES:
+        return None
+    around = baseline.outcome.metrics[metric.name]
+    return Floor(noise, share(noise, around, noise), len(baseline.samples))
+
+
+def _in_order(history: History, run: Run) -> list[tuple[str, Flight]]:
+    """By the node that is decided of: it keeps its place while it and its rival take turns."""
+    return sorted(run.flights.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order)
+
+
+def _repeat(history: History, flight: Flight) -> Repeat | None:
+    if flight.subject is None or flight.pool is Pool.REVIEW:
+        return None
+    node = history[flight.subject]
+    if node.duel is None:
+        return Repeat(node.id, None, len(node.samples) + 1)
+    return Repeat(node.id, node.duel.rival, min(len(node.duel.mine), len(node.duel.theirs)) + 1)
+
+
+def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
+    if pool is Pool.REVIEW:  # told by `verified`: what its looks end with are no ends of trials
+        return False
+    account = run.account(pool)
+    planned = pool is Pool.CONTROL and pools is not None and pools.control > 0
+    return planned or account.started > 0 or account.refused > 0 or (pool in LOOKING and bool(account.endings))
+
+
+def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> Count:
+    account = run.account(pool)
+    started = _looks(run, pool) if pool in LOOKING else account.started
+    limits: dict[Pool, int | None] = {}
+    if pools:
+        limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control, Pool.REPEAT: pools.repeats}
+    return Count(pool, started, limits.get(pool), _endings(history, run, pool), account.refused)
+
+
+def _looks(run: Run, pool: Pool) -> int:
+    """Trials that decide of nothing; those of the baseline are counted, too."""
+    ended = sum(count for ending, count in run.account(pool).endings.items() if ending != Ending.CANCELLED)
+    return ended + sum(flight.pool is pool for flight in run.flights.values())
+
+
+def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
+    """How the pool's trials ended, most frequent first."""
+    endings = Counter(run.account(pool).endings)
+    baseline = history[run.root].outcome
+    if pool is Pool.ATTEMPT and baseline:
+        endings[baseline.ending] -= 1
+    return {ending: count for ending, count in endings.most_common() if count > 0}
+
+
+def _left(run: Run, pools: Pools, seconds: float) -> Left:
+    wall, tokens, money = pools.wall_seconds, pools.tokens, pools.money_usd
+    return Left(
+        max(pools.attempts - run.account(Pool.ATTEMPT).started, 0),
+        None if wall is None else max(wall - seconds, 0.0),
+        None if tokens is None else max(tokens - budget.tokens(run), 0),
+        None if money is None else max(money - budget.money_usd(run), 0.0),
+    )

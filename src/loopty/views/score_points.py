@@ -1,0 +1,79 @@
+"""Every judged node as one point: score over the order of the experiments, under one fingerprint."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction
+from loopty.domain.outcome import Pool, Verdict
+from loopty.record.history import History
+from loopty.record.records import Node
+from loopty.views.comparable import comparable, foreign, incumbents, score
+
+
+class Mark(enum.StrEnum):
+    """How a point is drawn. A node without a comparable score failed, whatever the reason."""
+
+    KEPT = "kept"
+    DISCARDED = "discarded"
+    INCONCLUSIVE = "inconclusive"
+    FAILED = "failed"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    order: int
+    node: NodeId
+    pool: Pool
+    mark: Mark
+    score: float | None
+    """None for those that failed or were rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of one run, in the order of the experiments, and what their score is called."""
+
+    metric: str
+    direction: Direction
+    items: tuple[Point, ...]
+    elsewhere: int
+    """How many nodes have results under other fingerprints only; they have no place among these points."""
+
+
+def points(history: History, run: int) -> Points:
+    found = history.runs[run]
+    judged = [
+        node
+        for pool in (Pool.ATTEMPT, Pool.CONTROL)
+        for node in history.nodes(run, pool)
+        if node.verdict is not None
+    ]
+    judged.sort(key=lambda node: node.order)
+    here = [node for node in judged if not foreign(node, found)]
+    kept = frozenset(incumbents(history, found, found.fingerprint))
+    metrics = next((known for node in judged if (known := history.metrics(node))), ())
+    return Points(
+        metrics[0].name if metrics else "score",
+        metrics[0].direction if metrics else found.objective.direction,
+        tuple(_point(history, node, found.fingerprint, node.id in kept) for node in here),
+        len(judged) - len(here),
+    )
+
+
+def _point(history: History, node: Node, fingerprint: str, kept: bool) -> Point:
+    value = score(history, node, fingerprint) if comparable(node, fingerprint) else None
+    return Point(node.order, node.id, node.pool, _mark(node, value, kept), value)
+
+
+def _mark(node: Node, score: float | None, kept: bool) -> Mark:
+    if node.verdict is Verdict.REJECTED:
+        return Mark.REJECTED
+    if score is None:
+        return Mark.FAILED
+    if kept:
+        return Mark.KEPT
+    return Mark.INCONCLUSIVE if node.verdict is Verdict.INCONCLUSIVE else Mark.DISCARDED

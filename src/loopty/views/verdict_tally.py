@@ -1,0 +1,37 @@
+"""What only a look at every node of a run tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loopty.domain.outcome import Pool, Verdict
+from loopty.record.history import History
+from loopty.views.uplift import Uplift, uplift
+
+_MOST_NODES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    verdicts: Mapping[Verdict, int]
+    """Of attempts, the baseline not counted."""
+    control_verdicts: Mapping[Verdict, int]
+    over_control: Uplift | None
+
+
+def quick(history: History) -> bool:
+    """Whether a look at every node takes no time worth mentioning."""
+    return sum(run.nodes for run in history.runs.values()) <= _MOST_NODES
+
+
+def tally(history: History, run: int) -> Tally:
+    return Tally(
+        _verdicts(history, run, Pool.ATTEMPT), _verdicts(history, run, Pool.CONTROL), uplift(history, run)
+    )
+
+
+def _verdicts(history: History, run: int, pool: Pool) -> dict[Verdict, int]:
+    counts = Counter(node.verdict for node in history.nodes(run, pool) if node.verdict and node.id.parent)
+    return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}

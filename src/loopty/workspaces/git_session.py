@@ -1,0 +1,96 @@
+"""A git command that stays open: question after question, without a process for each."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TypeVar
+
+from loopty.domain.errors import LooptyError
+
+T = TypeVar("T")
+
+
+class GitError(LooptyError):
+    """Git refused; its own words."""
+
+    def __init__(self, verb: str, message: str) -> None:
+        super().__init__(f"git {verb}: {message}")
+        self.message = message
+
+
+class Conversation:
+    """Started when it is first asked; ends when it is forgotten, or with this process, by the end of its input."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        self._argv = argv
+        self._env = env
+        self._cwd = cwd
+        self._lock = threading.Lock()
+        self._child: list[subprocess.Popen[bytes]] = []
+        weakref.finalize(self, _end, self._child)
+
+    def ask(self, question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
+        """What the command answers; EOFError when it ended instead, and so did one that was started anew."""
+        with self._lock:
+            if self._child:
+                with contextlib.suppress(EOFError):  # it may have been killed long ago
+                    return self._answered(self._child[0], question, answer)
+            return self._answered(self._start(), question, answer)
+
+    def _answered(self, child: subprocess.Popen[bytes], question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
+        assert child.stdin
+        assert child.stdout
+        try:
+            child.stdin.write(question)
+            child.stdin.flush()
+            return answer(child.stdout)
+        except OSError:
+            _end(self._child)
+            raise EOFError from None
+        except BaseException:
+            _end(self._child)  # what is left of the answer would be taken for the next one
+            raise
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(
+            self._argv,
+            env=self._env,
+            cwd=self._cwd,
+            umask=0o022,
+            process_group=0,  # Ctrl-C is for the loop, which still has questions
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._child.append(child)
+        return child
+
+
+def line(stream: IO[bytes]) -> bytes:
+    """The next line, without its end."""
+    read = stream.readline()
+    if not read.endswith(b"\n"):
+        raise EOFError
+    return read[:-1]
+
+
+def exactly(stream: IO[bytes], size: int) -> bytes:
+    read = stream.read(size)
+    if len(read) < size:
+        raise EOFError
+    return read
+
+
+def _end(children: list[subprocess.Popen[bytes]]) -> None:
+    while children:
+        child = children.pop()
+        for stream in (child.stdin, child.stdout):
+            with contextlib.suppress(OSError):
+                if stream:
+                    stream.close()
+        child.wait()

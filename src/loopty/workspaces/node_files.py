@@ -1,0 +1,236 @@
+"""The files of nodes: what may change, commits, branches, and each node's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from loopty.domain.access import TASK_FILE, clean
+from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.task import Task
+from loopty.engine.protocols import Committed
+from loopty.kit import globs
+from loopty.kit.atomic_file import put
+from loopty.kit.markers import outside_changed
+from loopty.record.history import History
+from loopty.record.records import Node
+from loopty.workspaces.git_objects import DIRECTORY, REGULAR_FILES, Entry
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.state_folder import State
+
+_DESCRIPTION = "description.md"
+_LARGEST_SHOWN = 1_000_000
+_SECRET = (
+    "**/.env",
+    "**/.env.*",
+    "**/.envrc",
+    "**/.netrc",
+    "**/.npmrc",
+    "**/.pypirc",
+    "**/.git-credentials",
+    "**/.htpasswd",
+    "**/.aws",
+    "**/.ssh",
+    "**/id_rsa",
+    "**/id_ecdsa",
+    "**/id_ed25519",
+    "**/*.pem",
+    "**/*.key",
+    "**/*.p12",
+    "**/*.pfx",
+)
+"""Files that hold keys, whether or not they were meant to be in the repository."""
+
+
+class Files:
+    """Implements the Workspaces protocol over a git repository and its `.loopty/` folder."""
+
+    def __init__(self, repository: Repository, state: State, task: Task) -> None:
+        self._repository = repository
+        self._state = state
+        self._task = task
+        self._named = _named(task.benchmark.command)
+        self._gates = frozenset(name for gate in task.gates for name in _named(gate.command))
+
+    def of_benchmark(self, path: str) -> bool:
+        """Whether the path is part of the benchmark: as the task says, else by being named in its command.
+
+        What the command names, and `write` names as closely, is the candidate itself. What a gate names and
+        nothing may write belongs to it, too. The held-out split of audits is no part of the search's benchmark.
+        """
+        if globs.matches(path, self._task.audit.files):
+            return False
+        if _named_by(self._gates, path) and not globs.matches(path, self._task.access.write):
+            return True
+        if self._task.benchmark.files:
+            return globs.matches(path, self._task.benchmark.files)
+        named = _named_by(self._named, path)
+        return bool(named) and not any(
+            globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(named[0])
+            for pattern in self._task.access.write
+        )
+
+    def benchmark_digest(self, commit: str) -> str:
+        """A digest of the benchmark's files: when it changes, old results are not comparable."""
+        stated = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark(commit).items()]
+        return hashlib.sha256("\n".join(sorted(stated)).encode(errors="surrogateescape")).hexdigest()
+
+    def benchmark_known(self, commit: str) -> bool:
+        """Whether any file is known to be the benchmark's, and so safe from proposals."""
+        return bool(self._benchmark(commit))
+
+    def _benchmark(self, commit: str) -> dict[str, Entry]:
+        files = self._task.benchmark.files
+        below = _anchors(files) if files else tuple(sorted(self._named))
+        everywhere = files and not below
+        below = () if everywhere else (*below, *sorted(self._gates))
+        listing = self._repository.listing(commit, below) if below or everywhere else {}
+        return {path: entry for path, entry in listing.items() if self.of_benchmark(path)}
+
+    def writable(self, commit: str) -> list[str]:
+        """The regular files that a proposal may change."""
+        access = self._task.access
+        listing = self._repository.listing(commit, _anchors(access.write))
+        return [
+            path
+            for path, entry in listing.items()
+            if entry.mode in REGULAR_FILES and access.writable(path) and not self.of_benchmark(path)
+        ]
+
+    def readable(self, commit: str) -> list[str]:
+        """The regular files that a proposer may see, the benchmark's too unless they are hidden.
+
+        No large data, and nothing that usually holds a key, unless a proposal may change it.
+        """
+        paths, access = self._repository.files_up_to(commit, _LARGEST_SHOWN), self._task.access
+        return [
+            path
+            for path in paths
+            if path != TASK_FILE
+            and access.visible(path)
+            and (access.writable(path) or not globs.matches(path.lower(), _SECRET))
+        ]
+
+    def text(self, commit: str, path: str) -> str | None:
+        """A file as text; None when it is not text."""
+        try:
+            return self._repository.content(commit, path).decode()
+        except UnicodeDecodeError:
+            return None
+
+    def refusal(self, parent: Node, proposal: Proposal) -> str | None:
+        edits = proposal.edits
+        if proposal.params and (fault := self._task.space.fault(proposal.params)):
+            return fault
+        if not edits:
+            return None
+        if reason := self._task.access.refusal(edits):
+            return reason
+        entries = self._repository.entries(parent.commit, _with_parents(edits))
+        for path, content in edits.items():
+            if self.of_benchmark(path):
+                return f"may not change {path}: it is part of the benchmark"
+            if reason := self._misplaced(path, entries, edits):
+                return reason
+            if path in entries and (reason := self._outside_markers(parent, path, content)):
+                return reason
+        return None
+
+    def _misplaced(self, path: str, entries: Mapping[str, Entry], edits: Edits) -> str | None:
+        """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
+        entry = entries.get(path)
+        points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
+        below = (*edits, *(f"{point.removeprefix('./').rstrip('/')}/" for point in points))
+        if (entry and entry.mode == DIRECTORY) or any(other.startswith(f"{path}/") for other in below):
+            return f"may not write {path}: it is a directory"
+        if entry and entry.mode not in REGULAR_FILES:
+            return f"may not change {path}: it is a link or a submodule"
+        for above in map(str, PurePosixPath(path).parents[:-1]):
+            if edits.get(above) is not None or (above in entries and entries[above].mode != DIRECTORY):
+                return f"may not write {path}: {above} is a file"
+        return None
+
+    def _outside_markers(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
+        before = self.text(parent.commit, path)
+        if before is None:
+            return None
+        after = content.decode(errors="replace") if isinstance(content, bytes) else content or ""
+        try:
+            reason = outside_changed(before, after)
+        except ValueError as error:
+            reason = str(error)
+        return f"{path}: {reason}" if reason else None
+
+    def commit(self, parent: Node, edits: Edits, message: str) -> Committed:
+        if not edits:
+            return Committed(parent.commit, parent.tree)
+        modes = self._repository.entries(parent.commit, edits)
+        return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
+
+    def publish(self, node: Node, parent: Node | None) -> None:
+        folder = self._state.node(node.id)
+        said = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+        stated = said.encode(errors="replace")
+        if _holds(folder / _DESCRIPTION, stated):
+            return
+        self._repository.branch(node.id.branch, node.commit)
+        if node.params:
+            put(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
+        changed = parent is not None and parent.commit != node.commit
+        patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
+        put(folder, "change.diff", patch)
+        # Last, because its presence says that the rest is there.
+        put(folder, _DESCRIPTION, stated)
+
+    def conclude(self, node: Node, history: History) -> None:
+        """Write the analysis: what was measured, and what was decided and why."""
+        lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
+        best = history.runs[node.id.run].account(node.pool).best
+        compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
+        columns = {name: history[other] for name, other in compared.items() if other}
+        if node.outcome and node.outcome.metrics:
+            lines += [f"| metric | {node.id} | {' | '.join(f'{k} {n.id}' for k, n in columns.items())} |"]
+            lines += ["|---" * (2 + len(columns)) + "|"]
+            for name, value in node.outcome.metrics.items():
+                others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
+                cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
+                lines.append(f"| {name} | {value:g} | {cells} |")
+        put(self._state.node(node.id), "analysis.md", "\n".join((*lines, "")).encode(errors="replace"))
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _named_by(names: frozenset[str], path: str) -> list[str]:
+    """The names that mean this path: its own and those of directories above it, the closest first."""
+    return [str(place) for place in (path, *PurePosixPath(path).parents) if str(place) in names]
+
+
+def _named(command: str | tuple[str, ...]) -> frozenset[str]:
+    """The words of the command that may be files of the repository."""
+    words = _split(command) if isinstance(command, str) else command
+    return frozenset(path for word in words if clean(path := word.removeprefix("./")))
+
+
+def _split(line: str) -> Sequence[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a shell line that only the shell can read
+        return line.split()
+
+
+def _anchors(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Where to look for what the patterns name; everywhere when one of them does not say."""
+    found = tuple(dict.fromkeys(map(globs.anchor, patterns)))
+    return () if "" in found else found
+
+
+def _with_parents(paths: Iterable[str]) -> set[str]:
+    return {str(place) for path in paths for place in (path, *PurePosixPath(path).parents[:-1])}

@@ -1,0 +1,122 @@
+"""What a node left in its folder, read with care: bounded, regular files only, no link followed.
+
+The folder holds what the search's own trial of the node left. Audits keep theirs elsewhere, and nothing here looks
+there: what the held-out split has shown must not reach a proposer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from loopty.domain.leftovers import Left
+from loopty.record.records import Node
+from loopty.workspaces.state_folder import State
+
+_DIFF_BYTES = 64 << 10
+_TAIL_BYTES = 16 << 10
+_JSON_BYTES = 1 << 20
+_MOST_FILES = 2_000
+_MOST_READ = 200
+_MOST_TRACES = 24
+_MOST_ARTIFACTS = 24
+_LONGEST_TEXT = 4_000
+
+_NUMBERS = frozenset({"score", "tasks", "tasks_meta", "started_at", "ended_at"})
+"""What loopty itself reads in a result."""
+_PRIVATE = "private"
+"""Metrics that an evaluator keeps from the search."""
+_TOLD = ("status", "score", "summary", "failure_reason", "log")
+
+
+class Notes:
+    """The folders of nodes below `.loopty/`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def of(self, node: Node) -> Left:
+        """What the node's own trial left. Whatever is missing or cannot be read is empty."""
+        folder = self._state.node(node.id)
+        return Left(
+            diff=_text(_read(folder / "change.diff", _DIFF_BYTES)),
+            stdout=_text(_read(folder / "stdout.log", _TAIL_BYTES, tail=True)),
+            stderr=_text(_read(folder / "stderr.log", _TAIL_BYTES, tail=True)),
+            traces=dict(_traces(folder / "traces")),
+            artifacts=dict(islice(_artifacts(_object(folder / "result.json")), _MOST_ARTIFACTS)),
+        )
+
+
+def _traces(folder: Path) -> Iterator[tuple[str, str]]:
+    """The traces of tasks, those that failed first."""
+    found = [(name, trace) for name in _names(folder)[:_MOST_READ] if (trace := _object(folder / name))]
+    found.sort(key=lambda item: not _failed(item[1]))
+    for name, trace in found[:_MOST_TRACES]:
+        task = str(trace.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
+        yield task, "\n".join(f"{key}: {_words(trace[key])}" for key in _TOLD if trace.get(key) not in (None, ""))
+
+
+def _failed(trace: Mapping[str, Any]) -> bool:
+    return bool(trace.get("failure_reason")) or trace.get("status") == "failed"
+
+
+def _artifacts(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What else stands in a result; what lies in its `artifacts` by their own names."""
+    for name, value in result.items():
+        if name in _NUMBERS or name == _PRIVATE or value in (None, "", {}, []):
+            continue
+        if name == "artifacts" and isinstance(value, dict):
+            yield from ((str(part), _words(inside)) for part, inside in value.items() if part != _PRIVATE)
+        else:
+            yield name, _words(value)
+
+
+def _words(value: Any) -> str:
+    """The value as text; of a long one its end, where logs say what went wrong."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_TEXT else f"…{text[1 - _LONGEST_TEXT :]}"
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            names = [item.name for item in islice(found, _MOST_FILES)]
+    except OSError:
+        return []
+    return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none."""
+    try:
+        value = json.loads(_read(path, _JSON_BYTES))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
+def _read(path: Path, most: int, tail: bool = False) -> bytes:
+    """The head or the tail of a regular file, so many bytes at the most."""
+    try:
+        # Non-blocking, so that a FIFO without a writer cannot hold us.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        return os.pread(descriptor, most, max(0, status.st_size - most) if tail else 0)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

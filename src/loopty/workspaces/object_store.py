@@ -1,0 +1,106 @@
+"""The objects of a git repository by name, in this process: read from one open git, written as loose files."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO, Generic, TypeVar
+
+from loopty.kit.atomic_file import put
+from loopty.workspaces.git_session import Conversation, GitError, exactly, line
+
+T = TypeVar("T")
+_SMALL = 64 << 10
+"""Bytes of what is kept in memory."""
+_AT_ONCE = 500
+"""Names in a question: more would fill the pipes from both sides, and both ends would wait."""
+
+
+class Memory(Generic[T]):
+    """The last values by name, for any number of threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[str, T] = {}
+        self._lock = threading.Lock()
+        self.get = self._known.get
+
+    def put(self, name: str, value: T) -> T:
+        with self._lock:
+            self._known[name] = value
+            if len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+        return value
+
+
+class Store:
+    """Bytes by name. What was written here need not be read."""
+
+    def __init__(self, reading: Conversation, measuring: Conversation, folder: Callable[[], Path]) -> None:
+        self._reading = reading
+        self._measuring = measuring
+        self._folder = functools.cache(folder)
+        self._known = Memory[bytes](256)
+        self._sizes = Memory[int](1 << 18)
+
+    def read(self, name: str) -> bytes:
+        """The content of an object; GitError when there is none of that name."""
+
+        def answer(stream: IO[bytes]) -> bytes:
+            told = line(stream).split()
+            if len(told) != 3:
+                raise GitError("cat-file", f"there is no object {name}")
+            content = exactly(stream, int(told[2]))
+            exactly(stream, 1)
+            return content
+
+        if (known := self._known.get(name)) is not None:
+            return known
+        try:
+            content = self._reading.ask(f"{name}\n".encode(), answer)
+        except EOFError:
+            raise GitError("cat-file", f"ended before it had told {name}") from None
+        self._remember(name, content)
+        return content
+
+    def sizes(self, names: Iterable[str]) -> dict[str, int]:
+        """How many bytes these objects are; GitError when one is not there."""
+        found = {name: self._sizes.get(name) for name in names}
+        unknown = [name for name, size in found.items() if size is None]
+        for start in range(0, len(unknown), _AT_ONCE):
+            found |= self._measured(unknown[start : start + _AT_ONCE])
+        return {name: size for name, size in found.items() if size is not None}
+
+    def _measured(self, names: Sequence[str]) -> dict[str, int]:
+        def answer(stream: IO[bytes]) -> list[list[bytes]]:
+            return [line(stream).split() for _ in names]
+
+        try:
+            told = self._measuring.ask("".join(f"{name}\n" for name in names).encode(), answer)
+        except EOFError:
+            raise GitError("cat-file", "ended before it had told how large objects are") from None
+        if missing := next((name for name, words in zip(names, told, strict=True) if len(words) != 3), None):
+            raise GitError("cat-file", f"there is no object {missing}")
+        return {name: self._sizes.put(name, int(words[2])) for name, words in zip(names, told, strict=True)}
+
+    def write(self, kind: str, content: bytes, like: str) -> str:
+        """Store an object as git does: read-only, never half there, on the disk when the system writes it there.
+
+        `like` is an id of the repository.
+        """
+        raw = f"{kind} {len(content)}\0".encode() + content
+        name = (hashlib.sha1 if len(like) == 40 else hashlib.sha256)(raw).hexdigest()
+        # One that is there already is written over with itself: to look costs more than that happens.
+        put(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
+        if kind == "blob":  # likely to be read soon
+            self._sizes.put(name, len(content))
+            self._remember(name, content)
+        return name
+
+    def _remember(self, name: str, content: bytes) -> None:
+        if len(content) <= _SMALL:
+            self._known.put(name, content)

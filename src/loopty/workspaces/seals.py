@@ -1,0 +1,130 @@
+"""Seals: files that results depend on are what they were, at each launch."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from loopty.kit import codec
+from loopty.kit.atomic_file import put
+from loopty.workspaces.host_paths import HostPaths
+
+# Within one tick of the kernel's clock a file can change twice and show it once.
+_SETTLED_NS = 1_000_000_000
+_CHUNK_BYTES = 1 << 20
+
+Signature = tuple[tuple[str, int, int, int, int, int], ...]
+"""By name: mode, inode, size, and the times of the last changes; all zeros for what is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """The contents of a directory, all of them or these files and the names beside them."""
+
+    root: Path
+    files: tuple[str, ...] | None
+    contents: Mapping[str, str]
+
+    def signature(self) -> Signature:
+        """What a change leaves a mark on, even one that was undone."""
+        return _signature(self.root, self.files)
+
+    def broken(self) -> str | None:
+        """The first name that is not what it was, or None."""
+        now = _contents(self.root, self.files)
+        if now == self.contents:
+            return None
+        return next(
+            name
+            for name in sorted(itertools.chain(self.contents, now), key=lambda name: (name.endswith("/"), name))
+            if self.contents.get(name) != now.get(name)
+        )
+
+
+def sealed(root: Path, files: Sequence[str] | None, record: Path) -> Seal:
+    """The seal of what was just made; in `record` it outlives the process."""
+    chosen = None if files is None else tuple(files)
+    try:
+        return Seal(root, chosen, json.loads(record.read_text()))
+    except FileNotFoundError:
+        seal = taken(root, chosen)
+    put(record.parent, record.name, json.dumps(dict(seal.contents)).encode())
+    return seal
+
+
+def taken(root: Path, files: tuple[str, ...] | None = None) -> Seal:
+    """The seal of what is there now."""
+    return Seal(root, files, _contents(root, files))
+
+
+def data_digest(top: Path, stated: Sequence[str]) -> str:
+    """A digest of the files and directories that `benchmark.data` names, over their names and contents."""
+    sources = HostPaths(top, stated, "benchmark.data").sources()
+    found = [(name, taken(path).contents) for name, path in zip(stated, sources, strict=True)]
+    return hashlib.sha256(codec.text(found).encode()).hexdigest()
+
+
+def _contents(root: Path, files: tuple[str, ...] | None) -> Mapping[str, str]:
+    """A digest by name. Contents are read once per process, unless something shows that they changed."""
+    signature = _signature(root, files)
+    newest = max((times[-1] for times in signature), default=0)
+    settled = time.time_ns() - newest > _SETTLED_NS
+    return _read(root, signature, 0 if settled else time.monotonic_ns())
+
+
+def _signature(root: Path, files: tuple[str, ...] | None) -> Signature:
+    names = _names(root) if files is None else _with_directories(files)
+    return tuple(sorted(_state(root, name) for name in names))
+
+
+def _names(root: Path) -> Iterator[str]:
+    """Everything below, without following links; the root itself when it is a file."""
+    if root.is_symlink() or not root.is_dir():
+        yield ""
+        return
+    for folder, inner, files in os.walk(root):
+        place = os.path.relpath(folder, root)
+        links = [name for name in inner if Path(folder, name).is_symlink()]
+        for name in (*files, *links):
+            yield os.path.normpath(f"{place}/{name}")
+
+
+def _with_directories(files: tuple[str, ...]) -> Iterator[str]:
+    """The files, and the directories that they are in: a file planted beside them could be read as well."""
+    yield from files
+    yield from {f"{PurePosixPath(name).parent}/" for name in files}
+
+
+def _state(root: Path, name: str) -> tuple[str, int, int, int, int, int]:
+    try:
+        status = os.lstat(root / name)
+    except OSError:
+        return name, 0, 0, 0, 0, 0
+    return name, status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@functools.lru_cache(maxsize=64)
+def _read(root: Path, signature: Signature, unsettled: int) -> Mapping[str, str]:  # noqa: ARG001
+    return {name: _digest(root / name, mode) for name, mode, *_ in signature}
+
+
+def _digest(path: Path, mode: int) -> str:
+    if stat.S_ISREG(mode):
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+        return ("x" if mode & 0o111 else "") + digest.hexdigest()
+    if stat.S_ISLNK(mode):
+        return f"-> {path.readlink()}"
+    if stat.S_ISDIR(mode):
+        return ", ".join(sorted(inside.name for inside in path.iterdir()))
+    return "missing" if mode == 0 else "no file"

@@ -1,0 +1,76 @@
+"""Rules over paths: what is ours is never writable, and no path leads out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopty.domain.access import Access, clean
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git",
+        ".git/config",
+        "sub/.git/hooks/post-checkout",
+        ".GIT/config",
+        "sub/.Git",
+        ".git /config",
+        ".git./config",
+        ".git::$INDEX_ALLOCATION/config",
+        "git~1/config",
+        "GIT~1",
+        ".loopty/ledger.sqlite",
+        ".loopty",
+        "loopty.toml",
+        "LOOPTY.toml",
+    ],
+)
+def test_what_git_and_loopty_keep_is_never_writable(path: str) -> None:
+    assert Access(write=("**",)).refusal([path])
+
+
+_OUT = ["", ".", "..", "../x", "a/../b", "a/./b", "/etc/passwd", "a//b", "a/"]
+_ILLEGAL = ["a\0b", "x" * 256, "d/" * 600 + "f", "ü" * 128, "a\udc80", "a\ud800b"]
+
+
+@pytest.mark.parametrize("path", [*_OUT, *_ILLEGAL], ids=ascii)
+def test_a_path_that_leads_out_or_that_no_file_system_takes_is_refused(path: str) -> None:
+    assert not clean(path)
+    assert Access(write=("**",)).refusal([path])
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "a b/c'd\"e", "-rf", "line\nbreak", "über/日本", ".gitignore", ".github/x", "...x", "x" * 255]
+)
+def test_odd_names_that_are_legal_are_allowed(path: str) -> None:
+    assert Access(write=("**",)).refusal([path]) is None
+
+
+def test_a_refusal_names_the_paths_and_what_may_be_changed() -> None:
+    access = Access(write=("src/*.py", "data"))
+    assert access.refusal(["src/a.py", "data/x/y"]) is None
+    reason = access.refusal(["src/deep/a.py", "b", "c", "d"])
+    assert reason == "may not change b, c, d and 1 more (writable: src/*.py, data)"
+
+
+def test_hidden_wins_over_writable_and_readable() -> None:
+    access = Access(write=("**",), read=("**",), hidden=("answers",))
+    assert not access.writable("answers/gold.json")
+    assert not access.visible("answers/gold.json")
+    assert access.visible("question.txt")
+
+
+def test_what_may_be_written_may_be_seen() -> None:
+    access = Access(write=("src",), read=("docs",))
+    assert access.visible("src/a.py")
+    assert not access.visible("other/a.py")
+
+
+@given(st.text(max_size=20))
+def test_a_clean_path_stays_below_its_directory(path: str) -> None:
+    if clean(path):
+        assert not path.startswith("/")
+        assert not {"", ".", ".."} & set(path.split("/"))

@@ -1,0 +1,35 @@
+"""Dotted ids."""
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+
+
+def test_the_place_in_the_tree_is_read_off_the_id():
+    node = NodeId.parse("1.3.2")
+    assert (node.run, node.parent, node.depth) == (1, "1.3", 2)
+    assert node.lineage == ["1", "1.3", "1.3.2"]
+    assert NodeId("1").parent is None
+    assert NodeId("1").child(4) == "1.4"
+
+
+@pytest.mark.parametrize("text", ["", "0", "1.", ".1", "1..2", "1.0", "a", "1.2a", "01", "-1", "1,2", "1.3.2 "])
+def test_what_is_no_id_is_refused_with_an_example(text):
+    with pytest.raises(Misuse, match="look like 1"):
+        NodeId.parse(text)
+
+
+def test_ids_sort_by_number_not_by_letter():
+    assert sorted([NodeId("1.10"), NodeId("1.9"), NodeId("1")], key=lambda node: node.place) == [
+        "1",
+        "1.9",
+        "1.10",
+    ]
+
+
+def test_a_deep_id_still_names_a_file_and_a_branch_of_its_own():
+    deep, other = NodeId("1" + ".1" * 3000), NodeId("1" + ".1" * 2999 + ".2")
+    assert len(deep.branch) < 200
+    assert deep.branch != other.branch
+    assert NodeId("1.3.2").branch == "loopty-1.3.2"

@@ -1,0 +1,119 @@
+"""Results are compared under one fingerprint, never across two."""
+
+from loopty.campaign import new_machine
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal
+from loopty.domain.task import Noise, Pools
+from loopty.engine import budget, decisions
+from loopty.engine.protocols import Committed
+from loopty.record.events import MachineSeen, Rebaselined
+
+ROOT = NodeId("1")
+
+
+def finished(score, fingerprint):
+    return Outcome(Ending.FINISHED, {"score": score}, fingerprint=fingerprint)
+
+
+def begun(bench):
+    """A run with a baseline of 1.0 on the laptop."""
+    run = bench(lambda _: 1.0, noise=Noise(repeat="never"))
+    for name in ("laptop", "server"):
+        run.scribe.decide(lambda h, name=name: decisions.machine_seen(h, 1, name, {"cpu": name}))
+    run.start("1")
+    run.end("1", 1, finished(1.0, "laptop"))
+    return run
+
+
+def added(run, x):
+    proposal = Proposal("hand", ROOT, "a change", {"x": x})
+    (item,) = run.scribe.decide(
+        lambda h: decisions.node_added(h, proposal, Committed(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+    )
+    return item.event.node
+
+
+def measured(run, x, score, fingerprint):
+    """The verdict on a new node with this score."""
+    node = added(run, x)
+    run.start(node)
+    return run.end(node, 1, finished(score, fingerprint))[-1].event
+
+
+def rebaselined(run, node, score, fingerprint):
+    (item,) = run.scribe.decide(lambda h: decisions.look_started(h, node, "me", Pool.REBASE))
+    run.end(node, item.event.number, finished(score, fingerprint))
+    run.scribe.decide(lambda _: [Rebaselined(1, fingerprint, node)])
+
+
+def test_a_faster_machine_makes_no_winner_and_no_loser(bench):
+    run = begun(bench)
+    for x, score in ((0.1, 99.0), (0.2, -99.0)):
+        found = measured(run, x, score, "server")
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "not comparable" in found.reason
+        assert "cpu" in found.reason
+    assert run.run.account(Pool.ATTEMPT).best == ROOT
+
+
+def test_after_the_incumbent_was_measured_there_it_may_win_there(bench):
+    run = begun(bench)
+    rebaselined(run, ROOT, 50.0, "server")
+    assert measured(run, 0.1, 49.0, "server").verdict is Verdict.DISCARDED
+    found = measured(run, 0.2, 51.0, "server")
+    assert found.verdict is Verdict.KEPT
+    assert run.run.account(Pool.ATTEMPT).best == found.node
+
+
+def test_both_machines_keep_their_own_incumbents(bench):
+    run = begun(bench)
+    rebaselined(run, ROOT, 50.0, "server")
+    there = measured(run, 0.1, 60.0, "server").node
+    here = measured(run, 0.2, 2.0, "laptop").node
+    champions = run.run.account(Pool.ATTEMPT).champions
+    assert champions == {"laptop": here, "server": there}
+    assert run.run.account(Pool.ATTEMPT).best == there
+    assert measured(run, 0.3, 3.0, "laptop").against == here
+
+
+def test_the_first_result_of_a_node_stays_what_it_was(bench):
+    run = begun(bench)
+    rebaselined(run, ROOT, 50.0, "server")
+    assert run.history[ROOT].outcome.metrics == {"score": 1.0}
+    assert run.history[ROOT].result("server").outcome.metrics == {"score": 50.0}
+
+
+def test_a_machine_is_recorded_once(bench):
+    run = begun(bench)
+    run.scribe.decide(lambda h: decisions.machine_seen(h, 1, "laptop", {"cpu": "laptop"}))
+    seen = [item.event for item in run.ledger.read() if isinstance(item.event, MachineSeen)]
+    assert len(seen) == 2
+
+
+def test_back_on_a_known_machine_its_own_incumbent_is_not_forgotten(bench):
+    run = begun(bench)
+    here = measured(run, 0.1, 9.0, "laptop").node
+    rebaselined(run, ROOT, 50.0, "server")
+    there = measured(run, 0.2, 60.0, "server").node
+    (item,) = run.scribe.decide(lambda h: decisions.look_started(h, there, "me", Pool.REBASE))
+    run.end(there, item.event.number, finished(2.0, "laptop"))
+    run.scribe.decide(lambda h: new_machine.rebaselined(h, 1, "laptop", run.task.noise))
+    assert run.run.account(Pool.ATTEMPT).best == here
+
+
+def test_the_target_is_held_against_the_present_machine(bench):
+    run = begun(bench)
+    measured(run, 0.1, 120.0, "laptop")
+    best = run.run.account(Pool.ATTEMPT).best
+    pools = Pools(target=100.0)
+    assert budget.reached(run.history, run.run, pools)
+    rebaselined(run, best, 50.0, "server")
+    assert budget.reached(run.history, run.run, pools) is None
+
+
+def test_results_elsewhere_do_not_use_up_the_patience(bench):
+    run = begun(bench)
+    for x in (0.1, 0.2, 0.3):
+        measured(run, x, 99.0, "server")
+    assert run.run.account(Pool.ATTEMPT).since_best == 0

@@ -1,0 +1,221 @@
+"""Proposers that take their time: several at once, refusals, steps, outages."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from loopty.domain.errors import Exhausted
+from loopty.domain.model import Outage
+from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.proposal import Objection, Proposal, Refusal, Step
+from loopty.domain.task import Pools
+from loopty.record.events import ProposalRefused, Stalled, Stepped
+
+
+def x_of(trial):
+    return trial.node.params["x"]
+
+
+class Thinker:
+    """Thinks until it is told to answer; remembers who thought beside whom."""
+
+    name = "thinker"
+
+    def __init__(self, width=1):
+        if width > 1:
+            self.width = width
+        self.thinking = self.most_at_once = 0
+        self.positions = []
+        self.crowd, self.began = asyncio.Event(), asyncio.Event()
+        self._wanted = width
+
+    async def propose(self, ask):
+        self.positions.append(ask.position)
+        self.thinking += 1
+        self.began.set()
+        self.most_at_once = max(self.most_at_once, self.thinking)
+        if self.thinking >= self._wanted:
+            self.crowd.set()
+        await asyncio.wait_for(self.crowd.wait(), 60)
+        self.thinking -= 1
+        return Proposal(self.name, ask.root.id, "thought", {"x": ask.rng.random()})
+
+
+class Scripted:
+    name = "scripted"
+
+    def __init__(self, *script):
+        self._script = iter(script)
+
+    async def propose(self, ask):
+        said = next(self._script, None)
+        if said is None:
+            raise Exhausted("the script is used up")
+        if isinstance(said, Exception):
+            raise said
+        return said(ask) if callable(said) else said
+
+
+def point(ask):
+    return Proposal("point", ask.root.id, "", {"x": ask.rng.random()})
+
+
+def told(run, kind):
+    return [recorded.event for recorded in run.ledger.read() if isinstance(recorded.event, kind)]
+
+
+async def test_a_proposer_that_says_so_is_asked_several_times_at_once(bench):
+    proposer = Thinker(width=3)
+    run = bench(x_of, proposer=proposer, width=3, pools=Pools(attempts=9))
+    await run.drive()
+    assert proposer.most_at_once == 3
+    assert run.run.account(Pool.ATTEMPT).started == 9
+    assert len(set(proposer.positions)) == len(proposer.positions), "each thought has a generator of its own"
+
+
+async def test_a_proposer_that_does_not_is_asked_one_question_at_a_time(bench):
+    proposer = Thinker()
+    run = bench(x_of, proposer=proposer, width=4, pools=Pools(attempts=6))
+    await run.drive()
+    assert proposer.most_at_once == 1
+
+
+async def test_no_more_is_thought_of_than_may_be_tried(bench):
+    proposer = Thinker(width=2)
+    run = bench(x_of, proposer=proposer, width=8, pools=Pools(attempts=2))
+    await run.drive()
+    assert len(proposer.positions) == 2
+    assert run.run.account(Pool.ATTEMPT).nodes == 2
+
+
+async def test_the_control_does_not_overtake_a_pool_that_thinks(bench):
+    leads = []
+
+    class Slow:
+        name = "slow"
+
+        async def propose(self, ask):
+            for _ in range(50):
+                await asyncio.sleep(0)
+            accounts = ask.history.runs[1].account
+            leads.append(accounts(Pool.CONTROL).started - accounts(Pool.ATTEMPT).started)
+            return point(ask)
+
+    run = bench(x_of, proposer=Slow(), width=4, pools=Pools(attempts=8, control=8))
+    await run.drive()
+    assert max(leads) <= 1
+    assert run.run.account(Pool.CONTROL).started == 8
+
+
+async def test_a_refusal_is_remembered_and_costs_no_attempt(bench):
+    refusal = Refusal("diff", "SEARCH is not in the file", Objection.APPLY, ("call",), 0)
+    run = bench(x_of, proposer=Scripted(refusal, point, refusal, point), pools=Pools(attempts=2))
+    finish = await run.drive()
+    assert finish.sound
+    assert [event.objection for event in told(run, ProposalRefused)] == [Objection.APPLY, Objection.APPLY]
+    assert run.run.account(Pool.ATTEMPT).started == 2
+
+
+async def test_a_step_of_a_ladder_is_remembered_with_its_reason(bench):
+    run = bench(x_of, proposer=Scripted(point, Step(1, "llm-code", "nothing new"), point), pools=Pools(attempts=2))
+    await run.drive()
+    assert [(event.rung, event.reason) for event in told(run, Stepped)] == [(1, "nothing new")]
+    account = run.run.account(Pool.ATTEMPT)
+    assert (account.rung, account.rung_started) == (1, 1)
+
+
+async def test_a_ladder_that_only_steps_ends_its_pool(bench):
+    steps = (Step(number % 2, "rung", "no use") for number in itertools.count())
+
+    class Stepper:
+        name = "ladder"
+
+        async def propose(self, _ask):
+            return next(steps)
+
+    run = bench(x_of, proposer=Stepper(), pools=Pools(attempts=3))
+    finish = await run.drive()
+    assert "goes from rung to rung and proposes nothing" in finish.reason
+    assert not finish.sound
+
+
+async def test_an_outage_is_a_stall_and_no_failed_trial(bench):
+    run = bench(x_of, proposer=Scripted(point, Outage("no route to the model")), pools=Pools(attempts=5))
+    finish = await run.drive()
+    assert (finish.sound, finish.resumable) == (False, True)
+    assert "no route to the model" in finish.reason
+    assert [event.reason for event in told(run, Stalled)] == ["no route to the model"]
+    assert run.run.stalls == 1
+    account = run.run.account(Pool.ATTEMPT)
+    assert account.endings == {Ending.FINISHED: 2}
+    assert account.started == 1, "the attempts that are left are left"
+
+
+async def test_what_flies_beside_an_outage_lands_and_is_judged(bench):
+    landed = asyncio.Event()
+
+    async def pause(trial):
+        if trial.node.id.parent:
+            await asyncio.wait_for(landed.wait(), 60)
+
+    class Failing(Scripted):
+        async def propose(self, ask):
+            if ask.position:
+                landed.set()
+                raise Outage("gone")
+            return point(ask)
+
+    run = bench(x_of, proposer=Failing(), width=2, pause=pause, pools=Pools(attempts=5))
+    finish = await run.drive()
+    assert finish.resumable
+    assert run.run.flights == {}
+    assert run.history["1.1"].verdict in (Verdict.KEPT, Verdict.DISCARDED)
+
+
+async def test_a_trial_whose_model_cannot_be_had_costs_no_attempt_and_waits(bench):
+    def score(trial):
+        if trial.node.id.parent and run.proposer is first:
+            raise Outage("the benchmark's model is out")
+        return x_of(trial)
+
+    first = Scripted(point)
+    run = bench(score, proposer=first, pools=Pools(attempts=1))
+    finish = await run.drive()
+    assert (finish.sound, finish.resumable) == (False, True)
+    assert run.run.account(Pool.ATTEMPT).started == 0
+    run.proposer = Scripted()
+    finish = await run.drive()
+    assert finish.sound
+    assert run.history["1.1"].verdict
+
+
+async def test_a_stop_ends_a_thought(bench):
+    run = bench(x_of, proposer=Thinker(width=2), width=1, pools=Pools(attempts=5))
+    loop = run.loop()
+    driving = asyncio.create_task(loop.drive())
+    await asyncio.wait_for(run.proposer.began.wait(), 60)
+    loop.stop("enough")
+    finish = await asyncio.wait_for(driving, 60)
+    assert finish.reason == "enough"
+
+
+async def test_the_pace_is_waited_for_before_each_ask(bench):
+    waits = []
+
+    async def pace():
+        waits.append(True)
+
+    run = bench(x_of, proposer=Scripted(point, point), pools=Pools(attempts=2))
+    loop = run.loop()
+    loop._pace = pace
+    await loop.drive()
+    assert len(waits) == 2
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_an_exhausted_purse_ends_the_run_and_is_told(bench, width):
+    run = bench(x_of, proposer=Scripted(point, Exhausted("the tokens are spent")), width=width)
+    finish = await run.drive()
+    assert "the tokens are spent" in finish.reason
+    assert finish.sound

@@ -1,0 +1,238 @@
+"""How a session ends: nothing is begun any more, everything is closed, and nothing goes round in circles."""
+
+import asyncio
+
+import pytest
+
+from loopty.domain.launch import SandboxError
+from loopty.domain.model import Outage
+from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.proposal import Proposal, Refusal, Step
+from loopty.domain.task import Pools
+from loopty.engine import decisions
+from loopty.engine.protocols import Committed
+from loopty.record.events import Reserved, SessionEnded, Settled, Stalled
+
+
+def x_of(trial):
+    return trial.node.params["x"]
+
+
+def point(ask):
+    return Proposal("point", ask.root.id, "", {"x": ask.rng.random()})
+
+
+def told(run, *kinds):
+    return [recorded.event for recorded in run.ledger.read() if isinstance(recorded.event, kinds)]
+
+
+class Asked:
+    """A proposer that is a function of how often it was asked."""
+
+    name = "asked"
+
+    def __init__(self, answer, width=1):
+        self.width = width
+        self.times = 0
+        self._answer = answer
+
+    async def propose(self, ask):
+        self.times += 1
+        return await self._answer(self.times, ask)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+async def test_a_session_in_which_all_trials_break_is_closed(bench, width):
+    crowd = asyncio.Event()
+
+    async def pause(trial):
+        if trial.node.id.parent:
+            if run.executor.most_at_once == width:
+                crowd.set()
+            await asyncio.wait_for(crowd.wait(), 60)
+            raise SandboxError("no sandbox any more")
+
+    run = bench(x_of, width=width, pause=pause)
+    with pytest.raises(SandboxError):
+        await run.drive()
+    assert [event.reason for event in told(run, SessionEnded)] == ["its process failed"]
+    assert (run.run.driver, run.run.flights) == ("", {})
+
+
+async def test_a_failure_beside_an_outage_is_the_reason_that_is_told(bench):
+    gone = asyncio.Event()
+
+    async def pause(trial):
+        if trial.node.id.parent:
+            await asyncio.wait_for(gone.wait(), 60)
+            raise SandboxError("no sandbox any more")
+
+    async def answer(times, ask):
+        if times == 1:
+            return point(ask)
+        gone.set()
+        raise Outage("gone")
+
+    run = bench(x_of, width=2, pause=pause, proposer=Asked(answer))
+    with pytest.raises(SandboxError):
+        await run.drive()
+    assert [event.reason for event in told(run, SessionEnded)] == ["its process failed"]
+
+
+async def test_a_call_that_a_stop_breaks_off_is_settled_before_the_session_ends(bench):
+    began = asyncio.Event()
+
+    async def answer(_times, ask):
+        call = ask.purse.reserve("evolver", 10, 0.1)
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ask.purse.settle(call, 10, 0.1, failure="broken off")
+
+    run = bench(x_of, width=2, proposer=Asked(answer, width=2))
+    loop = run.loop()
+    driving = asyncio.create_task(loop.drive())
+    await asyncio.wait_for(began.wait(), 60)
+    loop.stop("enough")
+    await asyncio.wait_for(driving, 60)
+    reserved, settled = told(run, Reserved), told(run, Settled)
+    assert [event.call for event in settled] == [event.call for event in reserved]
+    assert run.run.holds == {}
+    assert isinstance([*run.ledger.read()][-1].event, SessionEnded)
+
+
+async def test_nobody_is_asked_once_a_stop_came_while_the_pace_was_waited_for(bench):
+    resting = asyncio.Event()
+
+    async def pace():
+        resting.set()
+        await asyncio.Event().wait()
+
+    async def answer(_times, ask):
+        return point(ask)
+
+    run = bench(x_of, proposer=Asked(answer))
+    loop = run.loop()
+    loop._pace = pace
+    driving = asyncio.create_task(loop.drive())
+    await asyncio.wait_for(resting.wait(), 60)
+    loop.stop("enough")
+    await asyncio.wait_for(driving, 60)
+    assert run.proposer.times == 0
+
+
+async def test_nobody_is_asked_again_once_an_outage_ends_the_session(bench):
+    together = asyncio.Event()
+
+    async def answer(times, _ask):
+        if times == 3:
+            together.set()
+        await asyncio.wait_for(together.wait(), 60)
+        if times == 1:
+            raise Outage("gone")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return Refusal("asked", "no use")
+
+    run = bench(x_of, width=3, proposer=Asked(answer, width=3))
+    finish = await run.drive()
+    assert "gone" in finish.reason
+    assert run.proposer.times == 3
+
+
+async def test_nobody_is_asked_again_once_the_target_is_reached(bench):
+    reached = asyncio.Event()
+
+    async def answer(times, ask):
+        if times == 1:
+            return point(ask)
+        await asyncio.wait_for(reached.wait(), 60)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return Refusal("asked", "no use")
+
+    def score(trial):
+        if trial.node.id.parent and trial.pool is Pool.REPEAT:
+            reached.set()
+        return 2.0 if trial.node.id.parent else 1.0
+
+    run = bench(score, width=3, proposer=Asked(answer, width=3), pools=Pools(attempts=20, target=2.0))
+    finish = await run.drive()
+    assert "reached the target" in finish.reason
+    assert run.proposer.times <= 4
+
+
+async def test_an_outage_that_many_wait_for_is_one_stall(bench):
+    together = asyncio.Event()
+
+    async def answer(times, _ask):
+        if times == 4:
+            together.set()
+        await asyncio.wait_for(together.wait(), 60)
+        raise Outage("gone")
+
+    run = bench(x_of, width=4, proposer=Asked(answer, width=4))
+    finish = await run.drive()
+    assert finish.resumable
+    assert len(told(run, Stalled)) == run.run.stalls == 1
+
+
+async def test_a_trial_whose_model_is_out_is_a_stall_too(bench):
+    def score(trial):
+        if trial.node.id.parent:
+            raise Outage("the judge is out")
+        return 1.0
+
+    run = bench(score)
+    await run.drive()
+    assert [event.reason for event in told(run, Stalled)] == ["the judge is out"]
+
+
+async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(bench):
+    async def pause(trial):
+        if trial.node.id == "1.1":
+            loop.stop("enough")
+
+    run = bench(x_of, pools=Pools(attempts=2), width=2, pause=pause)
+    loop = run.loop()
+    await loop.drive()
+    assert run.history["1.1"].pending
+    other = run.new_scribe()
+    for number in (7, 8):
+        proposal = Proposal("hand", run.history["1"].id, "by hand", {"x": number / 10})
+        (item,) = other.decide(
+            lambda history, one=proposal: decisions.node_added(history, one, Committed("c", "t"), Pool.ATTEMPT)
+        )
+        other.decide(
+            lambda history, node=item.event.node: decisions.trial_started(
+                history, node, "other", run.task.pools, run.task.noise
+            )
+        )
+    loop = run.loop()
+    # What the other process wrote is not known before the first pending node is to start.
+    assert loop._advanced() is False
+    assert run.run.account(Pool.ATTEMPT).started == 2
+    assert run.history["1.1"].pending
+
+
+async def test_refusals_after_a_step_are_the_reason_that_is_told(bench):
+    async def answer(times, _ask):
+        return Step(1, "rung", "no use") if times == 50 else Refusal("asked", "no use")
+
+    run = bench(x_of, proposer=Asked(answer))
+    finish = await run.drive()
+    assert "50 proposals were refused" in finish.reason
+
+
+@pytest.mark.parametrize("width", [1, 4])
+async def test_a_proposer_that_never_has_anything_is_asked_once_per_landing(bench, width):
+    async def answer(_times, _ask):
+        return None
+
+    run = bench(x_of, width=width, proposer=Asked(answer, width), pools=Pools(attempts=20, control=6))
+    finish = await run.drive()
+    assert "nothing to propose" in finish.reason
+    assert run.run.account(Pool.CONTROL).started == 6
+    assert run.proposer.times <= (6 + 1) * width
+    assert run.history["1"].verdict is Verdict.KEPT

@@ -1,0 +1,84 @@
+"""Keep or discard."""
+
+import pytest
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal
+from loopty.domain.task import Noise
+from loopty.engine import decisions
+from loopty.engine.protocols import Committed
+
+ROOT = NodeId("1")
+
+
+def settled(bench, objective, baseline):
+    """A run whose baseline has this outcome, and one more node to judge."""
+    run = bench(lambda _: 1.0, objective=objective, noise=Noise(repeat="never"))
+    run.start("1")
+    run.end("1", 1, baseline)
+    proposal = Proposal("hand", ROOT, "a change", {"x": 0.9})
+    run.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c1", "t1"), Pool.ATTEMPT))
+    run.start("1.1")
+    return run
+
+
+def judged(run, outcome):
+    """The verdict on the node."""
+    return run.end("1.1", 1, outcome)[-1].event
+
+
+def verdict(bench, objective, baseline, candidate):
+    run = settled(bench, objective, Outcome(Ending.FINISHED, baseline))
+    return judged(run, Outcome(Ending.FINISHED, candidate))
+
+
+def test_equal_is_not_better(bench):
+    found = verdict(bench, Objective(), {"score": 1.0}, {"score": 1.0})
+    assert found.verdict is Verdict.DISCARDED
+    assert found.reason.startswith("no better")
+
+
+def test_metrics_count_in_their_order_and_a_tolerance_hands_over_to_the_next(bench):
+    objective = Objective(
+        metrics=(Metric("latency", Direction.MIN, tolerance=1.0), Metric("accuracy", Direction.MAX))
+    )
+    base = {"latency": 10.0, "accuracy": 0.9}
+    assert verdict(bench, objective, base, {"latency": 8.0, "accuracy": 0.1}).verdict is Verdict.KEPT
+    assert verdict(bench, objective, base, {"latency": 9.5, "accuracy": 0.91}).verdict is Verdict.KEPT
+    assert verdict(bench, objective, base, {"latency": 9.5, "accuracy": 0.89}).verdict is Verdict.DISCARDED
+    assert verdict(bench, objective, base, {"latency": 11.5, "accuracy": 1.0}).verdict is Verdict.DISCARDED
+
+
+def test_weights_compare_the_sum(bench):
+    objective = Objective(metrics=(Metric("a", weight=1.0), Metric("b", Direction.MIN, weight=0.5)))
+    base = {"a": 1.0, "b": 1.0}
+    assert verdict(bench, objective, base, {"a": 2.0, "b": 2.0}).verdict is Verdict.KEPT
+    assert verdict(bench, objective, base, {"a": 1.2, "b": 2.0}).verdict is Verdict.DISCARDED
+
+
+def test_a_missing_metric_is_missing_and_never_invented(bench):
+    objective = Objective(metrics=(Metric("accuracy"),))
+    run = settled(bench, objective, Outcome(Ending.FINISHED, {"accuracy": -5.0}))
+    ended, found = (item.event for item in run.end("1.1", 1, Outcome(Ending.FINISHED, {"other": 9.0})))
+    assert ended.outcome.ending is Ending.FAILED
+    assert found.verdict is Verdict.DISCARDED
+    assert "did not report accuracy" in found.reason
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.TIMED_OUT, Ending.PRUNED])
+def test_what_did_not_finish_is_discarded_with_its_reason(bench, ending):
+    run = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": -3.0}))
+    found = judged(run, Outcome(ending, {"score": 99.0}, reason="so it was"))
+    assert found.verdict is Verdict.DISCARDED
+    assert "so it was" in found.reason
+
+
+@pytest.mark.parametrize("ending", [Ending.REFUSED, Ending.TAMPERED])
+def test_what_a_gate_refused_or_tampered_with_the_benchmark_is_rejected_whatever_its_score(bench, ending):
+    run = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": 1.0}))
+    found = judged(run, Outcome(ending, {"score": 99.0}, reason="gate tests: exit code 1"))
+    assert found.verdict is Verdict.REJECTED
+    assert found.reason == "gate tests: exit code 1"
+    assert run.run.account(Pool.ATTEMPT).best == ROOT

@@ -1,0 +1,511 @@
+"""A difference is told from noise before it counts."""
+
+import contextlib
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal
+from loopty.domain.task import Noise, Pools
+from loopty.engine import decisions
+from loopty.engine.protocols import Committed
+from loopty.record.events import NodeJudged, TrialStarted
+from loopty.record.history import History
+from loopty.testing.fakes import ScriptedProposer
+
+
+def x_of(trial):
+    return trial.node.params["x"]
+
+
+def one_proposal(x=0.9):
+    return ScriptedProposer([Proposal("hand", NodeId("1"), "a change", {"x": x})])
+
+
+class Noisy:
+    """The score of x with noise on it; counts what is measured."""
+
+    def __init__(self, effect=0.0, sigma=1.0, seed=0):
+        self.effect = effect
+        self.sigma = sigma
+        self.rng = random.Random(seed)
+        self.measured = []
+
+    def __call__(self, trial):
+        self.measured.append(str(trial.node.id))
+        return self.effect * (trial.node.id.parent is not None) + self.rng.gauss(0, self.sigma)
+
+
+async def test_a_deterministic_benchmark_is_recognised_and_only_what_is_kept_is_seen_twice(bench):
+    run = bench(x_of)
+    await run.drive()
+    recorded = [item.event for item in run.ledger.read()]
+    repeated = [event.node for event in recorded if isinstance(event, TrialStarted) and event.pool is Pool.REPEAT]
+    kept = [event.node for event in recorded if isinstance(event, NodeJudged) and event.verdict is Verdict.KEPT]
+    assert repeated == ["1", *kept]
+    assert run.run.floors[""] == {"score": 0.0}
+    assert "3 times the same" in run.history[NodeId("1")].reason
+
+
+async def test_never_means_one_measurement_each(bench):
+    noisy = Noisy()
+    run = bench(noisy, noise=Noise(repeat="never"), pools=Pools(attempts=5))
+    await run.drive()
+    assert len(noisy.measured) == 6
+
+
+async def test_the_noise_of_a_baseline_that_varies_is_measured(bench):
+    noisy = Noisy()
+    run = bench(noisy, pools=Pools(attempts=0))
+    await run.drive()
+    assert len(noisy.measured) == Noise().baseline
+    assert 0.1 < run.run.floors[""]["score"] < 3
+    assert len(run.history[NodeId("1")].samples) == Noise().baseline
+
+
+async def test_a_clear_improvement_is_kept_with_its_effect_and_interval(bench):
+    noisy = Noisy(effect=20.0)
+    run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is Verdict.KEPT
+    assert node.effect.low > 0
+    assert node.effect.low <= node.effect.amount
+    assert 15 < node.effect.amount < 25
+    assert node.against == "1"
+
+
+async def test_the_pairs_are_interleaved_and_a_coin_says_who_goes_first(bench):
+    firsts = []
+    for seed in range(8):
+        noisy = Noisy(effect=20.0, seed=seed)
+        run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1), seed=seed)
+        await run.drive()
+        pairs = [noisy.measured[place : place + 2] for place in range(6, len(noisy.measured), 2)]
+        assert pairs[0] == ["1.1", "1"]
+        assert {tuple(sorted(pair)) for pair in pairs} == {("1", "1.1")}
+        firsts += [pair[0] for pair in pairs[1:]]
+    assert 0.2 < firsts.count("1") / len(firsts) < 0.8
+
+
+async def test_a_candidate_that_draws_its_score_by_lot_is_not_kept_for_one_lucky_draw(bench):
+    def score(trial):
+        return draws.random() * 2 - 1.5 if trial.node.id.parent else 0.0
+
+    kept = 0
+    for seed in range(30):
+        draws = random.Random(seed)
+        run = bench(score, proposer=one_proposal(), pools=Pools(attempts=1))
+        await run.drive()
+        kept += run.history[NodeId("1.1")].verdict is Verdict.KEPT
+    assert kept == 0
+
+
+async def test_a_candidate_that_varies_and_is_always_better_is_kept(bench):
+    draws = random.Random(1)
+    run = bench(
+        lambda trial: draws.random() + 1 if trial.node.id.parent else 0.0,
+        proposer=one_proposal(),
+        pools=Pools(attempts=1),
+    )
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is Verdict.KEPT
+    assert node.effect.pairs >= 5
+
+
+async def test_what_looked_better_once_is_not_kept_when_it_is_the_same(bench):
+    kept = 0
+    for seed in range(40):
+        run = bench(Noisy(seed=seed), proposer=one_proposal(), pools=Pools(attempts=1))
+        await run.drive()
+        kept += run.history[NodeId("1.1")].verdict is Verdict.KEPT
+    assert kept <= 6  # two are expected at the most; seven have a chance of one in three hundred
+
+
+async def test_a_worse_one_costs_one_measurement(bench):
+    noisy = Noisy(effect=-20.0)
+    run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    assert noisy.measured[6:] == ["1.1"]
+    assert run.history[NodeId("1.1")].verdict is Verdict.DISCARDED
+
+
+async def test_the_limit_of_pairs_leaves_it_inconclusive(bench):
+    noisy = Noisy(effect=20.0)
+    run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1), noise=Noise(pairs=2))
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict in (Verdict.INCONCLUSIVE, Verdict.DISCARDED)
+    assert run.run.account(Pool.ATTEMPT).best == "1"
+
+
+async def test_a_spent_pool_of_repeats_leaves_it_inconclusive(bench):
+    run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1, repeats=8))
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is Verdict.INCONCLUSIVE
+    assert "no measurement is left" in node.reason
+    assert run.run.account(Pool.REPEAT).started == 8
+
+
+async def test_repeats_cost_no_attempt(bench):
+    run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    assert run.run.account(Pool.ATTEMPT).started == 1
+    assert run.run.account(Pool.REPEAT).started > 5
+
+
+async def test_a_candidate_that_fails_when_it_is_measured_again_is_discarded(bench):
+    noisy = Noisy(effect=20.0)
+
+    def flaky(trial):
+        if trial.node.id.parent and trial.pool is Pool.REPEAT:
+            return Outcome(Ending.FAILED, reason="it fell over")
+        return noisy(trial)
+
+    run = bench(flaky, proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is Verdict.DISCARDED
+    assert "it fell over" in node.reason
+
+
+async def test_an_incumbent_that_gives_no_result_any_more_leaves_it_inconclusive(bench):
+    noisy = Noisy(effect=20.0)
+
+    def flaky(trial):
+        if trial.pool is Pool.REPEAT and len(noisy.measured) > 6 and trial.node.id == "1":
+            return Outcome(Ending.FAILED, reason="it fell over")
+        return noisy(trial)
+
+    run = bench(flaky, proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.INCONCLUSIVE
+
+
+async def test_a_deterministic_metric_decides_at_once_and_a_noisy_one_behind_it_by_pairs(bench):
+    noisy = Noisy()
+
+    def score(trial):
+        return Outcome(Ending.FINISHED, {"right": 1.0 + trial.node.params["x"], "ms": 10 + noisy(trial)})
+
+    objective = Objective(metrics=(Metric("right"), Metric("ms", Direction.MIN)))
+    run = bench(score, objective, proposer=one_proposal(0.9), pools=Pools(attempts=1))
+    await run.drive()
+    assert len(noisy.measured) == 6 + 2
+    assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
+
+
+async def test_stopped_in_the_middle_of_the_pairs_it_goes_on_from_there(bench):
+    async def pause(trial):
+        if trial.node.id == "1.1" and trial.number == 3 and not stopped:
+            stopped.append(True)
+            loop.stop("stopped on request")
+
+    stopped = []
+    noisy = Noisy(effect=20.0)
+    run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1), pause=pause)
+    loop = run.loop()
+    finish = await loop.drive()
+    node = run.history[NodeId("1.1")]
+    assert finish.resumable
+    assert node.verdict is None
+    assert node.pending
+    before = len(node.duel.mine)
+    assert before >= 2
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is Verdict.KEPT
+    assert len(node.duel.mine) == len(node.duel.theirs) == node.effect.pairs
+    assert len(noisy.measured[6:]) <= 2 * node.effect.pairs + 1  # at most the half of one pair was lost
+    assert run.run.account(Pool.ATTEMPT).started == 1
+
+
+async def test_a_process_that_dies_in_the_middle_of_the_pairs_loses_one_measurement(bench):
+    run = bench(Noisy(effect=20.0), proposer=ScriptedProposer([]), pools=Pools(attempts=1))
+    proposal = Proposal("hand", NodeId("1"), "a change", {"x": 0.9})
+    await run.loop()._baseline()
+    run.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c1", "t1"), Pool.ATTEMPT))
+    run.start("1.1", "dead")
+    run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": 20.0}))
+    assert run.history[NodeId("1.1")].running
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    assert run.history[NodeId("1.1")].pending
+    assert run.history[NodeId("1.1")].losses == 1
+    await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
+
+
+@pytest.mark.parametrize("width", [1, 4])
+async def test_at_any_width_every_kept_one_was_measured_against_the_one_before_it(bench, width):
+    noisy = Noisy(sigma=0.02)
+
+    def score(trial):
+        return trial.node.params["x"] + noisy.rng.gauss(0, noisy.sigma)
+
+    run = bench(score, pools=Pools(attempts=30), width=width)
+    await run.drive()
+    kept = [item.event for item in run.ledger.read() if isinstance(item.event, NodeJudged)]
+    kept = [event for event in kept if event.verdict is Verdict.KEPT]
+    assert len(kept) >= 2
+    for before, event in itertools.pairwise(kept):
+        assert event.against == before.node
+        assert event.effect.low > 0
+
+
+async def test_the_fold_of_the_pages_is_the_fold_of_the_events(bench):
+    run = bench(Noisy(effect=3.0), pools=Pools(attempts=6))
+    await run.drive()
+    opened = run.ledger.history()
+    folded = History()
+    for recorded in run.ledger.read():
+        folded.apply(recorded)
+    assert opened.runs == folded.runs
+    assert [opened[node] for node in opened.ids] == [folded[node] for node in folded.ids]
+
+
+def finished(score, fingerprint="", **more):
+    return Outcome(Ending.FINISHED, {"score": score, **more}, fingerprint=fingerprint)
+
+
+def with_baseline(bench, scores=(0.0, 0.1, -0.1, 0.05, -0.05, 0.0), fingerprint="", **how):
+    """A run whose baseline gave these scores."""
+    run = bench(lambda _: 0.0, **how)
+    run.start("1")
+    for number, score in enumerate(scores, start=1):
+        run.end("1", number, finished(score, fingerprint))
+    return run
+
+
+def add(run, x, parent="1"):
+    proposal = Proposal("hand", NodeId(parent), "a change", {"x": x})
+    (item,) = run.scribe.decide(
+        lambda h: decisions.node_added(h, proposal, Committed(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+    )
+    return item.event.node
+
+
+def flight(run):
+    """The one trial in flight, as node and number."""
+    (name,) = run.run.flights
+    node, _, number = name.partition("#")
+    return NodeId(node), int(number)
+
+
+def test_a_baseline_that_moves_to_another_machine_before_its_verdict_begins_anew_there(bench):
+    run = with_baseline(bench, scores=(1.0, 1.1), fingerprint="laptop")
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.start("1")
+    for _ in range(6):
+        if run.history[NodeId("1")].verdict:
+            break
+        run.end(*flight(run), finished(50.0, "server"))
+    root = run.history[NodeId("1")]
+    assert root.verdict is Verdict.KEPT
+    assert root.outcome.fingerprint == run.run.fingerprint == "server"
+    assert [sample["score"] for sample in root.samples] == [50.0] * 3
+
+
+def test_a_candidate_that_moves_to_another_machine_while_it_is_seen_again_is_judged(bench):
+    run = with_baseline(bench, scores=(1.0, 1.0, 1.0), fingerprint="laptop")
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(2.0, "laptop"))
+    run.end(*flight(run), finished(90.0, "server"))
+    assert run.history[node].verdict is Verdict.INCONCLUSIVE
+    assert "not comparable" in run.history[node].reason
+
+
+def test_a_duel_broken_off_when_the_incumbent_had_just_changed_goes_on(bench):
+    run = with_baseline(bench)
+    one = add(run, 0.5)
+    run.start(one)
+    run.end(one, 1, finished(10.0))
+    run.end(*flight(run), finished(0.0))
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    other = add(run, 0.6)
+    run.start(other)
+    run.end(other, 1, finished(5.0))
+    while run.history[other].verdict is None:
+        measured, number = flight(run)
+        run.end(measured, number, finished(5.0 if measured == other else 0.0))
+    assert run.run.account(Pool.ATTEMPT).best == other
+    run.start(one)  # against its new rival now
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.start(one)
+    while run.history[one].verdict is None:
+        measured, number = flight(run)
+        run.end(measured, number, finished(10.0 if measured == one else 5.0))
+    assert run.history[one].verdict is Verdict.KEPT
+    assert run.history[one].against == other
+
+
+def test_a_half_pair_is_forgotten_when_the_measuring_is_broken_off(bench):
+    run = with_baseline(bench)
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(10.0))
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    assert run.history[node].duel.mine == ()
+
+
+def test_a_metric_that_is_reported_once_and_never_again_breaks_nothing(bench):
+    run = with_baseline(bench)
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(10.0, extra=1.0))
+    while run.history[node].verdict is None:
+        measured, number = flight(run)
+        run.end(measured, number, finished(10.0 if measured == node else 0.0))
+    assert run.history[node].outcome.metrics == {"score": 10.0, "extra": 1.0}
+
+
+@pytest.mark.parametrize("score", [1.7e308, -1.7e308, 1e101])
+def test_what_is_too_large_to_be_compared_is_a_failure(bench, score):
+    run = with_baseline(bench)
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(score))
+    assert run.history[node].outcome.ending is Ending.FAILED
+    assert "too large" in run.history[node].reason
+
+
+async def test_with_no_measurement_to_spare_nothing_is_kept_on_one(bench):
+    run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1, repeats=0))
+    await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.INCONCLUSIVE
+
+
+def test_tampering_that_shows_when_it_is_measured_again_rejects(bench):
+    run = with_baseline(bench, scores=(1.0, 1.0, 1.0))
+    node = add(run, 0.5)
+    run.start(node)
+    run.end(node, 1, finished(2.0))
+    run.end(*flight(run), Outcome(Ending.TAMPERED, reason="the benchmark's evaluate.py was changed"))
+    assert run.history[node].verdict is Verdict.REJECTED
+
+
+async def test_a_bound_on_a_metric_holds_for_every_measurement(bench):
+    seen = []
+    run = bench(
+        lambda trial: seen.append((trial.pool, [gate.name for gate in trial.gates])) or trial.node.params["x"],
+        gates=(Gate("tests", "true"), Gate("small", metric="score", maximum=5.0)),
+        pools=Pools(attempts=2),
+    )
+    await run.drive()
+    assert {(pool, tuple(names)) for pool, names in seen} == {
+        (Pool.ATTEMPT, ("tests", "small")),
+        (Pool.REPEAT, ("small",)),
+    }
+
+
+async def test_a_duel_that_is_won_resets_the_patience_that_was_about_to_end_the_run(bench):
+    noisy = Noisy(effect=20.0)
+    proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]
+
+    def score(trial):
+        return noisy(trial) if trial.node.id in ("1", "1.1") else -50.0
+
+    run = bench(score, proposer=ScriptedProposer(proposals), pools=Pools(attempts=3, patience=2), width=3)
+    finish = await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
+    assert "no improvement" not in finish.reason
+
+
+async def test_resuming_finishes_what_was_broken_off_even_when_the_patience_is_spent(bench):
+    async def pause(trial):
+        if trial.pool is Pool.REPEAT and trial.node.id == "1.3":
+            loop.stop("stopped on request")
+
+    noisy = Noisy(effect=20.0)
+    proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]
+
+    def score(trial):
+        return noisy(trial) if trial.node.id in ("1", "1.3") else -50.0
+
+    run = bench(
+        score, proposer=ScriptedProposer(proposals), pools=Pools(attempts=3, patience=2), width=3, pause=pause
+    )
+    loop = run.loop()
+    await loop.drive()
+    assert run.history[NodeId("1.3")].verdict is None
+    run.executor._pause = None
+    await run.drive()
+    assert run.history[NodeId("1.3")].verdict is Verdict.KEPT
+
+
+def test_losses_that_are_not_in_a_row_set_nothing_aside(bench):
+    run = with_baseline(bench, scores=(1.0,))
+    for score in (1.1, 1.2, 1.3, 1.4):
+        run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+        run.start("1")
+        run.end(*flight(run), finished(score))
+    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    assert run.history[NodeId("1")].losses == 5
+    assert run.history[NodeId("1")].verdict is None
+
+
+async def test_a_node_that_needs_no_trial_any_more_does_not_end_the_session(bench):
+    async def pause(trial):
+        if trial.pool is Pool.REPEAT and trial.node.id.parent and not stopped:
+            stopped.append(True)
+            loop.stop("stopped on request")
+
+    stopped = []
+    run = bench(Noisy(effect=20.0), pools=Pools(attempts=6), pause=pause)
+    loop = run.loop()
+    await loop.drive()
+    run.task = replace(run.task, noise=Noise(repeat="never"))
+    await run.drive()
+    assert run.run.account(Pool.ATTEMPT).started == 6
+
+
+async def test_a_full_disk_is_no_race_and_is_told(bench):
+    class Full:
+        def __init__(self, ledger):
+            self.ledger = ledger
+
+        def __getattr__(self, name):
+            return getattr(self.ledger, name)
+
+        @contextlib.contextmanager
+        def turn(self):
+            with self.ledger.turn() as turn:
+                yield turn
+                raise Misuse("the disk is full: make room")
+
+    run = bench(lambda trial: trial.node.params["x"], pools=Pools(attempts=3))
+    await run.loop()._baseline()
+    run.scribe._ledger = Full(run.ledger)
+    with pytest.raises(Misuse, match="disk is full"):
+        await run.loop()._search()
+    assert run.run.number == 1
+
+
+def test_the_stakes_follow_the_noise_of_the_incumbent_not_of_a_baseline_long_left_behind(bench):
+    rng = random.Random(5)
+    run = with_baseline(bench, scores=[-1000 * rng.lognormvariate(0, 0.03) for _ in range(6)])
+    levels = {"1": 1000.0}
+
+    def judged(x, parent, level):
+        node = add(run, x, parent)
+        levels[node] = level
+        run.start(node)
+        while run.history[node].verdict is None:
+            measured, number = flight(run)
+            run.end(measured, number, finished(-levels[measured] * rng.lognormvariate(0, 0.03)))
+        return run.history[node]
+
+    first = judged(0.1, "1", 10.0)
+    assert first.verdict is Verdict.KEPT
+    second = judged(0.2, first.id, 5.0)
+    assert second.verdict is Verdict.KEPT
+    assert second.effect.pairs <= 6

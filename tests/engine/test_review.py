@@ -1,0 +1,401 @@
+"""The verifier's say on what the metric would keep: it can only take, and a loss of it costs nothing else."""
+
+import asyncio
+import io
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.domain.errors import Exhausted
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Outage
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Objection, Proposal
+from loopty.domain.task import Noise, Pools
+from loopty.engine import decisions
+from loopty.engine.protocols import Ask, Committed
+from loopty.engine.trials import Measure
+from loopty.proposers.optuna_samplers import RememberingProposer
+from loopty.record.events import NodeJudged, ProposalRefused, TrialEnded, TrialStarted
+from loopty.record.history import History
+from loopty.report.node_text import node_text
+from loopty.report.plain_progress import Lines
+from loopty.report.status_text import status_text
+from loopty.report.terminal import Look
+from loopty.selectors.tournament import TournamentSelector
+from loopty.views.goodput import goodput
+from loopty.views.node_detail import detail
+from loopty.views.run_status import status
+from loopty.views.uplift import uplift
+from loopty.views.verdict_tally import tally
+from loopty.views.verifier_totals import Verified
+
+from .conftest import SPACE, Bench
+
+PASS = Outcome(Ending.FINISHED, reason="it keeps the rules")
+FAIL = Outcome(Ending.REFUSED, reason="hard-coded answers")
+UNREAD = Outcome(Ending.FAILED, reason="no answer to go by")
+
+
+class Says:
+    """A reviewer whose answers a test gives: outcomes, errors, or a function of the trial."""
+
+    def __init__(self, mode, says):
+        self.mode = mode
+        self.asked = []
+        self._says = says
+
+    async def review(self, trial, cancel):
+        self.asked.append(trial.node.id)
+        said = self._says(trial, cancel) if callable(self._says) else self._says
+        said = await said if asyncio.iscoroutine(said) else said
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+class Reviewed(Bench):
+    """A run in memory whose winners are reviewed."""
+
+    def __init__(self, score, mode="reject", says=PASS, **how):
+        super().__init__(score, **{"noise": Noise(repeat="never"), "pools": Pools(attempts=8), **how})
+        self.reviewer = Says(mode, says)
+
+    def measure(self, owner="me"):
+        task = self.task
+        given = (self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
+        return Measure(*given, self.reviewer)
+
+    def start(self, node, owner="me", pools=None):
+        given = NodeId(node), owner, pools or self.task.pools, self.task.noise, self.reviewer.mode
+        return [item.event for item in self.scribe.decide(lambda h: decisions.trial_started(h, *given))]
+
+    def end(self, node, number, outcome):
+        given = NodeId(node), number, outcome, self.task.pools, self.task.noise, self.reviewer.mode
+        return [item.event for item in self.scribe.decide(lambda h: decisions.trial_ended(h, *given))]
+
+    def add(self, x):
+        proposal = Proposal("hand", NodeId("1"), "a change", {"x": x})
+        self.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c", "t"), Pool.ATTEMPT))
+
+    def judged(self):
+        return [item.event for item in self.ledger.read() if isinstance(item.event, NodeJudged)]
+
+    def status(self):
+        return status(self.history, self.run, 1.0, lambda _: True, self.task.pools)
+
+
+def x_of(trial):
+    return trial.node.params["x"]
+
+
+def by_hand(x=0.9, **how):
+    """A run with a baseline of 0 and one node that the metric would keep, now under review."""
+    run = Reviewed(x_of, **how)
+    run.start("1")
+    run.end("1", 1, Outcome(Ending.FINISHED, {"score": 0.0}))
+    run.add(x)
+    run.start("1.1")
+    run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": x}))
+    return run
+
+
+async def test_every_winner_is_reviewed_once_and_nobody_else():
+    run = Reviewed(x_of)
+    await run.drive()
+    kept = [event.node for event in run.judged() if event.verdict is Verdict.KEPT and event.node.parent]
+    assert kept
+    assert run.reviewer.asked == kept
+    assert all(run.history[node].review.passed for node in kept)
+    assert run.run.account(Pool.ATTEMPT).started == 8
+    assert run.run.account(Pool.REVIEW).endings == {"finished": len(kept)}
+
+
+async def test_what_the_verifier_rejects_is_rejected_and_never_the_best():
+    run = Reviewed(x_of, says=FAIL)
+    finish = await run.drive()
+    assert finish.sound
+    assert run.run.account(Pool.ATTEMPT).best == run.run.root
+    rejected = [event for event in run.judged() if event.verdict is Verdict.REJECTED]
+    assert rejected
+    assert {event.reason for event in rejected} == {"the verifier: hard-coded answers"}
+    assert run.run.account(Pool.ATTEMPT).vetoed == len(rejected)
+
+
+async def test_what_the_verifier_only_flags_is_kept_and_says_so():
+    run = Reviewed(x_of, mode="flag", says=FAIL)
+    await run.drive()
+    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    assert best.id.parent
+    assert best.reason.endswith("; the verifier objects: hard-coded answers")
+    assert best.review.passed is False
+    assert run.run.account(Pool.ATTEMPT).vetoed == 0
+
+
+async def test_without_an_answer_a_winner_is_kept_and_is_said_to_be_unreviewed():
+    run = Reviewed(x_of, says=UNREAD)
+    await run.drive()
+    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    assert best.id.parent
+    assert best.reason.endswith("; not reviewed: no answer to go by")
+    assert best.review.passed is None
+
+
+async def test_neither_the_baseline_nor_the_control_is_reviewed():
+    run = Reviewed(x_of, says=FAIL, pools=Pools(attempts=4, control=4))
+    await run.drive()
+    assert {run.history[node].pool for node in run.reviewer.asked} == {Pool.ATTEMPT}
+    assert run.run.root not in run.reviewer.asked
+    assert run.run.account(Pool.CONTROL).best != run.run.root
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=8),
+    says=st.lists(st.sampled_from([PASS, FAIL, UNREAD]), min_size=8, max_size=8),
+    mode=st.sampled_from(["flag", "reject"]),
+)
+def test_whatever_the_verifier_says_nothing_is_kept_that_the_metric_would_not_keep(scores, says, mode):
+    answers = iter(says)
+    run = Reviewed(
+        lambda trial: scores[trial.node.order - 2] if trial.node.id.parent else 0.0,
+        mode,
+        lambda *_: next(answers),
+        pools=Pools(attempts=len(scores)),
+    )
+    asyncio.run(run.drive())
+    best = 0.0
+    for event in run.judged()[1:]:
+        score = run.history[event.node].outcome.metrics["score"]
+        if event.verdict is Verdict.KEPT:
+            assert score > best
+            best = score
+        elif score > best:
+            assert (event.verdict, mode) == (Verdict.REJECTED, "reject")
+            assert run.history[event.node].review.passed is False
+    assert run.history.score(run.history[run.run.account(Pool.ATTEMPT).best]) == best
+
+
+def test_a_review_touches_nothing_that_was_measured():
+    run = by_hand()
+    before = run.history[NodeId("1.1")]
+    _, judged = run.end("1.1", 2, PASS)
+    after = run.history[NodeId("1.1")]
+    assert judged.verdict is Verdict.KEPT
+    assert (after.outcome, after.samples, after.duel) == (before.outcome, before.samples, before.duel)
+
+
+def test_a_node_that_was_overtaken_while_it_was_reviewed_is_not_kept():
+    run = by_hand(x=0.5)
+    run.add(0.8)
+    run.start("1.2")
+    run.end("1.2", 1, Outcome(Ending.FINISHED, {"score": 0.8}))
+    run.end("1.2", 2, PASS)
+    assert run.run.account(Pool.ATTEMPT).best == "1.2"
+    _, judged = run.end("1.1", 2, PASS)
+    assert judged.verdict is Verdict.DISCARDED
+    assert run.run.account(Pool.ATTEMPT).best == "1.2"
+
+
+def test_a_process_that_dies_in_a_review_leaves_the_node_to_be_reviewed_again():
+    run = by_hand()
+    for number in range(2, decisions.LOSSES_UNTIL_QUARANTINE + 3):
+        run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+        node = run.history[NodeId("1.1")]
+        assert (node.verdict, node.running, node.losses, node.review) == (None, False, 0, None)
+        assert decisions.next_undecided(run.history, 1, Pool.ATTEMPT).id == "1.1"
+        (started,) = run.start("1.1")
+        assert (started.pool, started.number) == (Pool.REVIEW, number + 1)
+    assert run.run.account(Pool.ATTEMPT).started == 1
+    _, judged = run.end("1.1", number + 1, PASS)
+    assert judged.verdict is Verdict.KEPT
+    assert run.run.account(Pool.REVIEW).started == 1
+
+
+async def test_an_outage_of_the_verifier_ends_the_session_and_the_next_one_goes_on_with_the_review():
+    says = itertools.chain([Outage("the model cannot be had")], itertools.repeat(PASS))
+    run = Reviewed(x_of, says=lambda *_: next(says))
+    finish = await run.drive()
+    assert finish.resumable
+    waiting = run.history[run.reviewer.asked[0]]
+    assert (waiting.verdict, waiting.running, waiting.losses) == (None, False, 0)
+    await run.drive()
+    assert run.reviewer.asked[1] == waiting.id
+    assert run.history[waiting.id].verdict is Verdict.KEPT
+    assert run.run.account(Pool.ATTEMPT).started == 8
+
+
+async def test_a_stop_breaks_the_review_off_and_resuming_takes_it_up():
+    async def wait(_, cancel):
+        loop.stop("enough")
+        await cancel.wait()
+        return Outcome(Ending.CANCELLED, reason="stopped on request")
+
+    run = Reviewed(x_of, says=wait)
+    loop = run.loop()
+    assert (await loop.drive()).reason == "enough"
+    (asked,) = run.reviewer.asked
+    assert run.history[asked].review is None
+    run.reviewer = Says("reject", PASS)
+    await run.drive()
+    assert run.reviewer.asked[0] == asked
+    assert run.history[asked].verdict is Verdict.KEPT
+
+
+class Broken:
+    """An executor whose model cannot be had."""
+
+    width = 1
+
+    def __init__(self, sound, error):
+        self._sound = sound
+        self._error = error
+
+    async def execute(self, trial, seen, cancel):
+        if trial.node.id.parent:
+            raise self._error
+        return await self._sound.execute(trial, seen, cancel)
+
+
+async def test_a_node_that_brings_the_model_down_again_and_again_is_set_aside_and_no_failure():
+    run = Reviewed(x_of)
+    run.executor = Broken(run.executor, Outage("the server answers 500"))
+    for _ in range(decisions.LOSSES_UNTIL_QUARANTINE):
+        assert run.history.number == 2 or run.history[NodeId("1.1")].verdict is None
+        await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.QUARANTINED
+    assert run.run.account(Pool.ATTEMPT).started == 0
+
+
+async def test_a_trial_that_a_spent_cap_broke_off_is_no_attempt_and_is_never_held_against_its_node():
+    run, error = Reviewed(x_of), Exhausted("the limit of the user role is reached")
+    sound, run.executor = run.executor, Broken(run.executor, error)
+    for _ in range(decisions.LOSSES_UNTIL_QUARANTINE + 1):
+        await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert (node.verdict, node.losses, node.running) == (None, 0, False)
+    assert run.run.account(Pool.ATTEMPT).started == 0
+    ended = [item.event for item in run.ledger.read() if isinstance(item.event, TrialEnded)]
+    assert ended[-1].outcome == Outcome(Ending.CANCELLED, reason=str(error))
+    run.executor = sound
+    await run.drive()
+    assert run.run.account(Pool.ATTEMPT).started == 8
+
+
+async def test_replays_of_a_reviewed_node_ask_nobody():
+    run = Reviewed(x_of)
+    await run.drive()
+    asked, measure = len(run.reviewer.asked), run.measure()
+    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    outcome = await measure.looked(measure.looking(best, Pool.REPLAY), lambda _: None, asyncio.Event())
+    assert outcome.finished
+    assert len(run.reviewer.asked) == asked
+    assert run.history[best.id].verdict is Verdict.KEPT
+
+
+async def test_the_fold_of_the_pages_knows_the_reviews():
+    run = Reviewed(x_of, mode="flag", says=FAIL)
+    await run.drive()
+    opened, folded = run.ledger.history(), History()
+    for recorded in run.ledger.read():
+        folded.apply(recorded)
+    assert opened.runs == folded.runs
+    assert [opened[node] for node in opened.ids] == [folded[node] for node in folded.ids]
+
+
+async def test_reviews_are_counted_apart_from_trials():
+    says = itertools.chain([FAIL, PASS], itertools.repeat(UNREAD))
+    run = Reviewed(lambda trial: float(trial.node.order), says=lambda *_: next(says), pools=Pools(attempts=4))
+    await run.drive()
+    run.scribe.decide(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
+    found = run.status()
+    assert found.verified == Verified(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
+    assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
+    assert found.count(Pool.ATTEMPT).endings == {"finished": 4}
+    told = " ".join(status_text(found, 200, tally=tally(run.history, 1)).split())
+    assert (
+        "verifier 2 winners reviewed, disagreed with the metric on 1 (1 rejected), 2 winners not reviewed; "
+        "1 proposal screened out" in told
+    )
+    assert goodput(run.history, run.run, 1.0).waste == ()
+
+
+def test_a_run_without_a_verifier_says_nothing_of_one():
+    run = Bench(x_of)
+    run.start("1")
+    found = status(run.history, run.run, 1.0, lambda _: True)
+    assert found.verified is None
+    assert "verifier" not in status_text(found, 80)
+
+
+def test_a_review_in_flight_is_called_one():
+    found = by_hand().status()
+    assert [(flight.node, flight.pool, flight.repeat) for flight in found.flights] == [
+        (NodeId("1.1"), Pool.REVIEW, None)
+    ]
+    assert "1.1 (review) for" in status_text(found, 80)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (PASS, "passed: it keeps the rules"),
+        (FAIL, "objected to: hard-coded answers"),
+        (UNREAD, "not reviewed: no answer to go by"),
+    ],
+)
+def test_a_node_shows_its_review(said, text):
+    run = by_hand(mode="flag")
+    run.end("1.1", 2, said)
+    shown = node_text(detail(run.history, NodeId("1.1")), "folder", 200)
+    assert text in " ".join(shown.split())
+
+
+def test_a_review_starts_as_a_trial_of_its_own_pool():
+    run = by_hand()
+    events = [item.event for item in run.ledger.read()]
+    assert events[-1] == TrialStarted(NodeId("1.1"), 2, Pool.REVIEW, "me", NodeId("1.1"))
+
+
+async def test_what_the_verifier_rejected_teaches_the_sampler_no_more_than_what_failed():
+    def cheats(trial, _):
+        return FAIL if x_of(trial) > 0.6 else PASS
+
+    def crashes(trial):
+        return Outcome(Ending.FAILED, reason="crash") if x_of(trial) > 0.6 else x_of(trial)
+
+    pools = Pools(attempts=16)
+    rejected, failed = Reviewed(x_of, says=cheats, pools=pools), Reviewed(crashes, pools=pools)
+    for run in (rejected, failed):
+        run.proposer = RememberingProposer("tpe", SPACE)
+        await run.drive()
+    assert Verdict.REJECTED in {verdict for _, _, verdict in rejected.tree()}
+    assert [params for _, params, _ in rejected.tree()] == [params for _, params, _ in failed.tree()]
+
+
+async def test_what_the_verifier_rejected_is_no_parent_and_no_uplift():
+    def cheats(trial, _):
+        return FAIL if trial.node.id == "1.1" else PASS
+
+    def score(trial):
+        if trial.node.id == "1.1":
+            return 9.0
+        return 0.0 if not trial.node.id.parent else 0.5 if trial.node.pool is Pool.ATTEMPT else 0.2
+
+    run = Reviewed(score, says=cheats, pools=Pools(attempts=6, control=6))
+    await run.drive()
+    assert run.history[NodeId("1.1")].verdict is Verdict.REJECTED
+    asks = [Ask(run.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(40)]
+    assert "1.1" not in {TournamentSelector().parent(ask).id for ask in asks}
+    assert uplift(run.history, 1).amount == pytest.approx(0.5 - 0.2)
+
+
+async def test_a_rejection_by_the_verifier_is_worth_a_line():
+    run, out = Reviewed(x_of, says=FAIL, pools=Pools(attempts=3)), io.StringIO()
+    lines = Lines(run.scribe, 1, run.task.pools, out, Look(), lambda: 0.0)
+    run.scribe.listeners.append(lines.heard)
+    await run.drive()
+    assert "rejected 1.1: the verifier: hard-coded answers" in out.getvalue()

@@ -1,0 +1,155 @@
+"""Slots and resources: never more at once than there are, also between processes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.engine.protocols import Seen, Trial
+from loopty.executors.fingerprint import Machine
+from loopty.executors.local_slots import LocalExecutor, lock_path
+from loopty.executors.process_locks import Owners
+from loopty.record.records import Node
+
+NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, order=1, position=0)
+TRIAL = Trial(NODE, NODE, 1, Pool.ATTEMPT, 0)
+SCRIPT = """
+import asyncio, sys, time
+sys.path[:0] = sys.argv[3:]
+from test_local import TRIAL
+from loopty.domain.outcome import Ending, Outcome
+from loopty.executors.fingerprint import Machine
+from loopty.executors.local_slots import LocalExecutor
+
+async def evaluate(trial, seen, cancel):
+    with open(sys.argv[2], "a") as log:
+        print("in", file=log, flush=True)
+        await asyncio.sleep(0.02)
+        print("out", file=log, flush=True)
+    return Outcome(Ending.FINISHED)
+
+async def main():
+    executor = LocalExecutor(evaluate, 4, [sys.argv[1], "another-" + sys.argv[1]], Machine({}))
+    await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(6)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def resource() -> str:
+    return f"test-{uuid.uuid4()}"
+
+
+def test_trials_of_two_processes_that_name_one_resource_take_turns(resource: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", SCRIPT, resource, str(log), str(Path(__file__).parent)]
+    workers = [subprocess.Popen(command) for _ in range(2)]
+    assert [worker.wait(60) for worker in workers] == [0, 0]
+    assert log.read_text().split() == ["in", "out"] * 12
+
+
+async def test_no_more_trials_than_slots_are_in_flight() -> None:
+    flying, most = 0, 0
+
+    async def evaluate(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        await asyncio.sleep(0.01)
+        flying -= 1
+        return Outcome(Ending.FINISHED)
+
+    executor = LocalExecutor(evaluate, 3, [], Machine({}))
+    await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(10)))
+    assert most == 3
+
+
+async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: str) -> None:
+    started: list[str] = []
+    release = asyncio.Event()
+
+    async def evaluate(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
+        started.append("trial")
+        await release.wait()
+        return Outcome(Ending.FINISHED)
+
+    executor = LocalExecutor(evaluate, 2, [resource], Machine({}))
+    cancel = asyncio.Event()
+    first = asyncio.create_task(executor.execute(TRIAL, lambda *_: None, asyncio.Event()))
+    await asyncio.sleep(0.01)
+    second = asyncio.create_task(executor.execute(TRIAL, lambda *_: None, cancel))
+    await asyncio.sleep(0.01)
+    cancel.set()
+    outcome = await second
+    assert (outcome.ending, outcome.reason) == (Ending.CANCELLED, f"stopped while it waited for {resource}")
+    release.set()
+    assert (await first).finished
+    assert started == ["trial"]
+
+
+async def test_a_resource_is_free_again_after_a_trial_that_raised(resource: str) -> None:
+    async def broken(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
+        raise RuntimeError("the sandbox failed")
+
+    executor = LocalExecutor(broken, 1, [resource], Machine({}))
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            await executor.execute(TRIAL, lambda *_: None, asyncio.Event())
+
+
+def test_a_lock_is_freed_with_the_process_that_held_it(resource: str) -> None:
+    script = (
+        "import fcntl, os, sys\nf = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\nfcntl.flock(f, fcntl.LOCK_EX)"
+    )
+    held = f"{script}\nprint('held', flush=True)\nsys.stdin.read()"
+    path = str(lock_path(resource))
+    holder = subprocess.Popen(
+        [sys.executable, "-c", held, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin
+    assert holder.stdout
+    assert holder.stdout.readline() == "held\n"
+    holder.kill()
+    holder.wait()
+    subprocess.run([sys.executable, "-c", script, path], check=True, timeout=60)
+    holder.stdin.close()
+    holder.stdout.close()
+
+
+def test_any_name_makes_a_lock_of_its_own() -> None:
+    names = ["gpu", "GPU", "gpu:0", "../../etc/passwd", "a/b", "ü" * 300, ""]
+    paths = {lock_path(name) for name in names}
+    assert len(paths) == len(names)
+    assert len({path.parent for path in paths}) == 1
+
+
+def test_this_process_is_alive_and_a_dead_one_is_not(tmp_path: Path) -> None:
+    owners = Owners(tmp_path)
+    assert owners.alive(owners.this_process())
+    script = (
+        "import os, sys; from pathlib import Path; from loopty.executors.process_locks import Owners\n"
+        "print(Owners(Path(sys.argv[1])).this_process(), flush=True); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
+    name = killed.stdout.strip()
+    assert not owners.alive(name)
+    assert not owners.alive(name), "also when it is asked again"
+
+
+def test_a_living_process_is_alive_whatever_its_host_is_called(tmp_path: Path) -> None:
+    name = Owners(tmp_path).this_process()
+    elsewhere = f"another-name:1:{name.rpartition(':')[2]}"
+    script = (
+        "import sys; from pathlib import Path; from loopty.executors.process_locks import Owners\n"
+        "print(Owners(Path(sys.argv[1])).alive(sys.argv[2]))"
+    )
+    asked = subprocess.run([sys.executable, "-c", script, tmp_path, elsewhere], capture_output=True, text=True)
+    assert asked.stdout.strip() == "True"

@@ -1,0 +1,293 @@
+"""A GGUF file served on this machine."""
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.model import ModelFault, Prompt, Speaker, Stated, Turn
+from loopty.models.local_model import LocalModel, context_of, local_model
+from loopty.models.local_server import Address, LocalServer, Order, served
+
+from . import tiny_gguf
+
+pytest.importorskip("xllamacpp")
+
+PROMPT = Prompt("You choose.", (Turn(Speaker.ASKER, "Red or blue?"),), max_output_tokens=100)
+COLOR = {
+    "type": "object",
+    "properties": {"color": {"enum": ["red", "blue"]}},
+    "required": ["color"],
+    "additionalProperties": False,
+}
+ENDS_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    return tiny_gguf.written(tmp_path_factory.mktemp("weights") / "tiny.gguf")
+
+
+def stated(file: Path, **more) -> Stated:
+    more = {"temperature": 0.8, "settings": {"seed": 3, "threads": 1}, **more}
+    return Stated("local", file=str(file), **more)
+
+
+def order(file: Path) -> Order:
+    return Order(file, tiny_gguf.CONTEXT, 1, 1)
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watched], [], [], ENDS_SECONDS)[0])
+    finally:
+        os.close(watched)
+
+
+def wait_for_a_connection(port: int) -> None:
+    connected = f":{port:04X} 01 "
+    while connected not in Path("/proc/net/tcp").read_text():
+        time.sleep(0.01)
+
+
+async def test_it_answers_and_says_what_that_took(file):
+    model = local_model("tiny", stated(file))
+    reply = await model.reply(PROMPT)
+    assert model.name == "local:tiny"
+    assert reply.text
+    assert reply.usage.input_tokens > len("You choose.")
+    assert 0 < reply.usage.output_tokens <= 100
+    assert (await model.reply(PROMPT)).usage.cached_tokens > 0
+
+
+async def test_a_reply_keeps_to_the_schema_whatever_the_model_would_say(file):
+    reply = await local_model("tiny", stated(file)).reply(Prompt("", PROMPT.turns, COLOR))
+    assert json.loads(reply.text)["color"] in ("red", "blue")
+    assert reply.whole
+
+
+async def test_a_reply_that_was_cut_off_says_so(file):
+    reply = await local_model("tiny", stated(file, max_output_tokens=2)).reply(PROMPT)
+    assert reply.usage.output_tokens == 2
+    assert not reply.whole
+
+
+async def test_the_same_seed_gives_the_same_reply(file):
+    model = local_model("tiny", stated(file))
+    await model.reply(PROMPT)
+    first, second = await model.reply(PROMPT), await model.reply(PROMPT)
+    other = await local_model("tiny", stated(file, settings={"seed": 4, "threads": 1})).reply(PROMPT)
+    assert first.text == second.text != other.text
+
+
+async def test_whoever_names_the_same_file_shares_its_server(file):
+    evolver = local_model("a", stated(file))
+    servers = served.cache_info().currsize
+    verifier = local_model("b", stated(file, temperature=0.1))
+    assert all(reply.text for reply in await asyncio.gather(evolver.reply(PROMPT), verifier.reply(PROMPT)))
+    assert served.cache_info().currsize == servers
+
+
+class Silent:
+    """A server that answers nothing, and remembers who came and went."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.asked: list[dict[str, object]] = []
+        self._port = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @asynccontextmanager
+    async def opened(self):
+        async with await asyncio.start_server(self._take, "127.0.0.1", 0) as server:
+            self._port = server.sockets[0].getsockname()[1]
+            yield
+            await asyncio.gather(*self._tasks)
+
+    def _take(self, *streams) -> None:
+        self._tasks.append(asyncio.create_task(self._heard(*streams)))
+
+    def address(self) -> Address:
+        return Address(self._port, "k")
+
+    async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        self.asked.append(json.loads(await reader.readexactly(int(head.split("content-length:")[1].split()[0]))))
+        self.log.append("came")
+        await reader.read()
+        self.log.append("went")
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_the_time_of_a_request_begins_when_those_before_it_are_answered():
+    silent = Silent()
+    async with silent.opened():
+        model = LocalModel("local:x", Stated("local", timeout_seconds=0.3), silent, 1)
+        faults = await asyncio.gather(*(model.reply(PROMPT) for _ in range(2)), return_exceptions=True)
+    assert all("larger timeout_seconds" in str(fault) for fault in faults)
+    assert silent.log[:3] == ["came", "went", "came"]
+
+
+async def test_a_reply_without_an_end_is_ended_before_its_time_is_over():
+    silent = Silent()
+    schema = {"type": "object", "properties": {"why": {"type": "string"}, "it": {"type": "string", "enum": ["a"]}}}
+    async with silent.opened():
+        model = LocalModel("local:x", Stated("local", timeout_seconds=0.3), silent, 1)
+        with pytest.raises(ModelFault):
+            await model.reply(Prompt("", PROMPT.turns, schema))
+    (asked,) = silent.asked
+    assert 0 < asked["t_max_predict_ms"] < 300
+    properties = asked["response_format"]["json_schema"]["schema"]["properties"]
+    assert properties == {"why": {"type": "string", "maxLength": 1000}, "it": {"type": "string", "enum": ["a"]}}
+
+
+def test_the_server_has_no_key_of_anybody(file, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-the-child")
+    server = LocalServer(order(file))
+    try:
+        server.address()
+        environ = Path(f"/proc/{server.pid}/environ").read_bytes()
+    finally:
+        server.stop()
+    assert b"PATH=" in environ
+    assert b"sk-not-for-the-child" not in environ
+
+
+def test_nobody_without_the_key_gets_an_answer(file):
+    server = LocalServer(order(file))
+    asked = f"http://127.0.0.1:{server.address().port}/v1/chat/completions"
+    for path in (asked, asked.replace("chat/completions", "completions")):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(path, b"{}"), timeout=ENDS_SECONDS)
+        refused.value.close()
+        assert refused.value.code == 401
+    server.stop()
+
+
+def test_a_crash_is_a_passing_fault_and_the_next_call_starts_it_anew(file):
+    server = LocalServer(order(file))
+    before = server.address()
+    pid = server.pid
+    assert pid
+    os.kill(pid, signal.SIGSEGV)
+    assert gone(pid)
+    assert server.address().port
+    assert server.address().key != before.key
+    assert "SIGKILL" in server.stop()
+
+
+async def test_a_server_that_breaks_off_in_mid_reply_is_no_fault_of_the_prompt(file):
+    model, server = local_model("tiny", stated(file)), served(order(file))
+    port = server.address().port
+    assert server.pid
+    os.kill(server.pid, signal.SIGSTOP)
+    asking = asyncio.create_task(model.reply(PROMPT))
+    await asyncio.to_thread(wait_for_a_connection, port)
+    os.kill(server.pid, signal.SIGKILL)
+    with pytest.raises(ModelFault, match="SIGKILL") as fault:
+        await asking
+    assert fault.value.transient
+    assert (await model.reply(PROMPT)).text
+
+
+async def test_a_reply_that_does_not_come_is_a_passing_fault(file):
+    model = local_model("tiny", stated(file, timeout_seconds=0.2))
+    server = served(order(file))
+    server.address()
+    assert server.pid
+    os.kill(server.pid, signal.SIGSTOP)
+    with pytest.raises(ModelFault, match=r"no reply within 0\.2 s") as fault:
+        await model.reply(PROMPT)
+    assert fault.value.transient
+    server.stop()
+
+
+def test_the_server_ends_with_a_process_that_is_killed(file):
+    script = (
+        "from pathlib import Path; from loopty.models.local_server import *;"
+        f"server = LocalServer(Order(Path({str(file)!r}), 512, 1, 1));"
+        "server.address(); print(server.pid, flush=True); input()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    assert gone(pid)
+
+
+def test_the_server_ends_with_its_parent_while_it_loads(tmp_path):
+    endless = tmp_path / "endless.gguf"
+    os.mkfifo(endless)
+    command = [sys.executable, "-m", "loopty.models.local_child"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    asked = {"file": str(endless), "context": 512, "threads": 1, "parallel": 1, "key": "k"}
+    with child:
+        child.stdin.write(json.dumps(asked).encode() + b"\n")
+        child.stdin.flush()
+        # Opens only once the child opens it to read: from then on it is held up inside the library.
+        with endless.open("wb"):
+            child.stdin.close()
+            assert gone(child.pid)
+
+
+async def test_a_file_that_the_library_cannot_load_is_a_lasting_fault_with_its_reason(tmp_path, file):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(file.read_bytes()[:3000])
+    with pytest.raises(ModelFault, match=r"broken\.gguf could not be loaded: .*remaining file size") as fault:
+        await local_model("broken", stated(broken)).reply(PROMPT)
+    assert not fault.value.transient
+
+
+async def test_a_prompt_that_is_too_long_names_the_setting_that_shortens_it(file):
+    model = local_model("tiny", stated(file, context_tokens=1_000_000))
+    with pytest.raises(ModelFault, match=f"sees {tiny_gguf.CONTEXT} at once: lower file_tokens") as fault:
+        await model.reply(Prompt("", (Turn(Speaker.ASKER, "far " * 400),)))
+    assert not fault.value.transient
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "seen"),
+    [(131_072, {}, 8_192), (131_072, {"context_tokens": 40_000}, 40_000), (512, {}, 512)],
+)
+def test_memory_is_set_aside_for_a_modest_context_unless_more_is_asked_for(tmp_path, trained, asked, seen):
+    file = tiny_gguf.written(tmp_path / "tiny.gguf", trained)
+    assert context_of(file, stated(file, **asked)) == seen
+
+
+@pytest.mark.parametrize(
+    ("wrong", "remedy"),
+    [
+        (Stated("local"), 'file = "PATH.gguf" or model = "smollm2"'),
+        (Stated("local", file="nowhere.gguf"), "there is no file .*nowhere.gguf"),
+        (Stated("local", file="text.gguf"), "no GGUF file"),
+        (Stated("local", model="smollm2"), "loopty models --fetch smollm2"),
+        (Stated("local", model="gpt-9"), "none of the weights that loopty fetches"),
+        (Stated("local", file="tiny.gguf", settings={"threads": 0}), "settings.threads is a whole number"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(wrong, remedy, tmp_path, monkeypatch, file):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.gguf").write_text("hello")
+    (tmp_path / "tiny.gguf").write_bytes(file.read_bytes())
+    with pytest.raises(Misuse, match=remedy):
+        local_model("mine", wrong)

@@ -1,0 +1,75 @@
+import pytest
+
+from loopty.domain.space import Kind, Parameter
+from loopty.proposers.parameters.coerce import mended
+
+FLOAT = Parameter(Kind.FLOAT, -5.0, 5.0)
+STEPPED = Parameter(Kind.FLOAT, 0.0, 1.05, step=0.1)
+INT = Parameter(Kind.INT, 1, 9, step=2.0)
+WORDS = Parameter(Kind.CATEGORICAL, choices=("relu", "GELU", 3, 0.5, True))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "word", "value"),
+    [
+        (FLOAT, 1.5, 1.5),
+        (FLOAT, 2, 2.0),
+        (FLOAT, " 1e-3 ", 0.001),
+        (FLOAT, 5.0000000001, 5.0),
+        (STEPPED, 0.3, 0.0 + 3 * 0.1),
+        (INT, 3.0, 3),
+        (INT, "7", 7),
+        (WORDS, "relu", "relu"),
+        (WORDS, " ReLU", "relu"),
+        (WORDS, "gelu", "GELU"),
+        (WORDS, "3", 3),
+        (WORDS, 3.0, 3),
+        (WORDS, "0.5", 0.5),
+        (WORDS, "true", True),
+    ],
+)
+def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(parameter, word, value) -> None:
+    mend = mended("p", parameter, word)
+    assert mend.value == value
+    assert type(mend.value) is type(value)
+    assert mend.note == ""
+    assert parameter.holds(mend.value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "word", "value"),
+    [
+        (FLOAT, 7.2, 5.0),
+        (FLOAT, "-1e30", -5.0),
+        (STEPPED, 0.44, 0.4),
+        (STEPPED, 1.05, 1.0),
+        (STEPPED, 2, 1.0),
+        (INT, 4.4, 5),
+        (INT, 0, 1),
+        (INT, 10**300, 9),
+    ],
+)
+def test_a_value_outside_goes_to_the_nearest_one_and_that_is_said(parameter, word, value) -> None:
+    mend = mended("p", parameter, word)
+    assert mend.value == pytest.approx(value)
+    assert parameter.holds(mend.value)
+    assert mend.note.startswith("p ")
+
+
+@pytest.mark.parametrize("word", [True, False, "large", "", "nan", "inf", [1], {"value": 1}, 10**400, "1.5 %"])
+def test_what_is_no_number_is_refused(word) -> None:
+    for parameter in (FLOAT, STEPPED, INT):
+        with pytest.raises(ValueError, match=r"^p = .* is no number$"):
+            mended("p", parameter, word)
+
+
+@pytest.mark.parametrize("word", ["silu", "", 4, False, ["relu"], {}, "x" * 100_000])
+def test_what_is_no_choice_is_refused_with_the_choices(word) -> None:
+    with pytest.raises(ValueError, match=r'is none of "relu", "GELU", 3, 0\.5, true') as refused:
+        mended("p", WORDS, word)
+    assert len(str(refused.value)) < 200
+
+
+def test_a_word_that_fits_two_choices_is_refused() -> None:
+    with pytest.raises(ValueError, match="none of"):
+        mended("p", Parameter(Kind.CATEGORICAL, choices=("A", "a ")), " a")

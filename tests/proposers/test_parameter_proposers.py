@@ -1,0 +1,272 @@
+"""Proposers over parameters: each a function of the history and the seed, so that resuming is going on."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+
+from loopty.domain.errors import Exhausted
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Kind, Parameter, Space, Value
+from loopty.engine.protocols import Ask, Proposer
+from loopty.ledgers.memory import MemoryLedger
+from loopty.proposers.grid import GridOptions, GridProposer
+from loopty.proposers.optuna_samplers import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.random import RandomProposer
+from loopty.record.events import (
+    Event,
+    NodeAdded,
+    NodeJudged,
+    ProposalRefused,
+    RunStarted,
+    TrialEnded,
+    TrialStarted,
+)
+from loopty.record.history import History
+from loopty.record.recorder import Scribe
+
+SPACE = Space(
+    {
+        "x": Parameter(Kind.FLOAT, -5.0, 5.0),
+        "n": Parameter(Kind.INT, 1, 64, log=True),
+        "even": Parameter(Kind.INT, 0, 9, step=2.0),
+        "tenths": Parameter(Kind.FLOAT, 0.0, 1.05, step=0.1),
+        "method": Parameter(Kind.CATEGORICAL, choices=("a", "b", 3, True)),
+        "momentum": Parameter(Kind.FLOAT, 1e-4, 0.99, log=True, when={"method": "a"}),
+        "nested": Parameter(Kind.INT, 1, 3, when={"method": "b"}),
+    }
+)
+PLAIN = Space({"x": Parameter(Kind.FLOAT, -5.0, 5.0), "y": Parameter(Kind.FLOAT, -5.0, 5.0)})
+KINDS = [
+    pytest.param(
+        kind,
+        marks=pytest.mark.skipif(
+            kind == "gp" and importlib.util.find_spec("torch") is None,
+            reason="gp needs torch, which is not installed",
+        ),
+    )
+    for kind in (*REMEMBERING, *STATEFUL, "random")
+]
+Params = Mapping[str, Value]
+
+
+def made(kind: str, space: Space) -> Proposer:
+    if kind == "random":
+        return RandomProposer(space)
+    return RememberingProposer(kind, space) if kind in REMEMBERING else StatefulProposer(kind, space)
+
+
+def value_of(params: Params) -> float:
+    return sum(float(value) ** 2 for value in params.values() if not isinstance(value, str))
+
+
+class Search:
+    """A run whose events a test writes itself: ask, add or refuse, and later judge."""
+
+    def __init__(self, metrics: tuple[Metric, ...] = (), seed: int = 0) -> None:
+        self.scribe = Scribe(MemoryLedger(), lambda: 0.0)
+        self._seed = seed
+        self._known = 0
+        self._operator = "hand"
+        self._tell(RunStarted(1, "criteria", Objective(Direction.MIN, metrics), seed, ""))
+        self._tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree"), _started(NodeId("1")))
+        self.flying: list[NodeId] = [NodeId("1")]
+        self.ends(NodeId("1"), {"score": 50.0, "other": 1.0})
+
+    @property
+    def history(self) -> History:
+        return self.scribe.history
+
+    @property
+    def ask(self) -> Ask:
+        return Ask(self.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{self._seed} {position}"), ())
+
+    async def asks(self, proposer: Proposer) -> dict[str, Value]:
+        self._known = self.history.number
+        proposal = await proposer.propose(self.ask)
+        assert isinstance(proposal, Proposal)
+        self._operator = proposal.operator
+        return dict(proposal.params)
+
+    def adds(self, params: Params, operator: str = "", tree: str = "tree") -> NodeId:
+        node = NodeId("1").child(self.history[NodeId("1")].children + 1)
+        by = operator or self._operator
+        added = NodeAdded(node, Pool.ATTEMPT, by, "", "commit", tree, params, asked_after=self._known)
+        self._tell(added, _started(node))
+        self.flying.append(node)
+        return node
+
+    def has_tried(self, operator: str, points: Iterable[Params]) -> None:
+        """A long past, written in one go."""
+        events: list[Event] = []
+        for number, params in enumerate(points, start=1):
+            node = NodeId("1").child(number)
+            events += [NodeAdded(node, Pool.ATTEMPT, operator, "", "commit", "tree", params), _started(node)]
+            events += [TrialEnded(node, 1, Outcome(Ending.FINISHED, {"score": value_of(params), "other": 0.0}))]
+            events += [NodeJudged(node, Verdict.DISCARDED, "")]
+        self._tell(*events)
+
+    def refuses(self, operator: str = "") -> None:
+        self._tell(ProposalRefused(1, Pool.ATTEMPT, operator or self._operator, "the same"))
+
+    def ends(self, node: NodeId, metrics: Mapping[str, float] | None) -> None:
+        self.flying.remove(node)
+        outcome = Outcome(Ending.FINISHED, metrics) if metrics else Outcome(Ending.FAILED, reason="crashed")
+        self._tell(TrialEnded(node, 1, outcome), NodeJudged(node, Verdict.DISCARDED, ""))
+
+    def finishes(self, node: NodeId) -> None:
+        value = value_of(self.history[node].params)
+        self.ends(node, None if int(value * 1000) % 7 == 0 else {"score": value, "other": -math.sqrt(value)})
+
+    def _tell(self, *events: Event) -> None:
+        self.scribe.decide(lambda _: events)
+
+
+def _started(node: NodeId) -> TrialStarted:
+    return TrialStarted(node, 1, Pool.ATTEMPT, "owner")
+
+
+async def serial(proposer: Callable[[], Proposer], search: Search, questions: int) -> list[Params]:
+    """One trial at a time; the proposer is made anew whenever the callable says so."""
+    proposed = []
+    for _ in range(questions):
+        params = await search.asks(proposer())
+        proposed.append(params)
+        search.finishes(search.adds(params))
+    return proposed
+
+
+async def crowded(
+    proposer: Callable[[], Proposer], search: Search, questions: int, width: int = 3
+) -> list[Params]:
+    """Several in flight, ending out of order, with every fourth proposal refused."""
+    order, proposed = random.Random(5), []
+    for number in range(questions):
+        params = await search.asks(proposer())
+        proposed.append(params)
+        if number % 4 == 3:
+            search.refuses()
+            continue
+        if order.random() < 0.3 and search.flying:  # a verdict that the proposer could not know of
+            search.finishes(order.choice(search.flying))
+        search.adds(params)
+        while len(search.flying) >= width:
+            search.finishes(order.choice(search.flying))
+            if order.random() < 0.3 and search.flying:
+                search.finishes(order.choice(search.flying))
+    return proposed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("drive", [serial, crowded])
+@pytest.mark.parametrize("space", [SPACE, PLAIN], ids=["conditional", "plain"])
+async def test_a_fresh_proposer_goes_on_exactly_where_another_stopped(
+    kind: str, drive: Callable[..., object], space: Space
+) -> None:
+    lasting = made(kind, space)
+    uninterrupted: list[Params] = await drive(lambda: lasting, Search(), 40)  # type: ignore[misc]
+    sessions = (proposer for _ in range(5) for proposer in [made(kind, space)] * 9)
+    resumed: list[Params] = await drive(lambda: next(sessions), Search(), 40)  # type: ignore[misc]
+    assert resumed == uninterrupted
+    assert all(space.fault(params) is None for params in uninterrupted)
+    # GP comes back to good points of a small space; the others hardly do.
+    assert len({str(params) for params in uninterrupted}) > (10 if kind == "gp" else 30)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_seed_decides(kind: str) -> None:
+    lists = []
+    for seed in (1, 1, 2):
+        proposer = made(kind, SPACE)
+        lists.append(await serial(lambda proposer=proposer: proposer, Search(seed=seed), 12))  # type: ignore[misc]
+    assert lists[0] == lists[1]
+    assert (lists[0] == lists[2]) == (kind == "qmc"), "Sobol' points are one sequence for all seeds"
+
+
+@pytest.mark.parametrize("kind", ["tpe", "cmaes"])
+async def test_a_sampler_that_learns_beats_one_that_does_not(kind: str) -> None:
+    async def best(kind: str) -> float:
+        proposer = made(kind, PLAIN)
+        return min(value_of(params) for params in await serial(lambda: proposer, Search(seed=3), 80))
+
+    assert await best(kind) < await best("random")
+
+
+@pytest.mark.parametrize("kind", ["tpe", "nsga2"])
+async def test_several_metrics_are_fine(kind: str) -> None:
+    metrics = (Metric("score", Direction.MIN), Metric("other", Direction.MAX))
+    proposer = made(kind, PLAIN)
+    assert len(await serial(lambda: proposer, Search(metrics), 45)) == 45
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nodes_that_no_sampler_made_are_taken_as_they_are(kind: str) -> None:
+    """By hand, from an older space, off the steps, without the metric: nothing of it is an error."""
+    search = Search()
+    odd: list[Params] = [
+        {"x": 1.0},
+        {"x": 99.0, "y": 0.0},
+        {**SPACE.baseline(), "even": 3},
+        {**SPACE.baseline(), "tenths": 0.55},
+        {**SPACE.baseline(), "method": 1},
+        SPACE.baseline(),
+    ]
+    proposer = made(kind, SPACE)
+    for params in odd:
+        search.finishes(search.adds(params, "hand"))
+        search.ends(search.adds(await search.asks(proposer)), {"another": 1.0})
+        search.adds(params, "hand")
+    assert SPACE.fault(await search.asks(proposer)) is None
+
+
+@pytest.mark.parametrize("kind", ["tpe", "cmaes", "nsga2"])
+async def test_a_question_stays_cheap_after_a_thousand_nodes(kind: str) -> None:
+    search = Search()
+    rng = random.Random(0)
+    search.has_tried(kind, (PLAIN.sample(rng) for _ in range(1000)))
+    proposer = made(kind, PLAIN)
+    await search.asks(proposer)  # this one reads the whole history
+    began = time.process_time()
+    await serial(lambda: proposer, search, 5)
+    assert time.process_time() - began < 5
+
+
+async def test_a_long_run_of_tpe_resumes_exactly_past_the_point_where_it_forgets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loopty.proposers.optuna_samplers._CAP", 10)
+    lasting = made("tpe", PLAIN)
+    uninterrupted = await crowded(lambda: lasting, Search(), 110)
+    sessions = (proposer for _ in range(10) for proposer in [made("tpe", PLAIN)] * 11)
+    assert await crowded(lambda: next(sessions), Search(), 110) == uninterrupted
+
+
+async def test_the_grid_is_walked_once_and_then_exhausted() -> None:
+    space = Space(
+        {
+            "n": Parameter(Kind.INT, 1, 3),
+            "method": Parameter(Kind.CATEGORICAL, choices=("a", "b")),
+            "momentum": Parameter(Kind.FLOAT, 0.0, 1.0, when={"method": "a"}),
+        }
+    )
+    search, lasting = Search(), GridProposer(space, GridOptions(points=3))
+    proposed = await serial(lambda: lasting, search, 12)
+    assert len({str(sorted(params.items())) for params in proposed}) == 12 == 3 * (3 + 1)
+    for proposer in (lasting, GridProposer(space, GridOptions(points=3))):
+        with pytest.raises(Exhausted, match="12 points"):
+            await search.asks(proposer)
+
+
+async def test_the_grid_goes_on_where_it_stopped_also_after_refusals() -> None:
+    lasting = GridProposer(PLAIN, GridOptions(points=5))
+    uninterrupted = await crowded(lambda: lasting, Search(), 20)
+    assert uninterrupted == await crowded(lambda: GridProposer(PLAIN, GridOptions(points=5)), Search(), 20)
+    assert uninterrupted == list(PLAIN.grid(5))[:20]

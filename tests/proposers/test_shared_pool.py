@@ -1,0 +1,118 @@
+"""Proposers that share a pool, as the rungs of a ladder do: none takes another's answers for its own."""
+
+import pytest
+
+from loopty.domain.errors import Exhausted
+from loopty.domain.outcome import Verdict
+from loopty.domain.proposal import Refusal
+from loopty.proposers.grid import GridOptions, GridProposer
+from loopty.proposers.optuna_samplers import STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.random import RandomProposer
+from loopty.proposers.shared_pool import home, turn
+
+from .desk import Desk
+from .test_parameter_proposers import PLAIN, value_of
+
+KINDS = [*STATEFUL, "tpe", "random", "grid"]
+
+
+def made(kind):
+    if kind in STATEFUL:
+        return StatefulProposer(kind, PLAIN)
+    if kind == "tpe":
+        return RememberingProposer(kind, PLAIN)
+    return RandomProposer(PLAIN) if kind == "random" else GridProposer(PLAIN, GridOptions(points=6))
+
+
+def disturb(desk, number):
+    """Others answer: a point, code that is no better, a refusal."""
+    if number % 3 == 0:
+        desk.tried({"x": number / 10, "y": -1.0}, -30.0, operator="llm-parameters")
+    if number % 4 == 0:
+        desk.tried({"x": 0.0, "y": 0.0}, -40.0, operator="code:diff", tree=f"tree {number}")
+    if number % 5 == 0:
+        desk.records(Refusal("code:diff", "does not apply"))
+
+
+async def proposed(folder, proposer, times, disturbed=True):
+    desk, points = Desk(folder), []
+    for number in range(times):
+        answer = await proposer().propose(desk.ask())
+        points.append(dict(answer.params))
+        if number % 7 == 6:
+            desk.records(Refusal(answer.operator, "the same as another"))
+        else:
+            desk.records(answer, -value_of(answer.params))
+        if disturbed:
+            disturb(desk, number)
+    return points
+
+
+@pytest.mark.parametrize("kind", [*STATEFUL, "grid"])
+async def test_others_in_between_change_nothing_for_who_counts_its_turns(tmp_path, kind) -> None:
+    alone, among = made(kind), made(kind)
+    expected = await proposed(tmp_path, lambda: alone, 30, disturbed=False)
+    assert await proposed(tmp_path, lambda: among, 30) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_among_others_a_fresh_one_goes_on_exactly_where_another_stopped(tmp_path, kind) -> None:
+    lasting = made(kind)
+    uninterrupted = await proposed(tmp_path, lambda: lasting, 30)
+    sessions = (proposer for _ in range(6) for proposer in [made(kind)] * 5)
+    assert await proposed(tmp_path, lambda: next(sessions), 30) == uninterrupted
+    assert all(PLAIN.fault(params) is None for params in uninterrupted)
+    assert len({str(params) for params in uninterrupted}) == 30
+
+
+async def test_the_grid_skips_no_point_and_ends_after_its_last(tmp_path) -> None:
+    proposer = made("grid")
+    assert await proposed(tmp_path, lambda: proposer, 36) == list(PLAIN.grid(6))
+    with pytest.raises(Exhausted, match="36 points"):
+        await proposed(tmp_path, lambda: made("grid"), 37)
+
+
+async def test_tpe_learns_from_what_others_tried_with_the_same_code_alone(tmp_path) -> None:
+    async def near(tree):
+        desk = Desk(tmp_path)
+        for number in range(60):
+            point = {"x": -4.0 + 0.01 * (number % 20), "y": 3.0 - 0.01 * (number % 7)}
+            far = {"x": number / 6 - 5, "y": 5 - number / 6}
+            desk.tried(point, -0.001 * number, operator="llm-parameters", tree=tree)
+            desk.tried(far, -50.0 - number, operator="llm-parameters", tree=tree)
+        points = []
+        proposer = made("tpe")
+        for _ in range(8):
+            answer = await proposer.propose(desk.ask())
+            points.append(answer.params)
+            desk.records(answer, -value_of(answer.params))
+        return sum(abs(point["x"] + 4) < 1 and abs(point["y"] - 3) < 1 for point in points)
+
+    assert await near(None) >= 5
+    assert await near("other code") <= 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_parameters_are_changed_where_the_best_code_first_was(tmp_path, kind) -> None:
+    desk, proposer = Desk(tmp_path), made(kind)
+    tuned = desk.tried({"x": 1.0, "y": 1.0}, 1.0, Verdict.KEPT, operator="tpe")
+    assert home(desk.ask()).id == desk.root.id, "only parameters changed"
+    assert (await proposer.propose(desk.ask())).parent == desk.root.id
+    desk.records(await proposer.propose(desk.ask()))
+    code = desk.tried({"x": 1.0, "y": 1.0}, 2.0, Verdict.KEPT, operator="code:diff", tree="better")
+    proposal = await proposer.propose(desk.ask())
+    assert proposal.parent == code
+    desk.records(proposal, 3.0, Verdict.KEPT)
+    assert home(desk.ask()).id == code, "the best is a change of parameters of that code"
+    assert tuned != code
+
+
+def test_a_turn_is_counted_for_each_operator(tmp_path) -> None:
+    desk = Desk(tmp_path)
+    desk.tried({"x": 0.1}, 1.0, operator="grid")
+    desk.tried({"x": 0.2}, 1.0, operator="tpe")
+    desk.records(Refusal("grid", "the same"))
+    node = desk.tried({"x": 0.3}, 1.0, operator="grid")
+    assert [turn(desk.ask(), name) for name in ("grid", "tpe", "qmc")] == [3, 1, 0]
+    assert turn(desk.ask(ahead=1), "grid") == 4
+    assert (desk.history[node].turn, desk.history[node].position) == (2, 3)

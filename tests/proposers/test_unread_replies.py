@@ -1,0 +1,146 @@
+"""Every proposal of a reply that was paid for is taken once, in whatever order, and whoever is stopped."""
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.domain.errors import Exhausted
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Pool
+from loopty.domain.task import Pools
+from loopty.engine.protocols import Ask
+from loopty.models.purse import Purse
+from loopty.proposers.code.code_options import CodeOptions, Operator
+from loopty.proposers.code.code_proposer import CodeProposer
+from loopty.proposers.llm_parameters import ParametersProposer
+from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.proposers.unread_replies import Queue
+from loopty.record.events import NodeAdded, ProposalRefused, Reserved, Settled
+from loopty.selectors.root import RootSelector
+from loopty.testing.fakes import ScriptedLine
+
+from ..engine.conftest import SPACE, Bench
+from .desk import Plain, replied
+
+BATCH, CALLS = 4, 5
+
+
+class Slow:
+    """A proposer whose proposals are looked at before they are recorded, some of them longer than others."""
+
+    def __init__(self, proposer, pause):
+        self.name, self.width = proposer.name, proposer.width
+        self._proposer = proposer
+        self._pause = pause
+
+    async def propose(self, ask):
+        suggestion = await self._proposer.propose(ask)
+        await self._pause()
+        return suggestion
+
+
+def parameters(line, width):
+    return ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=BATCH), width)
+
+
+def points(number):
+    return replied(*({"x": (number * BATCH + item) / 100} for item in range(BATCH)))
+
+
+def code(line, width):
+    def text(_commit, _path):
+        return "def area(x):\n    return x * 2\n"
+
+    def files(_commit):
+        return ["main.py"]
+
+    options = CodeOptions(operators=(Operator.DIFF,), batch=BATCH)
+    return CodeProposer(line, options, RootSelector(), Plain(), files, files, text, lambda *_: None, width=width)
+
+
+def blocks(number):
+    wanted = (f"    return x * {100 + number * BATCH + item}" for item in range(BATCH))
+    changes = (f"main.py\n<<<<<<< SEARCH\n    return x * 2\n=======\n{new}\n>>>>>>> REPLACE\n" for new in wanted)
+    return "".join(f"=== PROPOSAL {n} ===\n{change}" for n, change in enumerate(changes, 1)) + "=== END ===\n"
+
+
+class Runs:
+    """Sessions of one run, each with proposers made anew, until there is no money for another call."""
+
+    def __init__(self, make, reply, rng, width):
+        self.bench = Bench(lambda _: 1.0, pools=Pools(attempts=100), width=width)
+        self._make, self._reply, self._rng, self._width = make, reply, rng, width
+        self._calls = iter(range(CALLS))
+        self._archive = {}
+
+    async def drive(self, stops):
+        finish = None
+        while finish is None or "the money is spent" not in finish.reason:
+            self.bench.scribe = self.bench.new_scribe()
+            line = ScriptedLine(self._said, purse=Purse(self.bench.scribe, 1, Pools(), "me"))
+            line.archive = self._archive
+            self.bench.proposer = Slow(self._make(line, self._width), self._pause)
+            loop = self.bench.loop()
+            driving = asyncio.create_task(loop.drive())
+            if stops > 0:
+                stops -= 1
+                await self._pause(200)
+                loop.stop("enough for today")
+            finish = await asyncio.wait_for(driving, 60)
+
+    async def _said(self, _prompt):
+        await self._pause()
+        number = next(self._calls, None)
+        return Exhausted("the money is spent") if number is None else self._reply(number)
+
+    async def _pause(self, most=30):
+        for _ in range(self._rng.randint(0, most)):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("make", "reply"), [(parameters, points), (code, blocks)])
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32), width=st.sampled_from([1, 2, 8]))
+def test_no_proposal_is_lost_and_none_is_taken_twice(make, reply, seed, width):
+    runs = Runs(make, reply, random.Random(seed), width)
+    asyncio.run(runs.drive(stops=4))
+    told = [recorded.event for recorded in runs.bench.ledger.read()]
+    paid = [event.call for event in told if isinstance(event, Settled)]
+    taken = Counter(
+        (event.calls[-1], event.item)
+        for event in told
+        if isinstance(event, NodeAdded | ProposalRefused) and event.calls
+    )
+    assert len(paid) == CALLS
+    assert taken == Counter(itertools.product(paid, range(BATCH)))
+    assert runs.bench.run.unread == {}
+
+
+def test_what_is_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_process():
+    bench = Bench(lambda _: 1.0)
+    about = {"operator": "op", "node": NodeId("1"), "pool": Pool.ATTEMPT}
+    bench.scribe.decide(
+        lambda _: [Reserved(1, "call", "evolver", 1, 0.0, "me", **about), Settled(1, "call", 1, 0.0)]
+    )
+
+    def recorded(item):
+        event = ProposalRefused(1, Pool.ATTEMPT, "op", "no use", calls=("call",), left=3 - item, item=item)
+        bench.scribe.decide(lambda _: [event])
+
+    def waiting(queue):
+        found = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random, ()))
+        return None if found is None else found.item
+
+    recorded(3)
+    recorded(1)
+    queue = Queue(("op",))
+    assert [waiting(queue) for _ in range(3)] == [0, 2, None]
+    recorded(0)
+    assert [waiting(Queue(("op",))), waiting(queue)] == [2, None]
+    recorded(2)
+    assert bench.run.unread == {}

@@ -1,0 +1,170 @@
+"""Whatever happens in a run, the history that is opened from its pages is the one that its events fold to."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import apsw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Role, Usage
+from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.proposal import Objection, Proposal
+from loopty.domain.task import Noise, Pools
+from loopty.engine import decisions
+from loopty.engine.protocols import Committed
+from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record import events
+from loopty.record.events import Directed, ProposalRefused, Reserved, Settled, Stalled, Stepped
+from loopty.record.history import History
+from loopty.record.recorder import Scribe
+from loopty.record.records import trial_parts
+
+from ..engine.conftest import make_task
+
+POOLS = Pools(attempts=1000, control=1000, repeats=40)
+NOISE = Noise()
+
+
+class Walk:
+    """A run in which anything that may happen does, at random."""
+
+    def __init__(self, ledger, seed):
+        self.rng = random.Random(seed)
+        self.clock = 0.0
+        self.scribe = Scribe(ledger, self.time)
+        task = make_task(pools=POOLS)
+        self.scribe.decide(lambda h: decisions.run_started(h, task, "", "", Committed("c0", "t0"), "first"))
+        self.scribe.decide(lambda h: decisions.session_started(h, 1, "me"))
+        self.scribe.decide(lambda h: self.started(h, NodeId("1")))
+
+    def time(self):
+        self.clock += 0.5
+        return self.clock
+
+    @property
+    def run(self):
+        return self.scribe.history.runs[1]
+
+    def started(self, history, node):
+        review = self.rng.choice(["off", "flag", "reject"])
+        return decisions.trial_started(history, node, self.rng.choice("ab"), POOLS, NOISE, review)
+
+    def step(self):
+        happens = [self.add, self.refuse, self.start, self.end, self.end, self.reserve, self.settle, self.tell]
+        self.rng.choice([*happens, self.lose])()
+
+    def calls(self):
+        waiting = [*self.run.unread, "unknown"]
+        return tuple(self.rng.sample(waiting, min(self.rng.randint(0, 2), len(waiting))))
+
+    def place(self):
+        """How many come after it, and which it is: one of three."""
+        item = self.rng.randint(0, 2)
+        return 2 - item, item
+
+    def add(self):
+        rng, ids = self.rng, list(self.scribe.history.ids)
+        pool, params = rng.choice([Pool.ATTEMPT, Pool.CONTROL]), {"x": rng.randint(0, 30) / 30}
+        proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.place())
+        self.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c", "t"), pool, False, 1))
+
+    def refuse(self):
+        objection = self.rng.choice(list(Objection))
+        refused = ProposalRefused(1, Pool.ATTEMPT, "op", "why", objection, self.calls(), *self.place())
+        self.scribe.decide(lambda _: [refused])
+
+    def start(self):
+        waiting = [node for node in self.scribe.history.ids if self.scribe.history[node].pending]
+        if waiting:
+            self.scribe.decide(lambda h: self.started(h, self.rng.choice(waiting)))
+
+    def end(self):
+        flights = self.run.flights
+        if not flights:
+            return
+        name = self.rng.choice(list(flights))
+        ending = self.rng.choice([Ending.FINISHED] * 5 + list(Ending))
+        metrics = {"score": self.rng.choice([0.0, 0.5, 1.0, self.rng.random()])}
+        # Another machine, now and then.
+        fingerprint = self.rng.choice(["here"] * 9 + ["there"])
+        outcome = Outcome(ending, metrics, reason="r", seconds=1.25, fingerprint=fingerprint)
+        review = self.rng.choice(["off", "flag", "reject"])
+        self.scribe.decide(lambda h: decisions.trial_ended(h, *trial_parts(name), outcome, POOLS, NOISE, review))
+
+    def reserve(self):
+        rng = self.rng
+        pool, node = rng.choice([None, Pool.ATTEMPT]), rng.choice([None, NodeId("1")])
+        call, role = f"call{self.scribe.history.number}", rng.choice(list(Role))
+        worst = rng.choice([(0, 0.0), (20, 0.5), (12.5, 0.0)])
+        event = Reserved(1, call, role, 10, 0.1, rng.choice("ab"), "m", "op", node, pool, *worst)
+        self.scribe.decide(lambda _: [event])
+
+    def settle(self):
+        call = self.rng.choice([*self.run.holds, "unknown"])
+        failure, usage = self.rng.choice(["", "", "no"]), self.rng.choice([None, Usage(3, 4, 1, 2)])
+        self.scribe.decide(lambda _: [Settled(1, call, 7, 0.03, usage, failure)])
+
+    def tell(self):
+        told = [
+            Stepped(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
+            Stalled(1, "out", 1.5),
+            Directed(1, self.rng.choice(["", "faster"])),
+        ]
+        self.scribe.decide(lambda _: [self.rng.choice(told)])
+
+    def lose(self):
+        """A process is gone, and another finds that out."""
+        if self.rng.random() < 0.2:
+            gone = self.rng.choice("ab")
+            self.scribe.decide(lambda h: decisions.recovered(h, lambda owner: owner != gone))
+
+
+def everything(history):
+    return (
+        history.number,
+        history.runs,
+        [(node, history[node]) for node in history.ids],
+        {pool: history.lane(1, pool) for pool in Pool},
+    )
+
+
+def folded(ledger):
+    history = History()
+    for recorded in ledger.read():
+        history.apply(events.Recorded(recorded.number, recorded.at, events.decode(*events.encode(recorded.event))))
+    return history
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 120))
+def test_pages_and_events_say_the_same(seed, steps):
+    ledger = MemoryLedger()
+    walk = Walk(ledger, seed)
+    for _ in range(steps):
+        walk.step()
+    known = everything(folded(ledger))
+    assert everything(ledger.history()) == known
+    assert everything(walk.scribe.history) == known
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_pages_that_are_made_anew_are_in_the_order_of_the_events(seed):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "ledger.db")
+        ledger = SqliteLedger(path)
+        walk = Walk(ledger, seed)
+        for _ in range(60):
+            walk.step()
+        known = everything(ledger.history())
+        ledger.close()
+        with apsw.Connection(str(path)) as db:
+            db.execute("UPDATE fold SET version = 0")
+        db.close()
+        again = SqliteLedger(path)
+        assert everything(again.history()) == known
+        again.close()

@@ -1,0 +1,85 @@
+"""Audits as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from loopty.domain.ids import NodeId
+from loopty.report.audits_text import audits_text
+from loopty.report.columns import width
+from loopty.report.terminal import Look
+from loopty.views.audit_rows import Audited, Flag, Suspicion
+
+BASELINE = Audited(NodeId("1"), 4, 0.0, "3f2a", 1, "score", 0.5, None, 0.4, None, None, "", "m")
+HONEST = Audited(NodeId("1.1"), 2, 60.0, "3f2a", 2, "score", 0.9, 0.4, 0.75, 0.35, 0.875, "", "m")
+WORDS = (
+    "better by 0.5 for the search, but worse by 0.2 on the held-out split: it fits the search's data, not the task"
+)
+OVERFIT = Audited(
+    NodeId("1.2"),
+    2,
+    120.0,
+    "3f2a",
+    3,
+    "score",
+    1.0,
+    0.5,
+    0.2,
+    -0.2,
+    0.0,
+    "",
+    "m",
+    (Flag(Suspicion.OVERFITTING, WORDS),),
+)
+LOST = replace(BASELINE, number=5, look=4, held_out=None, ended="lost: the process that ran it died")
+
+TEXT = """
+split 3f2a  score
+
+look  node  when         search  gain  held out   gain  survives
+   1  1     MM-DD HH:MM     0.5             0.4
+   2  1.1   MM-DD HH:MM     0.9  +0.4      0.75  +0.35      88 %
+   3  1.2   MM-DD HH:MM       1  +0.5       0.2   -0.2      none
+   4  1     MM-DD HH:MM     0.5
+      lost: the process that ran it died
+
+1.2 overfitting: better by 0.5 for the search, but worse by 0.2 on the held-out
+split: it fits the search's data, not the task
+
+4 looks at this split
+"""
+
+
+def test_a_line_for_each_look_then_what_looks_wrong_and_the_count():
+    text = audits_text([BASELINE, HONEST, OVERFIT, LOST])
+    assert re.sub(r"\d\d-\d\d \d\d:\d\d", "MM-DD HH:MM", text) == TEXT.strip()
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_it_keeps_to_the_columns(columns: int):
+    deep = replace(OVERFIT, node=NodeId("1" + ".12" * 60), search=123456.789, search_gain=-123456.789)
+    text = audits_text([BASELINE, deep, LOST], columns)
+    assert max(map(width, text.splitlines())) <= columns
+
+
+def test_splits_are_shown_apart():
+    text = audits_text([BASELINE, replace(HONEST, split="9b1c", look=1)])
+    assert [line for line in text.splitlines() if line.startswith("split")] == [
+        "split 3f2a  score",
+        "split 9b1c  score",
+    ]
+    assert text.count("1 look at this split") == 2
+
+
+@pytest.mark.parametrize(("looks", "said"), [(9, False), (10, True)])
+def test_from_the_tenth_look_on_it_says_what_looks_cost(looks: int, said: bool):
+    text = audits_text([replace(BASELINE, look=looks)])
+    assert ("each one spends a little of its independence" in " ".join(text.split())) is said
+
+
+def test_without_an_audit_it_says_so_and_a_plain_terminal_can_show_it():
+    assert audits_text([]) == "no audit yet"
+    assert audits_text([BASELINE, OVERFIT], look=Look(unicode=False)).isascii()

@@ -1,0 +1,299 @@
+"""Noise, other machines and chance, in words."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Direction
+from loopty.domain.outcome import Ending, Integrity, Pool
+from loopty.domain.task import Noise, Pools
+from loopty.report.best_text import closing_text, elsewhere_text, leaderboard_text
+from loopty.report.chart import chart
+from loopty.report.columns import width
+from loopty.report.goodput_text import goodput_text
+from loopty.report.node_text import node_text
+from loopty.report.status_text import status_text
+from loopty.report.tally_text import uplift_text
+from loopty.report.terminal import Look
+from loopty.report.tree_text import tree_text
+from loopty.views.goodput import goodput
+from loopty.views.leaderboard import leaderboard
+from loopty.views.node_detail import detail
+from loopty.views.node_tree import tree
+from loopty.views.other_machines import elsewhere
+from loopty.views.run_status import status
+from loopty.views.score_points import points
+from loopty.views.uplift import compared
+from loopty.views.verdict_tally import tally
+
+from ..views.story import Story
+
+STATUS = """
+run 1  running (process 4711 on host)
+
+  best      1.1.1: score 70, 40.0 % better than the baseline
+  baseline  score 50 (more is better)
+  elsewhere best 1.1: score 2, 100.0 % better than the baseline (cpu slow,
+            memory 16 GiB)
+  noise     none seen in 3 measurements
+  attempts  4: 3 finished, 1 rejected by a gate
+  repeats   4: 4 finished
+  rebases   4: 4 finished
+  verdicts  2 kept, 1 inconclusive, 1 rejected
+  time      43 s, 12.6 trials/min
+  criteria  c0ffee
+"""
+
+TREE = """
+1            50 ● baseline: the code as it is
+├─ 1.1       60 ● rewrite: a change
+│  └─ 1.1.1  70 ★ rewrite: a change
+├─ 1.2          ! (rejected) rewrite: a change
+└─ 1.3          ≠ (99 elsewhere, inconclusive) rewrite: a change
+"""
+
+LEADERBOARDS = """
+     node        score  better by
+  1  1.1.1          70    +40.0 %  rewrite: a change
+  2  1.1            60    +20.0 %  rewrite: a change
+  3  1              50             baseline: the code as it is
+
+elsewhere, not comparable with the above: cpu slow, memory 16 GiB
+     node       score  better by
+  1  1.1            2   +100.0 %  rewrite: a change
+  2  1              1             baseline: the code as it is
+
+elsewhere, not comparable with the above: cpu tiny, memory 1 GiB
+     node       score  better by
+  1  1.3           99             (inconclusive) rewrite: a change
+"""
+
+NODE = """
+1.1  ● kept, the best of its run
+
+  because   better
+  effect    score better by 0.98 (97.0 %) than 1 in 5 pairs; 90 % interval of
+            the gain +0.935 to +1.04; error rate 5 %
+  made by   rewrite
+  change    a change
+  parent    1
+  trial     finished after 0.5 s
+  measured  6 times: score 1.98 to 2.01, median 1.995
+  integrity strong: the candidate ran apart from what scored it
+  gates     exact, small
+  trials    6 trials
+  commit    bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+  branch    loopty-1.1
+  folder    .loopty/nodes/1.1
+
+  metric           value    baseline   better by
+  score            1.995           1     +99.5 %
+"""
+
+GOODPUT = """
+2 comparable results in 30 min 00 s: 4 per hour, 20 per million tokens
+  wasted                trials          time   share
+  failed                     2         1.0 s    18 %
+  rejected by a gate         1         0.5 s     9 %
+  refused proposals          1
+telling noise took 5 measurements and 2.5 s (45 %)
+"""
+
+
+def moved() -> Story:
+    """From the laptop to the server; one gate, one phantom of a phone."""
+    story = Story(baseline=1.0, machine="laptop", again=lambda node: {"1": 1.0, "1.1": 2.0, "1.1.1": 70.0}[node])
+    story.sees("laptop", cpu="slow", cores="4", memory="16 GiB")
+    story.sees("server", cpu="fast", cores="4", memory="64 GiB")
+    story.sees("phone", cpu="tiny", cores="4", memory="1 GiB")
+    story.tries("1", 2.0)
+    story.tries("1", None, ending=Ending.REFUSED)
+    for _ in range(3):
+        story.moves("server", {"1": 50.0}, incumbent="1")
+    story.moves("server", {"1.1": 60.0}, incumbent="1.1")
+    story.tries("1.1", 70.0)
+    story.machine = "phone"
+    story.tries("1", 99.0)
+    return story
+
+
+def noisy() -> Story:
+    """1.1 is better by far, however often it is measured; 1.2 was lucky."""
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story = Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble))
+    story.gates("1", "exact")
+    story.gates("1.1", "small")
+    story.tries("1", 2.0)
+    story.noise = Noise(pairs=1)
+    story.tries("1", 9.0)
+    return story
+
+
+def told(story: Story, columns: int = 80, look: Look | None = None) -> str:
+    history = story.history
+    found = status(history, history.runs[1], story.now + 1, lambda _: True)
+    return status_text(found, columns, look, tally(history, 1))
+
+
+def boards(story: Story, columns: int = 80) -> str:
+    history = story.history
+    here = leaderboard_text(leaderboard(history, 1, 5), "score", columns)
+    return f"{here}\n\n{elsewhere_text(elsewhere(history, 1, 5), 'score', columns)}"
+
+
+def test_the_status_keeps_machines_apart() -> None:
+    assert told(moved()) == STATUS.strip("\n")
+
+
+def test_the_tree_marks_what_was_measured_elsewhere_and_what_was_rejected() -> None:
+    assert tree_text(tree(moved().history, NodeId("1"))) == TREE.strip("\n")
+
+
+def test_each_machine_has_its_own_leaderboard_and_heading() -> None:
+    assert boards(moved()) == LEADERBOARDS.strip("\n")
+
+
+def test_the_chart_counts_what_it_does_not_draw() -> None:
+    text = chart(points(moved().history, 1))
+    assert "≠ 1 elsewhere, not drawn" in text
+    assert "! 1 rejected" in text
+    assert "best 1.1.1: 70" in text
+
+
+def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
+    assert node_text(detail(noisy().history, NodeId("1.1")), ".loopty/nodes/1.1") == NODE.strip("\n")
+
+
+def test_few_pairs_have_no_interval() -> None:
+    text = node_text(detail(noisy().history, NodeId("1.2")), "folder")
+    assert "1.2  ? inconclusive" in text
+    assert "score better by 7 (350.0 %) than 1.1 in 1 pair, too few for an interval;" in " ".join(text.split())
+
+
+def test_what_is_worse_is_called_worse() -> None:
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story = Story(baseline=1.0, again=lambda node: 1.0 - 0.1 * (node == "1.1") + next(wobble))
+    story.tries("1", 1.1)
+    text = node_text(detail(story.history, NodeId("1.1")), "folder")
+    assert "  because   looked better once, is not\n" in text
+    assert "  effect    score worse by 0.12 (11.9 %) than 1 in 3 pairs" in text
+    assert "by -" not in text
+
+
+def test_a_result_that_could_have_been_faked_is_told_once() -> None:
+    story = noisy()
+    assert "integrity" not in told(story)
+    story = Story()
+    story.integrity = Integrity.WEAK
+    assert "integrity" not in told(story)
+    story.tries("1", 2.0)
+    warning = "weak: the candidate could reach what scored it; isolated = true keeps it apart"
+    assert f"integrity {warning}" in " ".join(told(story).split())
+    assert f"integrity: {warning}" in closing(story).replace("\n", " ")
+    assert closing(story).count("isolated") == told(story).count("isolated") == 1
+
+
+def test_a_baseline_that_is_next_to_nothing_is_told_in_its_own_unit() -> None:
+    wobble = iter([-0.04, 0.05, -0.03, 0.02, 0.0])
+    story = Story(baseline=0.01, again=lambda _: next(wobble))
+    story.noise = Noise(repeat="never")
+    story.tries("1", 0.9)
+    assert "best      1.1: score 0.9, 0.895 better than the baseline" in told(story)
+    assert " % (6 measurements" not in told(story)
+    assert "+0.895" in leaderboard_text(leaderboard(story.history, 1, 5), "score")
+    assert "+0.895" in node_text(detail(story.history, NodeId("1.1")), "folder")
+
+
+def test_verdicts_of_the_control_stand_apart() -> None:
+    story = noisy()
+    story.tries("1", 0.5, Pool.CONTROL)
+    assert "  verdicts  1 kept, 1 inconclusive; control 1 discarded\n" in told(story)
+
+
+def test_a_candidate_that_tampered_is_rejected_and_why() -> None:
+    story = Story()
+    story.tries("1", None, ending=Ending.TAMPERED)
+    assert "! (rejected, tampered) rewrite" in tree_text(tree(story.history, NodeId("1")))
+
+
+def test_noise_is_a_share_of_the_score() -> None:
+    assert "  noise     score ± 2.1 % (11 measurements of the baseline)" in told(noisy()).splitlines()
+
+
+def test_a_lucky_measurement_is_not_crowned() -> None:
+    head, first, second, third = leaderboard_text(leaderboard(noisy().history, 1, 5), "score").splitlines()
+    assert head == "     node       score  better by  (kept first, then by score)"
+    assert first.startswith("  1  1.1        1.995    +99.5 %  rewrite")
+    assert second.startswith("  2  1 ")
+    assert third.startswith("  3  1.2            9   +800.0 %  (measured once, inconclusive) rewrite")
+
+
+def test_goodput_is_a_small_table() -> None:
+    wobble = iter([1.1, 0.9, 1.0, 1.05, 0.95])
+    story = Story(baseline=1.0, again=lambda _: next(wobble))
+    for score, ending in ((0.5, Ending.FAILED), (None, Ending.FAILED), (None, Ending.REFUSED)):
+        story.tries("1", score, ending=ending)
+    story.tries("1", 0.5, Pool.CONTROL)
+    story.tries("1", None, Pool.CONTROL)
+    story.refuses()
+    story.reserves(100_000, 0.1)
+    history = story.history
+    assert goodput_text(goodput(history, history.runs[1], 1800.0)) == GOODPUT.strip("\n")
+
+
+def controlled(attempts: list[float], control: list[float], direction: Direction = Direction.MAX) -> Story:
+    story = Story(direction, baseline=1.0)
+    for one, other in itertools.zip_longest(attempts, control):
+        if one is not None:
+            story.tries("1", one)
+        if other is not None:
+            story.tries("1", other, Pool.CONTROL)
+    return story
+
+
+def closing(story: Story) -> str:
+    history = story.history
+    found = status(history, history.runs[1], story.now + 1, lambda _: True, Pools(control=9))
+    return closing_text(found, "all attempts are spent", tally=tally(history, 1))
+
+
+def test_a_proposer_that_is_no_better_than_random_is_told_so() -> None:
+    story = controlled([1.1, 1.2, 1.3, 1.4, 1.5], [1.1, 1.2, 1.3, 1.4, 1.5])
+    words = "no better than random, as far as 5 trials each can show: +0 in score (95 %: -0.3 to +0.3)"
+    assert f"uplift {words}" in " ".join(told(story).split())
+    assert f"uplift: {words}" in closing(story).replace("\n", " ")
+
+
+def test_less_is_an_uplift_where_less_is_better() -> None:
+    story = controlled([0.1, 0.11, 0.12, 0.13, 0.14], [0.9] * 5, Direction.MIN)
+    text = "uplift: better than random, +0.8 in score over the control (95 %: +0.77 to +0.8), 5 trials each"
+    assert text in closing(story).replace("\n", " ")
+
+
+def test_a_control_of_two_trials_says_nothing() -> None:
+    text = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5]))
+    assert (
+        "control: nothing better than the baseline\nuplift: too few control trials to say, +0.2 in score" in text
+    )
+    assert uplift_text(compared("score", [1.0], [0.5])).endswith("over the control, 1 trial each")
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("story", [moved(), noisy()], ids=["moved", "noisy"])
+def test_no_line_is_wider_than_the_terminal(story: Story, columns: int) -> None:
+    history = story.history
+    look = Look(unicode=False)
+    texts = [
+        told(story, columns),
+        told(story, columns, look),
+        boards(story, columns),
+        tree_text(tree(history, NodeId("1")), columns),
+        node_text(detail(history, NodeId("1.1")), "folder", columns),
+        goodput_text(goodput(history, history.runs[1], 60.0), columns),
+    ]
+    for text in texts:
+        assert max(map(width, text.splitlines())) <= columns
+    assert texts[1].isascii()

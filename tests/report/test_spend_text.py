@@ -1,0 +1,96 @@
+"""What models cost, as text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from loopty.report.columns import width
+from loopty.report.spend_text import spend_text
+from loopty.report.terminal import Look
+from loopty.views.model_spend import Cap, Row, Spend, Sum
+
+BIG = Sum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)
+SMALL = Sum(6, 23_000, 20_000, 3_000, 0, 0, 0.0, 6)
+ALL = Sum(26, 143_000, 120_000, 23_000, 12_000, 4_000, 1.6, 6)
+SPEND = Spend(
+    1,
+    ALL,
+    (Row("evolver", BIG), Row("user", SMALL)),
+    (Row("openai:gpt-9", BIG), Row("acme:small", SMALL)),
+    (Row("rewrite", BIG), Row("benchmark", SMALL)),
+    (Row("1.1", BIG), Row("", SMALL)),
+    Sum(1, 4000, money_usd=0.05),
+    (Row("refused: apply", Sum(2, 9000, 8000, 1000, 0, 0, 0.09)),),
+    3,
+    12,
+    2,
+    (Cap("run", 1_000_000, 5.0), Cap("user", 50_000, None)),
+)
+
+TEXT = """
+run 1  26 calls, 143,000 tokens, over $1.60
+
+  role     calls    input  cached  output  reasoning   tokens    money
+  evolver     20  100,000  12,000  20,000      4,000  120,000    $1.60
+  user         6   20,000       0   3,000          0   23,000  unknown
+
+  model         calls    input  cached  output  reasoning   tokens    money
+  openai:gpt-9     20  100,000  12,000  20,000      4,000  120,000    $1.60
+  acme:small        6   20,000       0   3,000          0   23,000  unknown
+
+  operator   calls    input  cached  output  reasoning   tokens    money
+  rewrite       20  100,000  12,000  20,000      4,000  120,000    $1.60
+  benchmark      6   20,000       0   3,000          0   23,000  unknown
+
+  in vain         calls  input  output  tokens    money
+  refused: apply      2  8,000   1,000   9,000  $0.0900
+
+  in flight 1 call, 4,000 tokens, $0.0500 reserved
+  untaken   3 proposals wait in replies of which others were taken
+  cached    12 requests answered from memory, at no cost
+  price     unknown of acme:small: only tokens are counted; give input_usd and
+            output_usd
+  limit     run: 143,000 of 1,000,000 tokens, over $1.60 of $5.00
+  limit     user: 23,000 of 50,000 tokens
+  per kept  2 nodes were kept: 71,500 tokens and over $0.80 for each, all calls
+            counted
+"""
+NOTHING = Spend(3, Sum(), (), (), (), (), Sum(), (), 0, 0, 0, ())
+
+
+def test_a_table_for_each_question_then_what_was_in_vain_and_what_a_success_took() -> None:
+    assert spend_text(SPEND) == TEXT.strip("\n")
+
+
+def test_what_was_charged_and_never_told_is_named_so_that_the_columns_add_up() -> None:
+    charged = Sum(2, 9_700, 400, 100)
+    text = spend_text(Spend(1, charged, (Row("evolver", charged),), (), (), (), Sum(), (), 0, 0, 0, ()), None, 120)
+    assert "reserved  9,200 tokens of calls of which nobody said what they took: charged as reserved" in text
+    assert "charged as reserved" not in spend_text(SPEND)
+
+
+def test_one_table_can_be_asked_for() -> None:
+    text = spend_text(SPEND, "node")
+    assert "no node" in text
+    assert "operator" not in text
+
+
+def test_without_calls_it_is_one_line() -> None:
+    assert spend_text(NOTHING) == "no model was called in run 3"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
+    text = spend_text(SPEND, None, columns, Look(colour=True))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert max(map(width, plain.splitlines())) <= columns
+    assert "unknown" in plain
+
+
+def test_of_many_nodes_the_most_expensive_are_shown() -> None:
+    many = Spend(1, ALL, (), (), (), tuple(Row(f"1.{n}", SMALL) for n in range(50)), Sum(), (), 0, 0, 0, ())
+    text = spend_text(many, "node")
+    assert "and 30 more: --json has them all" in text
+    assert "1.20" not in text

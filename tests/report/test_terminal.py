@@ -1,0 +1,39 @@
+"""What a stream can show."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from loopty.report.terminal import Look
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(encoding: str = "utf-8") -> Terminal:
+    return Terminal(io.BytesIO(), encoding)
+
+
+@pytest.mark.parametrize(
+    ("env", "colour"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colour_can_be_refused(env: dict[str, str], colour: bool) -> None:
+    assert Look.of(terminal(), env).colour is colour
+
+
+def test_a_pipe_gets_no_colour() -> None:
+    assert not Look.of(io.StringIO(), {}).colour
+
+
+@pytest.mark.parametrize(("encoding", "unicode"), [("UTF-8", True), ("ascii", False), ("latin-1", False)])
+def test_only_utf8_gets_unicode(encoding: str, unicode: bool) -> None:
+    assert Look.of(terminal(encoding), {}).unicode is unicode
+
+
+def test_what_ascii_cannot_say_is_replaced() -> None:
+    assert Look(unicode=False).finished("● 長") == "o ?"

@@ -1,0 +1,170 @@
+"""Every view compares under one fingerprint, never under two."""
+
+from __future__ import annotations
+
+import itertools
+
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Pool
+from loopty.domain.task import Noise
+from loopty.views.comparable import machine_words
+from loopty.views.leaderboard import leaderboard
+from loopty.views.node_detail import detail
+from loopty.views.node_tree import Shown, tree
+from loopty.views.other_machines import elsewhere
+from loopty.views.run_status import Status, status
+from loopty.views.score_points import Mark, points
+
+from .story import Story
+
+TOP = NodeId("1")
+
+
+def moved() -> Story:
+    """1.1 wins on the laptop, 1.2 is a phantom of the server; then the run goes on there, and 1.3 wins."""
+    story = Story(baseline=1.0, machine="laptop")
+    story.sees("laptop", cpu="slow", cores="4")
+    story.sees("server", cpu="fast", cores="4")
+    story.tries("1", 2.0)
+    story.machine = "server"
+    story.tries("1", 45.0)
+    story.moves("server", {"1": 50.0, "1.1": 60.0}, incumbent="1.1")
+    story.tries("1.1", 70.0)
+    story.tries("1.1", 65.0)
+    return story
+
+
+def standing(story: Story) -> Status:
+    history = story.history
+    return status(history, history.runs[1], story.now, lambda _: True)
+
+
+def test_the_leaderboard_ranks_results_of_the_present_machine_alone() -> None:
+    places = leaderboard(moved().history, 1, top=9)
+    assert [(place.node.id, place.score) for place in places] == [
+        ("1.1.1", 70.0),
+        ("1.1.2", 65.0),
+        ("1.1", 60.0),
+        ("1", 50.0),
+        ("1.2", 45.0),
+    ]
+    assert places[0].over_baseline is not None
+    assert places[0].over_baseline.percent == 40.0
+
+
+def test_another_machine_has_a_leaderboard_of_its_own() -> None:
+    (other,) = elsewhere(moved().history, 1, top=9)
+    assert (other.fingerprint, other.machine) == ("laptop", "cpu slow")
+    assert [(place.node.id, place.score) for place in other.places] == [("1.1", 2.0), ("1", 1.0)]
+    assert other.places[0].over_baseline is not None
+    assert other.places[0].over_baseline.percent == 100.0
+
+
+def test_a_machine_without_a_baseline_has_a_best_that_is_better_than_nothing() -> None:
+    story = Story(baseline=1.0, machine="laptop")
+    story.machine = "server"
+    story.tries("1", 99.0)
+    assert [place.node.id for place in leaderboard(story.history, 1, top=9)] == ["1"]
+    (other,) = elsewhere(story.history, 1, top=9)
+    assert [(place.node.id, place.over_baseline) for place in other.places] == [("1.1", None)]
+    assert other.machine == "fingerprint server"
+
+
+def test_one_machine_has_no_elsewhere() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    assert elsewhere(story.history, 1, top=9) == []
+    assert standing(story).elsewhere == ()
+    assert points(story.history, 1).elsewhere == 0
+
+
+def test_the_status_compares_under_the_present_fingerprint() -> None:
+    found = standing(moved())
+    assert found.baseline is not None
+    assert found.best is not None
+    assert found.best.over_baseline is not None
+    assert (found.baseline.score, found.best.node, found.best.score) == (50.0, "1.1.1", 70.0)
+    assert found.best.over_baseline.percent == 40.0
+    (other,) = found.elsewhere
+    assert other.best.over_baseline is not None
+    assert (other.machine, other.best.node, other.best.over_baseline.percent) == ("cpu slow", "1.1", 100.0)
+
+
+def test_points_of_other_machines_are_counted_and_not_drawn() -> None:
+    story = moved()
+    story.machine = "laptop"
+    story.tries("1", 3.0)
+    found = points(story.history, 1)
+    assert [(point.node, point.mark, point.score) for point in found.items] == [
+        ("1", Mark.KEPT, 50.0),
+        ("1.1", Mark.KEPT, 60.0),
+        ("1.2", Mark.INCONCLUSIVE, 45.0),
+        ("1.1.1", Mark.KEPT, 70.0),
+        ("1.1.2", Mark.DISCARDED, 65.0),
+    ]
+    assert found.elsewhere == 1
+
+
+def test_a_winner_that_loses_to_the_baseline_on_the_new_machine_is_not_kept_there() -> None:
+    story = Story(baseline=1.0, machine="laptop")
+    story.tries("1", 2.0)
+    story.moves("server", {"1": 50.0, "1.1": 40.0}, incumbent="1")
+    found = points(story.history, 1)
+    assert [(point.node, point.mark) for point in found.items] == [("1", Mark.KEPT), ("1.1", Mark.DISCARDED)]
+    best = standing(story).best
+    assert best is not None
+    assert best.node == "1"
+
+
+def test_the_tree_has_no_scores_of_other_machines() -> None:
+    story = moved()
+    story.machine = "laptop"
+    story.tries("1", 3.0)
+    rows = {row.node.id: row for row in tree(story.history, TOP) if isinstance(row, Shown)}
+    assert (rows[TOP].score, rows[TOP].elsewhere) == (50.0, None)
+    abroad = rows[NodeId("1.3")]
+    assert (abroad.score, abroad.elsewhere) == (None, 3.0)
+    assert [row.node.id for row in rows.values() if row.best] == ["1.1.1"]
+
+
+def test_the_baseline_stands_beside_a_metric_of_its_own_machine_only() -> None:
+    story = moved()
+    assert [metric.baseline for metric in detail(story.history, NodeId("1.1")).metrics] == [1.0]
+    assert [metric.baseline for metric in detail(story.history, NodeId("1.1.1")).metrics] == [50.0]
+    story.machine = "phone"
+    story.tries("1", 3.0)
+    found = detail(story.history, NodeId("1.3"))
+    assert [(metric.baseline, metric.better) for metric in found.metrics] == [(None, None)]
+
+
+def test_a_node_tells_where_it_was_measured() -> None:
+    found = detail(moved().history, NodeId("1.1"))
+    assert found.machine == "cpu slow"
+    (other,) = found.elsewhere
+    assert (other.machine, other.score, other.measurements) == ("the present machine", 60.0, 1)
+    assert detail(moved().history, NodeId("1.1.1")).machine == ""
+
+
+def test_a_fact_that_is_known_of_one_machine_only_makes_a_difference() -> None:
+    story = Story(machine="here")
+    story.sees("here", gpu="one")
+    story.sees("there")
+    assert machine_words(story.history.runs[1], "there") == "gpu unknown"
+
+
+def test_among_noise_what_was_kept_comes_before_a_lucky_measurement() -> None:
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story = Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble))
+    story.tries("1", 2.0)
+    story.noise = Noise(pairs=1)
+    story.tries("1", 9.0, Pool.CONTROL)
+    places = leaderboard(story.history, 1, top=9)
+    assert [(place.node.id, place.once) for place in places] == [("1.1", False), ("1", False), ("1.2", True)]
+
+
+def test_without_noise_the_score_alone_decides() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 2.0)
+    story.tries("1", 1.5)
+    places = leaderboard(story.history, 1, top=9)
+    assert [(place.node.id, place.once) for place in places] == [("1.1", False), ("1.2", False), ("1", False)]

@@ -1,0 +1,172 @@
+"""What models cost a run, and what of it was in vain."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Usage
+from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.proposal import Objection
+from loopty.domain.task import Funds, Pools, Roles
+from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, Reserved, Settled
+from loopty.views.model_spend import Cap, Row, Spend, spend
+
+from .story import OWNER, Story
+
+USED = Usage(800, 200, 300, 50)
+
+
+class Bills(Story):
+    """A run whose proposals are paid for."""
+
+    def calls(
+        self,
+        call: str,
+        role: str = "evolver",
+        model: str = "openai:big",
+        operator: str = "rewrite",
+        node: str = "1",
+        money_usd: float = 0.01,
+        settled: Settled | None = None,
+        flying: bool = False,
+    ) -> str:
+        pool = Pool.ATTEMPT if role == "evolver" else None
+        self.tell(Reserved(1, call, role, 1500, 0.02, OWNER, model, operator, NodeId(node), pool))
+        if not flying:
+            self.tell(settled or Settled(1, call, USED.tokens, money_usd, USED))
+        return call
+
+    def gives(self, *calls: str, left: int = 0, verdict: Verdict = Verdict.DISCARDED) -> NodeId:
+        node = NodeId("1").child(self.scribe.history[NodeId("1")].children + 1)
+        added = NodeAdded(node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, left=left)
+        self.tell(added, NodeJudged(node, verdict, "so it is"))
+        return node
+
+    def objects(self, *calls: str, objection: Objection = Objection.APPLY, left: int = 0) -> None:
+        self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "no", objection, calls, left))
+
+    def spend(self, pools: Pools | None = None, roles: Roles | None = None) -> Spend:
+        return spend(self.ledger.read(), 1, lambda model: model.startswith("local:"), pools, roles)
+
+
+def names(rows: tuple[Row, ...]) -> dict[str, int]:
+    return {row.name: row.sum.calls for row in rows}
+
+
+@pytest.fixture
+def bills() -> Bills:
+    return Bills()
+
+
+def test_a_run_without_calls_cost_nothing(bills: Bills) -> None:
+    found = bills.spend()
+    assert found.total.calls == 0
+    assert found.role == found.model == found.operator == found.node == found.waste == ()
+
+
+def test_every_table_adds_up_to_the_total(bills: Bills) -> None:
+    bills.gives(bills.calls("a"), verdict=Verdict.KEPT)
+    bills.calls("b", role="user", operator="benchmark", model="openai:small", node="1.1", money_usd=0.03)
+    bills.calls("c", role="verifier", operator="review", node="1.1")
+    bills.objects(bills.calls("d"))
+    found = bills.spend()
+    assert (found.total.calls, found.total.tokens) == (4, 4000)
+    assert found.total.money_usd == pytest.approx(0.06)
+    assert (found.total.input_tokens, found.total.output_tokens) == (3200, 800)
+    assert (found.total.cached_tokens, found.total.reasoning_tokens) == (1200, 200)
+    for rows in (found.role, found.model, found.operator, found.node):
+        assert sum(row.sum.tokens for row in rows) == pytest.approx(found.total.tokens)
+        assert sum(row.sum.money_usd for row in rows) == pytest.approx(found.total.money_usd)
+    assert names(found.role) == {"user": 1, "evolver": 2, "verifier": 1}
+    assert names(found.model) == {"openai:small": 1, "openai:big": 3}
+    assert names(found.node) == {"1.1": 3, "": 1}
+    assert found.kept == 1
+
+
+def test_the_nodes_of_one_reply_share_its_cost(bills: Bills) -> None:
+    bills.calls("a")
+    first, second = bills.gives("a", left=2), bills.gives("a", left=1)
+    found = bills.spend()
+    shares = {row.name: (row.sum.tokens, row.sum.money_usd) for row in found.node}
+    assert shares == {first: (500, 0.005), second: (500, 0.005)}
+    assert found.untaken == 1
+    assert not found.waste
+
+
+def test_a_node_pays_for_every_call_that_it_took(bills: Bills) -> None:
+    node = bills.gives(bills.calls("first try"), bills.calls("corrected"))
+    found = bills.spend()
+    assert names(found.node) == {node: 2}
+    assert not found.waste
+
+
+def test_calls_in_vain_are_told_by_what_became_of_them(bills: Bills) -> None:
+    bills.calls("a", settled=Settled(1, "a", 0, 0.0, Usage(), failure="429"))
+    bills.calls("b", settled=Settled(1, "b", 1500, 0.02, lost=True))
+    bills.objects(bills.calls("c"), bills.calls("d"), objection=Objection.APPLY)
+    bills.objects(bills.calls("e"), objection=Objection.DUPLICATE)
+    bills.calls("f")
+    bills.calls("g", role="user", node="1")
+    found = bills.spend()
+    assert names(found.waste) == {
+        "failed": 1,
+        "lost with its process": 1,
+        "refused: apply": 2,
+        "refused: duplicate": 1,
+        "not taken": 1,
+    }
+    lost = next(row.sum for row in found.waste if row.name == "lost with its process")
+    assert (lost.tokens, lost.input_tokens, lost.money_usd) == (1500, 0, 0.02)
+
+
+def test_a_reply_that_gave_a_node_is_not_in_vain_for_another_of_its_proposals(bills: Bills) -> None:
+    bills.calls("a")
+    bills.objects("a", objection=Objection.DUPLICATE, left=1)
+    bills.gives("a")
+    assert bills.spend().waste == ()
+
+
+def test_a_call_in_flight_is_beside_the_total(bills: Bills) -> None:
+    bills.calls("a", flying=True)
+    found = bills.spend()
+    assert (found.in_flight.calls, found.in_flight.tokens, found.in_flight.money_usd) == (1, 1500, 0.02)
+    assert found.total.calls == 0
+
+
+def test_a_process_taken_for_dead_that_settles_late_is_charged_once(bills: Bills) -> None:
+    bills.calls("a", settled=Settled(1, "a", 1500, 0.02, lost=True))
+    bills.tell(Settled(1, "a", 1000, 0.01, USED))
+    assert bills.spend().total.tokens == 1500
+
+
+def test_money_that_is_not_known_is_not_taken_for_none(bills: Bills) -> None:
+    bills.calls("a", money_usd=0.0)
+    bills.calls("b", money_usd=0.0, model="local:small")
+    bills.calls("c")
+    bills.calls("d", settled=Settled(1, "d", 0, 0.0, failure="no answer"))
+    unpriced = {row.name: row.sum.unpriced for row in bills.spend().model}
+    assert unpriced == {"openai:big": 1, "local:small": 0}
+
+
+def test_replies_given_again_are_counted_apart(bills: Bills) -> None:
+    bills.calls("a", role="user", operator="cached", settled=Settled(1, "a", 0, 0.0, Usage()))
+    found = bills.spend()
+    assert (found.given_again, found.total.calls) == (1, 0)
+
+
+def test_only_kept_nodes_that_calls_were_spent_on_count_as_gains(bills: Bills) -> None:
+    bills.tries("1", 5.0)
+    bills.gives(bills.calls("a"))
+    bills.gives(bills.calls("b"), verdict=Verdict.KEPT)
+    assert bills.spend().kept == 1
+
+
+def test_the_calls_of_another_run_are_not_counted(bills: Bills) -> None:
+    bills.calls("a")
+    assert spend(bills.ledger.read(), 2, lambda _: False).total.calls == 0
+
+
+def test_the_caps_that_there_are_stand_beside(bills: Bills) -> None:
+    caps = bills.spend(Pools(tokens=9000), Roles(user=Funds(money_usd=2.0))).caps
+    assert caps == (Cap("run", 9000, None), Cap("user", None, 2.0))

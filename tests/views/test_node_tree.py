@@ -1,0 +1,135 @@
+"""The tree of a run as rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Pool
+from loopty.record.history import History
+from loopty.views.node_tree import Hidden, Row, Shown, tree
+
+from .story import Story, random_story
+
+TOP = NodeId("1")
+
+
+def ids(rows: list[Row]) -> list[str]:
+    return [row.node.id for row in rows if isinstance(row, Shown)]
+
+
+def left_out(rows: list[Row]) -> int:
+    return sum(row.count if isinstance(row, Hidden) else row.folded for row in rows)
+
+
+@pytest.fixture(scope="module")
+def chain() -> History:
+    """Three thousand changes, each on top of the one before."""
+    story, node = Story(), TOP
+    for _ in range(2999):
+        node = story.adds(node)
+    return story.history
+
+
+def test_children_stand_under_their_parent_in_the_order_of_their_numbers() -> None:
+    story = Story()
+    for _ in range(11):
+        story.tries("1", 0.5)
+    story.tries("1.2", 0.5)
+    rows = list(tree(story.history, TOP, limit=None))
+    assert ids(rows) == ["1", "1.1", "1.2", "1.2.1", *(f"1.{number}" for number in range(3, 12))]
+    shown = [row for row in rows if isinstance(row, Shown)]
+    assert [row.level for row in shown] == [0, 1, 1, 2, *[1] * 9]
+    assert [row.node.id for row in shown if row.last] == ["1", "1.2.1", "1.11"]
+
+
+def test_the_path_to_the_best_is_marked() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    story.tries("1.1", 3.0)
+    story.tries("1", 2.5)
+    rows = [row for row in tree(story.history, TOP) if isinstance(row, Shown)]
+    assert [row.node.id for row in rows if row.on_path] == ["1", "1.1", "1.1.1"]
+    assert [row.node.id for row in rows if row.best] == ["1.1.1"]
+
+
+def test_a_limited_tree_shows_the_best_the_kept_the_running_and_the_newest() -> None:
+    story = Story()
+    story.tries("1", 1.5)
+    story.tries("1", 2.0)
+    for _ in range(50):
+        story.tries("1", 0.5)
+    story.starts(story.adds("1"))
+    for _ in range(50):
+        story.tries("1", 0.5)
+    rows = list(tree(story.history, TOP, limit=6))
+    assert ids(rows) == ["1", "1.1", "1.2", "1.53", "1.102", "1.103"]
+    assert rows[-1] == Hidden(TOP, 1, 98)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40, 1000])
+def test_every_node_is_shown_or_counted(limit: int) -> None:
+    history = random_story(seed=1, attempts=80, control=20).history
+    rows = list(tree(history, TOP, limit))
+    assert len(ids(rows)) <= limit
+    assert len(ids(rows)) + left_out(rows) == 101
+
+
+def test_nodes_folded_under_a_leaf_are_counted_on_its_own_row() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    story.tries("1.1", 0.5)
+    story.tries("1.1", 0.5)
+    (root, best) = tree(story.history, TOP, limit=2)
+    assert isinstance(root, Shown)
+    assert isinstance(best, Shown)
+    assert (root.folded, best.folded) == (0, 2)
+
+
+def test_a_subtree_is_shown_from_its_top() -> None:
+    story = Story()
+    story.tries("1", 0.5)
+    story.tries("1.1", 0.5)
+    story.tries("1", 0.5)
+    assert ids(list(tree(story.history, NodeId("1.1")))) == ["1.1", "1.1.1"]
+
+
+def test_a_top_that_is_not_there_is_misuse() -> None:
+    with pytest.raises(Misuse, match=r"no node 1\.9"):
+        tree(Story().history, NodeId("1.9"))
+
+
+def test_a_chain_of_three_thousand_nodes_is_walked(chain: History) -> None:
+    rows = list(tree(chain, TOP, limit=None))
+    assert len(rows) == 3000
+    assert [row.level for row in rows] == list(range(3000))
+
+
+def test_a_limited_chain_keeps_its_end_in_sight(chain: History) -> None:
+    rows = list(tree(chain, TOP, limit=10))
+    assert ids(rows)[0] == "1"
+    assert NodeId(ids(rows)[-1]).depth == 2999
+    assert left_out(rows) == 2990
+    assert isinstance(rows[1], Shown)
+    assert rows[1].gap
+
+
+def test_only_the_nodes_that_are_shown_are_decoded() -> None:
+    story = Story()
+    for _ in range(2000):
+        story.adds("1")
+    written = story.history
+    pages = [(node, written.page(node)) for node in written.ids]
+    history = History.open(written.number, [("run 1", story.run_page()), *pages])
+    rows = list(tree(history, TOP, limit=20))
+    decoded = sum(history.page(node) is not body for node, body in pages)
+    assert len(ids(rows)) == decoded == 20
+
+
+def test_the_best_of_the_control_is_among_the_kept() -> None:
+    story = Story()
+    story.tries("1", 2.0, Pool.CONTROL)
+    for _ in range(30):
+        story.tries("1", 0.5)
+    assert ids(list(tree(story.history, TOP, limit=3)))[:2] == ["1", "1.1"]

@@ -1,0 +1,287 @@
+"""Objects that are written without git: what git itself would have written, whoever else is at work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.workspaces.git_objects import Entry
+from loopty.workspaces.git_session import GitError
+from loopty.workspaces.repository import Repository
+
+from .conftest import User, started
+
+Content = tuple[str, bytes]
+"""The mode of a file and what is in it."""
+Files = dict[str, Content]
+
+# Directories sort as if they ended in a slash: what stands before and after it in the alphabet is here.
+NAMES = [
+    "a",
+    "a.b",
+    "a-b",
+    "a0",
+    "A",
+    "b",
+    "with space",
+    "ü",
+    "日本",
+    "caf\udce9",
+    "new\nline",
+    'quo"te',
+    "tab\t",
+    "-rf",
+]
+GITLINK = b"1" * 40
+
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+contents = st.one_of(
+    st.tuples(
+        st.sampled_from(["100644", "100755"]), st.sampled_from([b"", b"1\n", b"1\n2\n", b"\0\xff", b"no end"])
+    ),
+    st.just(("120000", b"a")),
+    st.just(("160000", GITLINK)),
+)
+
+
+def possible(files: Files) -> Files:
+    """Without those that would need a file to be a directory as well."""
+    kept: Files = {}
+    for path, content in files.items():
+        if not any(path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in kept):
+            kept[path] = content
+    return kept
+
+
+trees = st.dictionaries(paths, contents, max_size=8).map(possible)
+
+
+def written_by_git(user: User, files: Files) -> str:
+    """The tree that git makes of these files."""
+    env = {**os.environ, "GIT_DIR": str(user.top / ".git")}
+    with tempfile.TemporaryDirectory() as folder:
+        env["GIT_INDEX_FILE"] = f"{folder}/index"
+
+        def git(*args: str, stdin: bytes = b"") -> bytes:
+            return subprocess.run(["git", *args], env=env, input=stdin, check=True, capture_output=True).stdout
+
+        rows = []
+        for path, (mode, content) in files.items():
+            blob = content if mode == "160000" else git("hash-object", "-w", "--stdin", stdin=content).strip()
+            rows.append(f"{mode} ".encode() + blob + b"\t" + os.fsencode(path) + b"\0")
+        git("update-index", "-z", "--index-info", stdin=b"".join(rows))
+        return git("write-tree").decode().strip()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A repository that many examples are written to."""
+    return started(tmp_path_factory.mktemp("objects").resolve() / "repo")
+
+
+def listed(user: User, tree: str) -> dict[str, Entry]:
+    rows = user.git("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
+    split = (row.partition(b"\t") for row in rows)
+    return {
+        os.fsdecode(path): Entry(meta.split()[0].decode(), meta.split()[2].decode()) for meta, _, path in split
+    }
+
+
+def changed(user: User, before: str, after: str) -> list[str]:
+    return [
+        os.fsdecode(name)
+        for name in user.git("diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after).split(b"\0")[
+            :-1
+        ]
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(before=trees, after=trees)
+def test_a_commit_is_what_git_itself_makes_of_the_files(plain: User, before: Files, after: Files) -> None:
+    tree = written_by_git(plain, before)
+    base = plain.git("-c", "user.name=u", "-c", "user.email=u@h", "commit-tree", tree, "-m", "m").decode().strip()
+    repository = plain.repository
+    # An edit brings content, and keeps the mode: what is new is a plain file.
+    wanted = {
+        path: (before[path][0] if path in before else "100644", content)
+        for path, (mode, content) in after.items()
+        if mode.startswith("100")
+    }
+    wanted = {path: content for path, content in wanted.items() if content[0].startswith("100")}
+    edits: dict[str, bytes | None] = {path: None for path in before if path not in wanted}
+    edits |= {path: content for path, (_, content) in wanted.items()}
+    made = repository.commit(base, edits, repository.entries(base, edits), "made\n")
+    assert made.tree == written_by_git(plain, wanted)
+    assert dict(repository.listing(base)) == listed(plain, tree)
+    assert list(repository.listing(made.commit)) == list(listed(plain, made.tree))
+    assert [change.path for change in repository.changes(base, made.commit)] == changed(plain, tree, made.tree)
+    assert repository.patched(tree, repository.patch(base, made.commit)) == made.tree
+    plain.git("fsck", "--strict", "--no-dangling", made.commit)
+
+
+def test_what_is_not_there_cannot_be_deleted(user: User) -> None:
+    user.commits({"file": "1", "folder/inner": "1"})
+    repository = user.repository
+    base = repository.head()
+    edits = {"file/below": None, "folder": None, "folder/other": None, "nowhere/at": None}
+    made = repository.commit(base.commit, edits, {}, "m\n")
+    assert made.tree == base.tree
+
+
+def test_a_message_that_git_would_not_take_makes_a_sound_commit(user: User) -> None:
+    base = user.commits({"a": "1"})
+    made = user.repository.commit(base, {"a": "2"}, {}, "with \0 and \ud800 and\nmore")
+    user.git("fsck", "--strict", made.commit)
+    assert user.git("log", "-1", "--format=%B", made.commit).startswith(b"with  and ? and\nmore")
+
+
+def test_the_last_file_may_go(user: User) -> None:
+    base = user.commits({"a/b/c": "1"})
+    made = user.repository.commit(base, {"a/b/c": None}, {}, "m\n")
+    assert user.git("ls-tree", made.commit) == b""
+    user.git("fsck", "--strict", made.commit)
+
+
+def test_a_large_file_comes_back_as_it_went(user: User) -> None:
+    base = user.commits({"a": "1"})
+    content = os.urandom(1 << 20) * 4
+    repository = user.repository
+    made = repository.commit(base, {"large": content}, {}, "m\n")
+    assert repository.content(made.commit, "large") == content
+    assert repository.patched(repository.head().tree, repository.patch(base, made.commit)) == made.tree
+
+
+def test_packed_objects_packed_branches_and_alternates_are_read(user: User, tmp_path: Path) -> None:
+    base = user.commits({"a": "1", "b/c": "2"})
+    first = user.repository
+    first.branch("loopty-1.1", base)
+    user.git("pack-refs", "--all")
+    user.git("gc", "--quiet")
+    assert set(first.listing(base)) == {"a", "b/c"}
+    first.branch("loopty-1.1", base)
+    assert first.tip("loopty-1.1") == base
+    user.git("clone", "--quiet", "--shared", str(user.top), str(tmp_path / "shared"))
+    shared = Repository.around(tmp_path / "shared")
+    made = shared.commit(base, {"a": "3"}, {}, "m\n")
+    assert shared.content(made.commit, "b/c") == b"2"
+    shared.branch("loopty-1.2", made.commit)
+    User(shared.top).git("fsck", "--strict")
+
+
+def killed(repository: Repository) -> None:
+    """As a user's kill, or a machine that is short of memory, does it."""
+    for conversation in (repository._store._reading, repository._diffing, repository._naming):
+        for child in conversation._child:
+            child.kill()
+            child.wait()
+
+
+def test_a_git_that_was_killed_is_started_anew(user: User) -> None:
+    base = user.commits({"a": "1\n"})
+    repository = user.repository
+    for number in range(3):
+        killed(repository)
+        made = repository.commit(base, {"a": f"{number} more\n"}, {}, "m\n")
+        repository.branch(f"loopty-1.{number}", made.commit)
+        assert b"+%d more" % number in repository.patch(base, made.commit)
+        assert repository.tip(f"loopty-1.{number}") == made.commit
+    user.git("fsck", "--strict")
+
+
+def test_what_git_cannot_tell_is_a_fault_of_git_and_the_next_question_is_answered(user: User) -> None:
+    base = user.commits({"a": "1\n"})
+    repository = user.repository
+    made = repository.commit(base, {"a": "2\n"}, {}, "m\n")
+    blob = repository.listing(made.commit)["a"].blob
+    missing = user.top / ".git" / "objects" / blob[:2] / blob[2:]
+    content = missing.read_bytes()
+    missing.unlink()
+    repository = user.repository  # which has written nothing, and so remembers nothing
+    with pytest.raises(GitError, match="cat-file"):
+        repository.blob(blob)
+    with pytest.raises(GitError, match="diff-tree"):
+        repository.patch(base, made.commit)
+    missing.write_bytes(content)
+    assert repository.blob(blob) == b"2\n"
+    assert b"+2" in repository.patch(base, made.commit)
+
+
+INTERRUPTED = """
+import os, signal, sys
+from pathlib import Path
+from loopty.workspaces.repository import Repository
+
+signal.signal(signal.SIGINT, lambda *_: None)
+repository = Repository.around(Path(sys.argv[1]))
+base = repository.head().commit
+made = repository.commit(base, {"a": "2"}, {}, "m")
+repository.patch(base, made.commit), repository.branch("loopty-1.1", made.commit)
+asked = [repository._store._reading, repository._diffing, repository._naming]
+before = [conversation._child[0].pid for conversation in asked]
+os.killpg(0, signal.SIGINT)
+repository.blob(repository.listing(made.commit)["a"].blob)
+repository.patch(made.commit, base), repository.branch("loopty-1.2", made.commit)
+print([conversation._child[0].pid for conversation in asked] == before)
+"""
+
+
+def test_an_interrupt_from_the_terminal_is_not_for_git(user: User) -> None:
+    user.commits({"a": "1"})
+    asked = [sys.executable, "-c", INTERRUPTED, str(user.top)]
+    done = subprocess.run(asked, capture_output=True, text=True, start_new_session=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+@pytest.mark.parametrize("name", ["HEAD", "-x", "a b", "a..b", "x.lock"])
+def test_what_git_takes_for_no_name_of_a_branch_is_none(user: User, name: str) -> None:
+    base = user.commits({"a": "1"})
+    with pytest.raises(Exception, match="cannot make branch"):
+        user.repository.branch(name, base)
+    assert user.git("for-each-ref", "--format=%(refname)").decode().split() == ["refs/heads/main"]
+
+
+BUSY = """
+import sys
+from pathlib import Path
+from loopty.workspaces.repository import Repository
+
+def busy(repository, base, worker):
+    for number in range(6):
+        edits = {"shared/x": f"{number}", f"own/{worker}": f"{worker} {number}"}
+        commit = repository.commit(base, edits, {}, "made").commit
+        repository.branch(f"loopty-{worker}.{number}", commit)
+        assert repository.content(commit, f"own/{worker}") == f"{worker} {number}".encode()
+        assert repository.patched(repository.head().tree, repository.patch(base, commit))
+        assert repository.tip(f"loopty-{worker}.{number}") == commit
+
+if __name__ == "__main__":
+    busy(Repository.around(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
+"""
+
+
+def test_threads_and_processes_work_side_by_side(user: User) -> None:
+    base = user.commits({"a": "1"})
+    repository, space = user.repository, {"__name__": "here"}
+    exec(BUSY, space)
+    asked = [sys.executable, "-c", BUSY, str(user.top), base]
+    there = [
+        subprocess.Popen([*asked, str(worker)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for worker in range(8)
+    ]
+    with ThreadPoolExecutor(4) as threads:
+        here: Any = space["busy"]
+        for future in [threads.submit(here, repository, base, worker) for worker in range(8, 12)]:
+            future.result(timeout=300)
+    assert [process.communicate(timeout=300)[0] for process in there] == [b""] * len(there)
+    assert len(repository.branches("loopty-*")) == 12 * 6
+    user.git("fsck", "--strict")

@@ -1,0 +1,210 @@
+"""What a proposal may do to files, and what a node's folder holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loopty.domain.access import Access
+from loopty.domain.proposal import Edits, Proposal
+
+MARKED = "frozen = 1\n# EVOLVE-BLOCK-START\nfree = 1\n# EVOLVE-BLOCK-END\nfrozen = 2\n"
+
+
+@pytest.fixture
+def refusal(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -> Callable[..., str | None]:
+    """Why edits of a repository with a bit of everything are refused."""
+    user.writes(
+        {"evaluate.py": "e", "bench/data.csv": "1", "src/a.py": "a", "src/sub/b.py": "b", "marked.py": MARKED}
+    )
+    (user.top / "link").symlink_to("src")
+    (user.top / "filelink").symlink_to("src/a.py")
+    (user.top / "binary").write_bytes(b"\xff\x00")
+    user.commits()
+    base = node("1", user.repository.head())
+
+    def asked(edits: Edits, files: tuple[str, ...] = ("evaluate.py",), **benchmark: object) -> str | None:
+        made = files_of(user, Access(write=("**",)), files=files, **benchmark)
+        reason: str | None = made.refusal(base, Proposal("hand", base.id, "", edits=edits))
+        assert reason is None or len(reason.splitlines()) == 1
+        return reason
+
+    return asked
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {},
+        {"src/a.py": "x"},
+        {"src/new/deep.py": "x", "src/new/too.py": "x"},
+        {"src/sub/b.py": None},
+        {"binary": b"\xff"},
+        {"nothing": None},
+        {"marked.py": MARKED.replace("free = 1", "free = 2\nmore = 3")},
+    ],
+)
+def test_what_the_rules_allow_is_allowed(refusal: Callable[..., str | None], edits: Edits) -> None:
+    assert refusal(edits) is None
+
+
+@pytest.mark.parametrize(
+    ("edits", "word"),
+    [
+        ({"evaluate.py": "x"}, "part of the benchmark"),
+        ({"evaluate.py": None}, "part of the benchmark"),
+        ({"src": "x"}, "is a directory"),
+        ({"src": None}, "is a directory"),
+        ({"src/a.py/x": "x"}, "src/a.py is a file"),
+        ({"src/a.py": None, "src/a.py/x": "x"}, "src/a.py"),
+        ({"new": "x", "new/below": "x"}, "new"),
+        ({"new/below": "x", "new": "x"}, "new"),
+        ({"link": "x"}, "link"),
+        ({"link": None}, "link"),
+        ({"filelink": "x"}, "link"),
+        ({"link/a.py": "x"}, "link is a file"),
+        ({"marked.py": MARKED.replace("frozen = 1", "frozen = 3")}, "outside the marked blocks"),
+        ({"marked.py": MARKED.replace("# EVOLVE-BLOCK-END\n", "")}, "marked blocks"),
+        ({"marked.py": None}, "marked blocks"),
+        ({"marked.py": b"\xff"}, "marked blocks"),
+        ({".git/hooks/pre-commit": "x"}, "may not change"),
+        ({".GIT/config": "x"}, "may not change"),
+        ({"loopty.toml": "x"}, "may not change"),
+        ({".loopty/ledger.sqlite": None}, "may not change"),
+        ({"../out": "x"}, "may not change"),
+    ],
+)
+def test_what_the_rules_forbid_is_refused_with_a_reason(
+    refusal: Callable[..., str | None], edits: Edits, word: str
+) -> None:
+    assert word in (refusal(edits) or "")
+
+
+def test_a_new_file_among_those_of_the_benchmark_is_refused(refusal: Callable[..., str | None]) -> None:
+    assert "benchmark" in (refusal({"bench/conftest.py": "x"}, files=("bench/**", "evaluate.py")) or "")
+    assert refusal({"bench/conftest.py": "x"}) is None
+
+
+@pytest.mark.parametrize("path", ["build", "src/out"])
+def test_a_file_in_place_of_a_scratch_directory_is_refused(refusal: Callable[..., str | None], path: str) -> None:
+    assert "is a directory" in (refusal({path: "x"}, scratch=("build", "src/out/deep")) or "")
+
+
+def test_a_path_that_git_would_not_take_never_reaches_git(refusal: Callable[..., str | None]) -> None:
+    for path in ("git~1/x", ".git./x", ".git /x", "x" * 300, "a\0b"):
+        assert refusal({path: "x"})
+
+
+def test_writable_are_the_regular_files_that_the_rules_name(user: Any, files_of: Callable[..., Any]) -> None:
+    user.writes({"evaluate.py": "e", "src/a.py": "a", "src/secret.py": "s", "other.py": "o", "loopty.toml": ""})
+    (user.top / "src" / "link.py").symlink_to("a.py")
+    commit = user.commits()
+    access = Access(write=("src/*.py", "evaluate.py", "loopty.toml"), hidden=("src/secret.py",))
+    assert files_of(user, access, files=("evaluate.py",)).writable(commit) == ["src/a.py"]
+    assert files_of(user, access).writable(commit) == ["evaluate.py", "src/a.py"], (
+        "a command may run what is written"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python3 evaluate.py", ["evaluate.py"]),
+        ("python3 ./evaluate.py --data 'data dir/x.csv'", ["evaluate.py", "data dir/x.csv"]),
+        (("python3", "evaluate.py"), ["evaluate.py"]),
+        ("echo 'unfinished evaluate.py", ["evaluate.py"]),
+        ("make", []),
+    ],
+)
+def test_the_benchmark_is_made_of_the_files_that_its_command_names(
+    user: Any, files_of: Callable[..., Any], command: str, expected: list[str]
+) -> None:
+    commit = user.commits({"evaluate.py": "e", "data dir/x.csv": "1", "src/a.py": "a"})
+    files = files_of(user, Access(), command=command)
+    assert [path for path in user.repository.listing(commit) if files.of_benchmark(path)] == sorted(expected)
+
+
+def test_only_a_literal_name_in_write_makes_a_file_of_the_command_the_candidate(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    commit = user.commits({"train.py": "t"})
+    for write, expected in ((("**",), []), (("*.py",), []), (("train.py",), ["train.py"])):
+        files = files_of(user, Access(write=write), command="python3 train.py")
+        assert files.writable(commit) == expected
+
+
+def test_the_digest_changes_with_the_benchmark_and_with_nothing_else(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    first = user.commits({"evaluate.py": "e", "src/a.py": "a"})
+    second = user.commits({"src/a.py": "b"})
+    third = user.commits({"evaluate.py": "f"})
+    digest = files_of(user, Access()).benchmark_digest
+    assert digest(first) == digest(second) != digest(third)
+
+
+def test_a_node_gets_a_branch_and_a_folder_once(
+    user: Any, files_of: Callable[..., Any], node: Callable[..., Any]
+) -> None:
+    (user.top / "latin").write_bytes(b"caf\xe9\n")
+    user.commits({"evaluate.py": "e"})
+    files = files_of(user, Access(write=("**",)))
+    root = node("1", user.repository.head())
+    committed = files.commit(root, {"latin": b"th\xe9\n"}, "rewrite: thé")
+    made = replace(node("1.1", committed), params={"lr": 0.5})
+    files.publish(made, root)
+    folder = user.top / ".loopty" / "nodes" / "1.1"
+    assert json.loads((folder / "params.json").read_text()) == {"lr": 0.5}
+    assert b"-caf\xe9\n+th\xe9\n" in (folder / "change.diff").read_bytes()
+    assert user.git("rev-parse", "loopty-1.1").decode().strip() == committed.commit
+    (folder / "change.diff").write_text("mine")
+    files.publish(made, root)
+    assert (folder / "change.diff").read_text() == "mine"
+    assert user.git("status", "--porcelain") == b"", "the state is ignored from the inside"
+
+
+def test_no_edits_are_no_commit(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -> None:
+    user.commits({"a": "1"})
+    head = user.repository.head()
+    assert files_of(user, Access()).commit(node("1", head), {}, "m") == head
+
+
+def test_a_directory_that_the_command_names_is_the_benchmarks_unless_write_names_it(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    commit = user.commits({"tests/test_a.py": "t", "src/a.py": "a"})
+    broad = files_of(user, Access(write=("**",)), command="pytest tests")
+    assert broad.writable(commit) == ["src/a.py"]
+    closer = files_of(user, Access(write=("src/**",)), command="pytest src")
+    assert closer.writable(commit) == ["src/a.py"]
+    assert not files_of(user, Access(write=("**",)), command="make bench").benchmark_known(commit)
+
+
+def test_a_file_in_place_of_a_mount_is_refused(refusal: Callable[..., str | None]) -> None:
+    assert "is a directory" in (refusal({"data": "x"}, mounts=("data",)) or "")
+
+
+def test_a_proposer_may_see_what_is_not_hidden_and_no_links_or_large_data(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    user.writes({"evaluate.py": "e", "src/ä b.py": "a", "secret/x.txt": "s", "data.csv": "1" * 1_000_001})
+    user.writes({"loopty.toml": "seed = 1"})
+    (user.top / "link").symlink_to("src")
+    commit = user.commits()
+    assert files_of(user, Access(write=("src/**",), hidden=("secret",))).readable(commit) == [
+        "evaluate.py",
+        "src/ä b.py",
+    ]
+    narrow = files_of(user, Access(write=("src/**",), read=("docs/**",)))
+    assert narrow.readable(commit) == ["src/ä b.py"]
+
+
+def test_a_proposer_sees_no_file_that_usually_holds_a_key(user: Any, files_of: Callable[..., Any]) -> None:
+    names = (".env", "web/.env.local", "deploy/Server.PEM", "id_rsa", ".aws/credentials", ".netrc")
+    user.writes(dict.fromkeys((*names, "src/table.key", "environment.py"), "a secret"))
+    commit = user.commits()
+    assert files_of(user, Access(write=("src/**",))).readable(commit) == ["environment.py", "src/table.key"]

@@ -1,0 +1,137 @@
+"""What a node left behind, as far as the next proposer may see it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from loopty.domain.ids import NodeId
+from loopty.domain.leftovers import Left
+from loopty.domain.outcome import Pool
+from loopty.record.records import Node
+from loopty.workspaces.node_leftovers import Notes
+from loopty.workspaces.state_folder import State
+
+NODE = Node(NodeId("1.2"), Pool.ATTEMPT, "rewrite", "a change", "c", "t", 0.0, 2, 1)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    made = State(tmp_path)
+    made.node(NODE.id).mkdir(parents=True)
+    return made
+
+
+def left(state: State) -> Left:
+    return Notes(state).of(NODE)
+
+
+def write(state: State, name: str, text: str) -> None:
+    path = state.node(NODE.id) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_node_without_a_folder_left_nothing(tmp_path):
+    assert left(State(tmp_path)) == Left()
+
+
+def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(state):
+    write(state, "change.diff", "--- a/x\n+++ b/x\n")
+    write(state, "stdout.log", "hello\n")
+    write(state, "stderr.log", "warning\n")
+    write(state, "traces/task_a.json", json.dumps({"task_id": "a", "score": 1.0, "summary": "fine"}))
+    write(
+        state,
+        "traces/task_b.json",
+        json.dumps({"score": 0.0, "status": "failed", "failure_reason": "off by one", "log": "3 != 4"}),
+    )
+    result = {
+        "score": 0.5,
+        "tasks": {"a": 1.0, "b": 0.0},
+        "started_at": "2026-01-01T00:00:00Z",
+        "text_feedback": "the second case is off",
+        "public": {"length": 12},
+        "private": {"answer": "kept from the search"},
+        "artifacts": {"profile": "90 % in f", "private": "kept, too"},
+        "empty": "",
+    }
+    write(state, "result.json", json.dumps(result))
+    assert left(state) == Left(
+        diff="--- a/x\n+++ b/x\n",
+        stdout="hello\n",
+        stderr="warning\n",
+        traces={
+            "b": "status: failed\nscore: 0.0\nfailure_reason: off by one\nlog: 3 != 4",
+            "a": "score: 1.0\nsummary: fine",
+        },
+        artifacts={
+            "text_feedback": "the second case is off",
+            "public": '{"length": 12}',
+            "profile": "90 % in f",
+        },
+    )
+
+
+def test_only_the_end_of_a_long_log_is_read(state):
+    write(state, "stderr.log", "start\n" + "x" * 1_000_000 + "\nthe end\n")
+    assert len(left(state).stderr) <= 16 << 10
+    assert left(state).stderr.endswith("the end\n")
+
+
+def test_of_a_long_text_in_a_trace_the_end_is_kept(state):
+    write(state, "traces/task_a.json", json.dumps({"log": "x" * 100_000 + " the end"}))
+    assert len(left(state).traces["a"]) < 5_000
+    assert left(state).traces["a"].endswith("the end")
+
+
+def test_many_traces_are_a_few_and_those_that_failed_come_first(state):
+    for number in range(100):
+        failed = {"failure_reason": "bad"} if number == 99 else {}
+        write(
+            state, f"traces/task_{number:03}.json", json.dumps({"task_id": f"{number:03}", "score": 1, **failed})
+        )
+    traces = left(state).traces
+    assert len(traces) == 24
+    assert next(iter(traces)) == "099"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", "[1, 2]", "null", '"text"', "{", "[" * 100_000, '{"task_id": 1e999}']
+)
+def test_garbage_in_traces_and_results_is_passed_over(state, text):
+    write(state, "traces/task_a.json", text)
+    write(state, "result.json", text)
+    write(state, "traces/task_b.json", json.dumps({"score": 1.0}))
+    assert left(state).traces["b"] == "score: 1.0"
+
+
+def test_no_link_is_followed_and_no_pipe_waited_for(state, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("the user's key")
+    folder = state.node(NODE.id)
+    (folder / "stdout.log").symlink_to(secret)
+    (folder / "traces").mkdir()
+    (folder / "traces" / "task_a.json").symlink_to(secret)
+    os.mkfifo(folder / "stderr.log")
+    (folder / "change.diff").mkdir()
+    assert left(state) == Left()
+
+
+def test_what_audits_and_repeated_measurements_left_is_never_read(state):
+    secret = "the held-out answer"
+    for place in (
+        state.audit(NODE.id, 2),
+        state.node(NODE.id) / "repeat-3",
+        state.node(NODE.id) / "replay-4",
+        state.node(NODE.id) / "checks" / "20260101T000000",
+    ):
+        (place / "traces").mkdir(parents=True)
+        for name in ("stdout.log", "stderr.log", "change.diff"):
+            (place / name).write_text(secret)
+        (place / "result.json").write_text(json.dumps({"score": 1, "note": secret}))
+        (place / "traces" / "task_a.json").write_text(json.dumps({"log": secret}))
+    assert left(state) == Left()

@@ -1,0 +1,101 @@
+"""Seals: a change of what results depend on is seen, and reading is not repeated for nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.workspaces import seals
+from loopty.workspaces.seals import data_digest, sealed, taken
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path.resolve() / "frozen"
+    (made / "data").mkdir(parents=True)
+    (made / "evaluate.py").write_text("e")
+    (made / "data" / "gold").write_text("g")
+    (made / "link").symlink_to("evaluate.py")
+    return made
+
+
+@pytest.fixture(params=[True, False], ids=["settled", "fresh"])
+def age(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With files that have not changed for long, and with files that were just written."""
+    monkeypatch.setattr(seals, "_SETTLED_NS", -(1 << 62) if request.param else 1 << 62)
+
+
+@pytest.mark.usefixtures("age")
+def test_what_is_as_it_was_is_whole(root: Path) -> None:
+    seal = taken(root)
+    (root / "evaluate.py").chmod(0o444)
+    assert seal.broken() is None
+
+
+@pytest.mark.usefixtures("age")
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda root: (root / "evaluate.py").write_text("E"), "evaluate.py"),
+        (lambda root: (root / "data" / "gold").unlink(), "data/gold"),
+        (lambda root: (root / "data" / "new").write_text(""), "data/new"),
+        (lambda root: (root / "evaluate.py").chmod(0o755), "evaluate.py"),
+        (lambda root: ((root / "link").unlink(), (root / "link").symlink_to("/etc/passwd")), "link"),
+        (lambda root: ((root / "data").rename(root / "moved"), (root / "data").mkdir()), "data/gold"),
+        (lambda root: os.mkfifo(root / "pipe"), "pipe"),
+    ],
+)
+def test_every_change_is_seen_and_named(root: Path, change: object, name: str) -> None:
+    seal = taken(root)
+    change(root)  # type: ignore[operator]
+    assert seal.broken() == name
+
+
+@pytest.mark.usefixtures("age")
+def test_a_change_that_keeps_size_and_time_is_seen(root: Path) -> None:
+    seal = taken(root)
+    before = (root / "evaluate.py").stat()
+    (root / "evaluate.py").write_text("E")
+    os.utime(root / "evaluate.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert seal.broken() == "evaluate.py"
+
+
+@pytest.mark.usefixtures("age")
+def test_some_files_and_the_names_beside_them(root: Path) -> None:
+    seal = taken(root, ("evaluate.py",))
+    (root / "data" / "gold").write_text("other")
+    assert seal.broken() is None
+    (root / "json.py").write_text("planted")
+    assert seal.broken() == "./"
+
+
+def test_files_that_did_not_change_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seals, "_SETTLED_NS", -(1 << 62))
+    seal = taken(root)
+    monkeypatch.setattr(seals, "_digest", lambda *_: pytest.fail("read again"))
+    assert seal.broken() is None
+
+
+def test_a_recorded_seal_outlives_the_process(root: Path, tmp_path: Path) -> None:
+    sealed(root, None, tmp_path / "seals" / "one")
+    (root / "evaluate.py").write_text("changed in between")
+    assert sealed(root, None, tmp_path / "seals" / "one").broken() == "evaluate.py"
+    assert [path.name for path in (tmp_path / "seals").iterdir()] == ["one"]
+
+
+def test_a_digest_of_data_is_over_names_and_contents(root: Path) -> None:
+    whole = data_digest(root, ["data", "evaluate.py"])
+    assert whole == data_digest(root, ["data", "evaluate.py"])
+    assert whole != data_digest(root, ["evaluate.py", "data"])
+    (root / "data" / "gold").rename(root / "data" / "old")
+    assert whole != data_digest(root, ["data", "evaluate.py"])
+    (root / "data" / "old").rename(root / "data" / "gold")
+    assert whole == data_digest(root, ["data", "evaluate.py"])
+
+
+def test_data_that_is_not_there_is_misuse(root: Path) -> None:
+    with pytest.raises(Misuse, match=r"benchmark\.data names .*/nowhere, which is not there"):
+        data_digest(root, ["nowhere"])

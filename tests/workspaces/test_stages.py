@@ -1,0 +1,279 @@
+"""A trial's place: exports that many may build at once, and what a trial gets to see of the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loopty.domain.access import Access
+from loopty.domain.errors import Misuse
+from loopty.domain.launch import SandboxError
+from loopty.domain.outcome import Pool
+from loopty.engine.protocols import Trial
+from loopty.record.history import History
+from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages
+from loopty.workspaces.state_folder import State
+
+FILES = {
+    "evaluate.py": "e",
+    "answers/gold.json": "gold",
+    "answers/other.json": "other",
+    "src/a.py": "a",
+    "src/b.py": "b",
+    "notes/x": "n",
+}
+
+
+@pytest.fixture
+def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any]) -> Callable[..., Any]:
+    """The stages of a repository under these rules, and the trial of a node with these edits."""
+    user.commits(FILES)
+
+    def made(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
+        files = files_of(user, access, **benchmark)
+        stages = Stages(user.repository, State(user.top), task_of(access, **benchmark), files, None)
+        root = node("1", user.repository.head())
+        child = node("1.1", files.commit(root, edits, "m"))
+        return stages, Trial(child, root, number=1, pool=Pool.ATTEMPT, seed=0)
+
+    return made
+
+
+def shown(stage: Any, place: Path, top: str = TREE) -> dict[str, str]:
+    """The files that a trial would see in its tree, by copying the mounts in their order."""
+    for mount in stage.mounts:
+        if mount.target != top and not mount.target.startswith(f"{top}/"):
+            continue
+        target = place / mount.target.removeprefix(top).lstrip("/")
+        if mount.source.is_dir():
+            shutil.copytree(mount.source, target, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(mount.source, target)
+    return {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
+
+
+def test_hidden_files_are_absent_but_those_of_the_benchmark_are_there(
+    staged: Callable[..., Any], node: Callable[..., Any], tmp_path: Path
+) -> None:
+    access = Access(write=("src/a.py",), read=("src/**",), hidden=("answers",))
+    stages, trial = staged(access, {"src/a.py": "changed"}, node, files=("evaluate.py", "answers/gold.json"))
+    with stages.stage(trial) as stage:
+        seen = shown(stage, tmp_path / "seen")
+    assert seen == {"evaluate.py": "e", "answers/gold.json": "gold", "src/a.py": "changed", "src/b.py": "b"}
+
+
+def test_a_stage_is_gone_afterwards_and_its_export_stays(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build/out",))
+    with stages.stage(trial) as stage:
+        assert (stage.inbox / "params.json").read_text() == "{}"
+        assert [mount.target for mount in stage.mounts if mount.writable] == [OUTBOX]
+        (stage.outbox / "mine").write_text("x")
+        outbox = stage.outbox
+    assert not outbox.exists()
+    (export,) = (user.top / ".loopty" / "exports").iterdir()
+    assert (export / "build" / "out").is_dir(), "a directory to put the scratch space on"
+    assert not (export / "src" / "new.py").exists()
+
+
+def test_what_dead_trials_left_is_swept_and_living_checks_are_not(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any
+) -> None:
+    stages, _ = staged(Access(write=("src",)), {}, node)
+    trials = user.top / ".loopty" / "trials"
+    for name in ("1.7-1", f"check-{os.getpid()}-1.2", "check-999999999-1.2"):
+        (trials / name / "out").mkdir(parents=True)
+    stages.sweep(History)
+    assert [path.name for path in trials.iterdir()] == [f"check-{os.getpid()}-1.2"]
+
+
+def test_a_mount_of_the_task_that_is_not_there_is_misuse(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {}, node, mounts=(str(tmp_path / "nowhere"),))
+    with pytest.raises(Misuse, match=r"benchmark\.mounts"), stages.stage(trial):
+        pass
+    assert list((user.top / ".loopty" / "trials").iterdir()) == []
+
+
+def test_a_relative_host_path_appears_in_the_tree_and_others_where_they_are(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (user.top / "weights").mkdir()
+    mounts = ("./weights/", "../data", str(user.top / "weights"))
+    stages, trial = staged(Access(write=("src",)), {}, node, mounts=mounts)
+    with stages.stage(trial) as stage:
+        targets = {mount.target: mount.source for mount in stage.mounts}
+    data = tmp_path.resolve() / "data"
+    assert targets[f"{TREE}/weights"] == user.top / "weights"
+    assert targets[str(user.top / "weights")] == user.top / "weights"
+    assert targets[str(data)] == data
+    assert not any(".." in target for target in targets)
+    assert [path.name for path in (user.top / ".loopty" / "exports").iterdir() if path.name == "data"] == []
+
+
+def test_a_scratch_directory_that_is_a_file_is_misuse(
+    staged: Callable[..., Any], node: Callable[..., Any]
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {}, node, scratch=("evaluate.py",))
+    with pytest.raises(Misuse, match=r"evaluate\.py"), stages.stage(trial):
+        pass
+
+
+def test_a_stage_is_readable_whatever_the_mask_of_the_user(
+    staged: Callable[..., Any], node: Callable[..., Any]
+) -> None:
+    def closed_paths(trial: Trial) -> list[Path]:
+        with stages.stage(trial) as stage:
+            every = [path for mount in stage.mounts for path in (mount.source, *mount.source.rglob("*"))]
+            return [path for path in every if not path.stat().st_mode & 0o004]
+
+    before = os.umask(0o077)
+    try:
+        stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build",))
+        trials = [replace(trial, number=number) for number in range(1, 9)]
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(closed_paths, trials)) == [[]] * 8
+    finally:
+        assert os.umask(before) == 0o077
+
+
+def mounted(mounts: Any, top: str, place: Path) -> dict[str, str]:
+    return shown(SimpleNamespace(mounts=mounts), place, top)
+
+
+def test_an_isolated_candidate_sees_nothing_of_the_benchmark(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    user.writes({"secret/test.csv": "1,2", "secret/gold": "g"})
+    stages, trial = staged(
+        Access(write=("src",)),
+        {"src/a.py": "changed", "src/new.py": "n"},
+        node,
+        files=("evaluate.py", "answers"),
+        data=("secret/test.csv", "notes"),
+        scratch=("build", "build/inner", "out"),
+        isolated=True,
+    )
+    with stages.stage(trial) as stage:
+        tree = mounted(stage.candidate, TREE, tmp_path / "tree")
+        assert set(tree) == {"src/a.py", "src/b.py", "src/new.py"}
+        assert tree["src/a.py"] == "changed"
+        benchmark = mounted(stage.mounts, BENCHMARK, tmp_path / "benchmark")
+        assert benchmark == {
+            "evaluate.py": "e",
+            "answers/gold.json": "gold",
+            "answers/other.json": "other",
+            "secret/test.csv": "1,2",
+            "notes/x": "n",
+        }
+        writable = {mount.target for mount in stage.candidate if mount.writable}
+        assert writable == {f"{TREE}/build", f"{TREE}/out"}
+        assert [path.name for mount in stage.candidate if mount.writable for path in mount.source.iterdir()] == [
+            "inner"
+        ]
+        assert {mount.target for mount in stage.mounts if mount.writable} == {OUTBOX}
+        assert not any(mount.target.startswith(TREE) for mount in stage.mounts)
+
+
+def test_mounts_of_the_task_are_shown_to_both_sides(
+    staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (user.top / "weights").mkdir()
+    stages, trial = staged(Access(), {}, node, mounts=("weights", "../tools"), isolated=True)
+    with stages.stage(trial) as stage:
+        of_benchmark, of_candidate = ({mount.target for mount in side} for side in (stage.mounts, stage.candidate))
+    tools = str(tmp_path.resolve() / "tools")
+    assert {f"{BENCHMARK}/weights", tools} <= of_benchmark
+    assert {f"{TREE}/weights", tools} <= of_candidate
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_benchmark_that_was_changed_on_disk_stops_the_trial_with_the_remedy(
+    staged: Callable[..., Any], node: Callable[..., Any], isolated: bool
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
+    with stages.stage(trial) as stage:
+        assert stages.tampering(trial) is None
+        top = BENCHMARK if isolated else TREE
+        (place,) = [mount.source for mount in stage.mounts if mount.target == top]
+        (place / "evaluate.py").chmod(0o644)
+        (place / "evaluate.py").write_text("forged")
+        assert "evaluate.py was changed" in (stages.tampering(trial) or "")
+    remedy = rf"evaluate\.py was changed: remove {place}, it is made anew"
+    with pytest.raises(SandboxError, match=remedy), stages.stage(replace(trial, number=2)):
+        pass
+    shutil.rmtree(place)
+    fresh, again = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
+    with fresh.stage(again):
+        assert (place / "evaluate.py").read_text() == "e"
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_data_that_changes_under_a_trial_is_seen(
+    staged: Callable[..., Any], node: Callable[..., Any], tmp_path: Path, isolated: bool
+) -> None:
+    (tmp_path / "gold").write_text("gold")
+    stages, trial = staged(Access(), {}, node, data=("../gold",), isolated=isolated)
+    with stages.stage(trial) as stage:
+        assert str(tmp_path.resolve() / "gold") in {mount.target for mount in stage.mounts}
+        (tmp_path / "gold").write_text("fool's gold")
+        assert "/gold was changed" in (stages.tampering(trial) or "")
+    with pytest.raises(SandboxError, match="put it back"), stages.stage(replace(trial, number=2)):
+        pass
+
+
+@pytest.mark.parametrize("pool", [Pool.REPLAY, Pool.REPEAT])
+def test_a_trial_that_only_looks_keeps_its_files_apart(
+    staged: Callable[..., Any], node: Callable[..., Any], pool: Pool
+) -> None:
+    stages, trial = staged(Access(), {}, node)
+    with stages.stage(replace(trial, pool=pool, number=4)) as stage:
+        assert stage.folder.name == f"{pool}-4"
+
+
+EXPORT = """
+import sys
+from pathlib import Path
+from loopty.workspaces.exports import exported
+from loopty.workspaces.repository import Repository
+top, commit, exports = sys.argv[1:]
+sys.stdin.read()
+repository = Repository.around(Path(top))
+print(exported(repository, commit, "tree", lambda path: "f1" not in path, ("build",), Path(exports)))
+"""
+
+
+def test_eight_processes_that_export_at_once_end_with_one_good_export(user: Any, tmp_path: Path) -> None:
+    commit = user.commits({f"d{n}/f{m}": str(n * m) for n in range(20) for m in range(10)})
+    command = [sys.executable, "-c", EXPORT, str(user.top), commit, str(tmp_path / "exports")]
+    builders = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(8)
+    ]
+    for builder in builders:
+        assert builder.stdin
+        builder.stdin.close()  # and they are off
+    found = set()
+    for builder in builders:
+        assert builder.stdout
+        found.add(builder.stdout.read().strip())
+        builder.stdout.close()
+        assert builder.wait() == 0
+    (export,) = map(Path, found)
+    assert list((tmp_path / "exports").iterdir()) == [export]
+    assert sum(path.is_file() for path in export.rglob("*")) == 180
+    assert (export / "d19" / "f9").read_text() == "171"
+    assert (export / "build").is_dir()
