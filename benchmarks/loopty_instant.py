@@ -15,13 +15,13 @@ from pathlib import Path
 
 from instant_program import version
 
-from loopty.campaign.campaign import Workshop
+from loopty.campaign.campaign import Campaign
 from loopty.campaign.proposer_factory import Proposing
 from loopty.cli.optimize import collect_rarely
 from loopty.domain.outcome import Pool
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
-from loopty.engine.trials import Measure
+from loopty.engine.trials import TrialRunner
 from loopty.testing.fakes import FunctionExecutor
 from loopty.workspaces.node_leftovers import Notes
 
@@ -77,7 +77,7 @@ def main(kind: str, proposals: int, batch: int, folder: Path) -> None:
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
         subprocess.run(["git", *identity, *command], cwd=repository, check=True)
-    asyncio.run(_loop(Workshop.open(repository), folder / "evaluated").drive())
+    asyncio.run(_loop(Campaign.open(repository), folder / "evaluated").drive())
 
 
 def _configurations(numbers: Iterable[int]) -> str:
@@ -95,7 +95,7 @@ def _programs(numbers: Iterable[int]) -> str:
 _REPLIES = {"code": _programs, "parameters": _configurations}
 
 
-def _loop(workshop: Workshop, counter: Path) -> Loop:
+def _loop(workshop: Campaign, counter: Path) -> Loop:
     run = workshop.enter_run(new=False, say=print)
     collect_rarely()
 
@@ -111,7 +111,7 @@ def _loop(workshop: Workshop, counter: Path) -> Loop:
         run,
         task.pools,
         {Pool.ATTEMPT: Proposing(task, workshop.files, Notes(workshop.state), lines).proposer()},
-        Measure(workshop.scribe, task.pools, task.noise, (), executor, workshop.files, workshop.owner),
+        TrialRunner(workshop.scribe, task.pools, task.noise, (), executor, workshop.files, workshop.owner),
         workshop.files,
         None,
         lambda _: ((), {}),

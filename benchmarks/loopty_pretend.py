@@ -13,7 +13,7 @@ from pathlib import Path
 from loopty.domain.ids import NodeId
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.record.records import Node
 from loopty.workspaces.state_folder import State
 
@@ -22,12 +22,12 @@ _NODES_PER_TURN = 1000
 
 
 def main(shape: str, count: int) -> None:
-    scribe = Scribe(SqliteLedger(State(Path.cwd()).ledger), time.time)
+    scribe = Recorder(SqliteLedger(State(Path.cwd()).ledger), time.time)
     model = scribe.history[_MODEL]
     more = {"chain": _chain, "siblings": _siblings}[shape](count - 1)
     while batch := list(itertools.islice(more, _NODES_PER_TURN)):
         events = [event for node in batch for event in _life(node, model)]
-        scribe.decide(lambda _, events=events: events)  # type: ignore[misc]
+        scribe.record(lambda _, events=events: events)  # type: ignore[misc]
 
 
 def _chain(count: int) -> Iterator[NodeId]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.domain.access import Access, clean
+from loopty.domain.access import Access, is_clean_path
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ _ILLEGAL = ["a\0b", "x" * 256, "d/" * 600 + "f", "ü" * 128, "a\udc80", "a\ud800
 
 @pytest.mark.parametrize("path", [*_OUT, *_ILLEGAL], ids=ascii)
 def test_a_path_that_leads_out_or_that_no_file_system_takes_is_refused(path: str) -> None:
-    assert not clean(path)
+    assert not is_clean_path(path)
     assert Access(write=("**",)).refusal([path])
 
 
@@ -58,19 +58,19 @@ def test_a_refusal_names_the_paths_and_what_may_be_changed() -> None:
 
 def test_hidden_wins_over_writable_and_readable() -> None:
     access = Access(write=("**",), read=("**",), hidden=("answers",))
-    assert not access.writable("answers/gold.json")
-    assert not access.visible("answers/gold.json")
-    assert access.visible("question.txt")
+    assert not access.is_writable("answers/gold.json")
+    assert not access.is_visible("answers/gold.json")
+    assert access.is_visible("question.txt")
 
 
 def test_what_may_be_written_may_be_seen() -> None:
     access = Access(write=("src",), read=("docs",))
-    assert access.visible("src/a.py")
-    assert not access.visible("other/a.py")
+    assert access.is_visible("src/a.py")
+    assert not access.is_visible("other/a.py")
 
 
 @given(st.text(max_size=20))
 def test_a_clean_path_stays_below_its_directory(path: str) -> None:
-    if clean(path):
+    if is_clean_path(path):
         assert not path.startswith("/")
         assert not {"", ".", ".."} & set(path.split("/"))

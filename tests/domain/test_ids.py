@@ -21,7 +21,7 @@ def test_what_is_no_id_is_refused_with_an_example(text):
 
 
 def test_ids_sort_by_number_not_by_letter():
-    assert sorted([NodeId("1.10"), NodeId("1.9"), NodeId("1")], key=lambda node: node.place) == [
+    assert sorted([NodeId("1.10"), NodeId("1.9"), NodeId("1")], key=lambda node: node.sort_key) == [
         "1",
         "1.9",
         "1.10",

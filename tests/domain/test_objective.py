@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.domain.objective import Direction, Gain, Metric, Objective, gain, unfit
+from loopty.domain.objective import Direction, Gain, Metric, Objective, gain, metrics_fault
 
 FAST = Metric("latency", Direction.MIN)
 GOOD = Metric("accuracy", Direction.MAX)
@@ -35,8 +35,8 @@ def test_weights_compare_the_weighted_sum_with_each_direction() -> None:
 
 def test_without_named_metrics_the_score_counts_else_the_columns_in_order() -> None:
     objective = Objective(Direction.MIN)
-    assert objective.resolved({"b": 1, "score": 2}, {}) == (Metric("score", Direction.MIN),)
-    assert objective.resolved({"b": 1, "a": 2}, {"b": Direction.MIN}) == (
+    assert objective.counting_metrics({"b": 1, "score": 2}, {}) == (Metric("score", Direction.MIN),)
+    assert objective.counting_metrics({"b": 1, "a": 2}, {"b": Direction.MIN}) == (
         Metric("b", Direction.MIN),
         Metric("a", Direction.MAX),
     )
@@ -44,9 +44,9 @@ def test_without_named_metrics_the_score_counts_else_the_columns_in_order() -> N
 
 def test_what_was_not_reported_is_named_in_one_short_line() -> None:
     objective = Objective(metrics=(FAST, GOOD))
-    assert unfit({"latency": 1, "accuracy": 1}, objective.metrics) is None
-    assert unfit({}, objective.metrics) == "the benchmark reported no metric"
-    reason = unfit({f"tasks.{number}": 1.0 for number in range(10_000)}, objective.metrics)
+    assert metrics_fault({"latency": 1, "accuracy": 1}, objective.metrics) is None
+    assert metrics_fault({}, objective.metrics) == "the benchmark reported no metric"
+    reason = metrics_fault({f"tasks.{number}": 1.0 for number in range(10_000)}, objective.metrics)
     assert reason
     assert reason.startswith("the benchmark did not report latency, accuracy (it reported tasks.0, ")
     assert len(reason) < 300

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.domain.space import Kind, Parameter, Space, Value
+from loopty.domain.space import ParameterKind, Parameter, Space, Value
 
-OPTIMIZER = Parameter(Kind.CATEGORICAL, choices=("sgd", "adam"))
+OPTIMIZER = Parameter(ParameterKind.CATEGORICAL, choices=("sgd", "adam"))
 SPACE = Space(
     {
-        "momentum": Parameter(Kind.FLOAT, 0.0, 0.99, when={"optimizer": "sgd"}),
-        "nesterov": Parameter(Kind.CATEGORICAL, choices=(True, False), when={"momentum": 0.99}),
+        "momentum": Parameter(ParameterKind.FLOAT, 0.0, 0.99, when={"optimizer": "sgd"}),
+        "nesterov": Parameter(ParameterKind.CATEGORICAL, choices=(True, False), when={"momentum": 0.99}),
         "optimizer": OPTIMIZER,
-        "layers": Parameter(Kind.INT, 1, 4),
+        "layers": Parameter(ParameterKind.INT, 1, 4),
     }
 )
 
@@ -25,11 +25,11 @@ SPACE = Space(
 @st.composite
 def numbers(draw: st.DrawFn) -> Parameter:
     """A numeric parameter without a fault."""
-    kind = draw(st.sampled_from((Kind.FLOAT, Kind.INT)))
-    bounds = st.integers(-1000, 1000) if kind is Kind.INT else st.floats(-1e6, 1e6)
+    kind = draw(st.sampled_from((ParameterKind.FLOAT, ParameterKind.INT)))
+    bounds = st.integers(-1000, 1000) if kind is ParameterKind.INT else st.floats(-1e6, 1e6)
     low, high = sorted((float(draw(bounds)), float(draw(bounds))))
     log = low > 0 and draw(st.booleans())
-    steps = st.integers(1, 50).map(float) if kind is Kind.INT else st.sampled_from((0.1, 0.25, 3.0))
+    steps = st.integers(1, 50).map(float) if kind is ParameterKind.INT else st.sampled_from((0.1, 0.25, 3.0))
     step = None if log else draw(st.one_of(st.none(), steps))
     made = Parameter(kind, low, high, log, step)
     assert made.fault() is None
@@ -42,8 +42,8 @@ def test_every_value_that_is_made_is_one_that_the_parameter_takes(
 ) -> None:
     values = [parameter.at(fraction), parameter.baseline, parameter.sample(random.Random(seed))]
     for value in [*values, *parameter.grid(4)]:
-        assert parameter.holds(value), (parameter, value)
-        assert type(value) is (int if parameter.type is Kind.INT else float)
+        assert parameter.accepts(value), (parameter, value)
+        assert type(value) is (int if parameter.type is ParameterKind.INT else float)
 
 
 @given(numbers())
@@ -55,31 +55,31 @@ def test_the_grid_has_both_ends_exactly(parameter: Parameter) -> None:
 
 
 def test_a_logarithmic_grid_starts_where_it_should() -> None:
-    assert Parameter(Kind.FLOAT, 0.1, 10.0, log=True).grid(3) == [0.1, pytest.approx(1.0), 10.0]
+    assert Parameter(ParameterKind.FLOAT, 0.1, 10.0, log=True).grid(3) == [0.1, pytest.approx(1.0), 10.0]
 
 
 @pytest.mark.parametrize(
     ("parameter", "word"),
     [
-        (Parameter(Kind.FLOAT, 1.0), "low and high"),
-        (Parameter(Kind.FLOAT, 2.0, 1.0), "no larger"),
-        (Parameter(Kind.FLOAT, -1.7e308, 1.7e308), "finite"),
-        (Parameter(Kind.FLOAT, float("nan"), 1.0), "finite"),
-        (Parameter(Kind.FLOAT, 0.0, 1.0, log=True), "above 0"),
-        (Parameter(Kind.FLOAT, 1.0, 2.0, log=True, step=0.5), "exclude"),
-        (Parameter(Kind.INT, 0.5, 2.0), "whole"),
-        (Parameter(Kind.INT, 0.0, 9.0, step=0.5), "whole number for step"),
-        (Parameter(Kind.INT, 0.0, 9.0, choices=(1,)), "categorical"),
-        (Parameter(Kind.INT, 0.0, 9.0, default=3.0), "outside"),
-        (Parameter(Kind.INT, 0.0, 9.0, default=True), "outside"),
-        (Parameter(Kind.INT, 0.0, 9.0, step=2.0, default=3), "outside"),
-        (Parameter(Kind.FLOAT, 0.0, 1.0, step=0.25, default=0.3), "outside"),
-        (Parameter(Kind.FLOAT, 0.0, 1.0, default=1.5), "outside"),
-        (Parameter(Kind.CATEGORICAL), "choices"),
-        (Parameter(Kind.CATEGORICAL, choices=("a", "a")), "equal"),
-        (Parameter(Kind.CATEGORICAL, choices=(1, True)), "equal"),
-        (Parameter(Kind.CATEGORICAL, low=1.0, choices=("a",)), "leave low"),
-        (Parameter(Kind.CATEGORICAL, choices=("a",), default="b"), "outside"),
+        (Parameter(ParameterKind.FLOAT, 1.0), "low and high"),
+        (Parameter(ParameterKind.FLOAT, 2.0, 1.0), "no larger"),
+        (Parameter(ParameterKind.FLOAT, -1.7e308, 1.7e308), "finite"),
+        (Parameter(ParameterKind.FLOAT, float("nan"), 1.0), "finite"),
+        (Parameter(ParameterKind.FLOAT, 0.0, 1.0, log=True), "above 0"),
+        (Parameter(ParameterKind.FLOAT, 1.0, 2.0, log=True, step=0.5), "exclude"),
+        (Parameter(ParameterKind.INT, 0.5, 2.0), "whole"),
+        (Parameter(ParameterKind.INT, 0.0, 9.0, step=0.5), "whole number for step"),
+        (Parameter(ParameterKind.INT, 0.0, 9.0, choices=(1,)), "categorical"),
+        (Parameter(ParameterKind.INT, 0.0, 9.0, default=3.0), "outside"),
+        (Parameter(ParameterKind.INT, 0.0, 9.0, default=True), "outside"),
+        (Parameter(ParameterKind.INT, 0.0, 9.0, step=2.0, default=3), "outside"),
+        (Parameter(ParameterKind.FLOAT, 0.0, 1.0, step=0.25, default=0.3), "outside"),
+        (Parameter(ParameterKind.FLOAT, 0.0, 1.0, default=1.5), "outside"),
+        (Parameter(ParameterKind.CATEGORICAL), "choices"),
+        (Parameter(ParameterKind.CATEGORICAL, choices=("a", "a")), "equal"),
+        (Parameter(ParameterKind.CATEGORICAL, choices=(1, True)), "equal"),
+        (Parameter(ParameterKind.CATEGORICAL, low=1.0, choices=("a",)), "leave low"),
+        (Parameter(ParameterKind.CATEGORICAL, choices=("a",), default="b"), "outside"),
     ],
 )
 def test_a_parameter_that_makes_no_sense_says_how_to_mend_it(parameter: Parameter, word: str) -> None:
@@ -113,7 +113,7 @@ def test_the_grid_is_every_combination_once_in_natural_order() -> None:
     points = list(SPACE.grid(2))
     assert len(points) == len({tuple(sorted(point.items())) for point in points}) == (1 + 2) * 2 + 2
     assert all(SPACE.fault(point) is None for point in points)
-    plain = Space({"a": Parameter(Kind.INT, 0, 2), "b": OPTIMIZER})
+    plain = Space({"a": Parameter(ParameterKind.INT, 0, 2), "b": OPTIMIZER})
     expected = [{"a": a, "b": b} for a, b in itertools.product((0, 1, 2), ("sgd", "adam"))]
     assert list(plain.grid(3)) == expected
 
@@ -121,15 +121,15 @@ def test_the_grid_is_every_combination_once_in_natural_order() -> None:
 def test_a_grid_of_many_conditional_parameters_is_not_the_product_of_all() -> None:
     methods = tuple(f"method{number}" for number in range(30))
     own = {
-        f"{method}.{name}": Parameter(Kind.FLOAT, 0.0, 1.0, when={"method": method})
+        f"{method}.{name}": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"method": method})
         for method in methods
         for name in "ab"
     }
-    space = Space({"method": Parameter(Kind.CATEGORICAL, choices=methods), **own})
+    space = Space({"method": Parameter(ParameterKind.CATEGORICAL, choices=methods), **own})
     assert sum(1 for _ in space.grid(5)) == 30 * 25
 
 
 def test_a_circle_of_conditions_is_an_error() -> None:
-    one = Parameter(Kind.FLOAT, 0.0, 1.0, when={"b": 1.0})
+    one = Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"b": 1.0})
     with pytest.raises(ValueError, match="circle: a, b"):
-        Space({"a": one, "b": Parameter(Kind.FLOAT, 0.0, 1.0, when={"a": 1.0})}).order()
+        Space({"a": one, "b": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"a": 1.0})}).order()

@@ -44,7 +44,7 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     place.commit()
     place.loopty("optimize")
     place.loopty("audit", "best", code=1)  # the score is the same on both slices, which it takes for contamination
-    state, task, history = State(place.top), load(place.top).searching(), place.history()
+    state, task, history = State(place.top), load(place.top).without_held_out(), place.history()
     assert any(b"forty-two" in log.read_bytes() for log in (state.folder / "audits").rglob("stdout.log"))
 
     briefing = Briefing(task.statement, task.access, Notes(state).of)

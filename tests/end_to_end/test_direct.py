@@ -11,8 +11,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import Directed, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.record.recorder import Scribe
+from loopty.record.events import DirectiveSet, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.recorder import Recorder
 from loopty.workspaces.state_folder import State
 
 from .conftest import ECHO_X, PARAMETER_TASK, Place
@@ -26,7 +26,7 @@ def ran(place: Place) -> Place:
     state.prepare()
     began = RunStarted(1, "c", Objective(), 0, "the first run")
     baseline = NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0")
-    Scribe(SqliteLedger(state.ledger), lambda: 1.0).decide(lambda _: [began, baseline])
+    Recorder(SqliteLedger(state.ledger), lambda: 1.0).record(lambda _: [began, baseline])
     return place
 
 
@@ -39,7 +39,7 @@ def test_a_directive_is_given_shown_replaced_and_taken_back(ran):
     assert ran.json("direct") == {"run": 1, "directive": "Try a heap."}
     assert ran.json("direct", "--clear") == {"run": 1, "directive": ""}
     assert ran.loopty("direct").stdout == ""
-    told = [event.text for event in events(ran) if isinstance(event, Directed)]
+    told = [event.text for event in events(ran) if isinstance(event, DirectiveSet)]
     assert told == ["Leave the cache alone.", "Try a heap.", ""]
 
 
@@ -48,7 +48,7 @@ def test_saying_the_same_again_records_nothing(ran):
         ran.loopty("direct", "  Try a heap.\n")
     ran.loopty("direct", "--clear")
     ran.loopty("direct", "--clear")
-    assert [event.text for event in events(ran) if isinstance(event, Directed)] == ["Try a heap.", ""]
+    assert [event.text for event in events(ran) if isinstance(event, DirectiveSet)] == ["Try a heap.", ""]
 
 
 def test_what_is_no_directive_is_refused_in_one_line(ran):
@@ -61,7 +61,7 @@ def test_what_is_no_directive_is_refused_in_one_line(ran):
         refused = ran.loopty("direct", *arguments, code=2)
         assert words in refused.stderr
         assert refused.stderr.count("\n") == 1
-    assert not [event for event in events(ran) if isinstance(event, Directed)]
+    assert not [event for event in events(ran) if isinstance(event, DirectiveSet)]
 
 
 def test_there_is_nothing_to_direct_before_the_first_run(place):

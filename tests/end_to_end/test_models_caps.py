@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from loopty.record.events import Reserved, Settled
+from loopty.record.events import CallReserved, CallSettled
 
 from ..models.vendor_replies import Counts
 from .conftest import CODE_TASK, Place
@@ -36,8 +36,8 @@ def test_a_cap_on_tokens_is_passed_by_no_more_than_one_call_above_its_estimate(c
         funds, pools = ({"tokens": CAP}, "") if whose == "role" else ({}, f"tokens = {CAP}")
         wide(code_place, evolving(server, funds), pools)
         done = code_place.loopty("optimize")
-    reserved = {event.call: event.tokens for event in events(code_place) if isinstance(event, Reserved)}
-    settled = {event.call: event.tokens for event in events(code_place) if isinstance(event, Settled)}
+    reserved = {event.call: event.tokens for event in events(code_place) if isinstance(event, CallReserved)}
+    settled = {event.call: event.tokens for event in events(code_place) if isinstance(event, CallSettled)}
     assert reserved.keys() == settled.keys()
     above = max(settled[call] - reserved[call] for call in settled)
     assert sum(settled.values()) <= CAP + above
@@ -61,8 +61,8 @@ def test_money_is_capped_only_where_it_can_be_counted(code_place):
 
         wide(code_place, evolving(server, {"money_usd": 0.5}, input_usd=2.0, output_usd=10.0))
         done = code_place.loopty("optimize")
-    paid = {event.call: event.money_usd for event in events(code_place) if isinstance(event, Settled)}
-    reserved = {event.call: event.money_usd for event in events(code_place) if isinstance(event, Reserved)}
+    paid = {event.call: event.money_usd for event in events(code_place) if isinstance(event, CallSettled)}
+    reserved = {event.call: event.money_usd for event in events(code_place) if isinstance(event, CallReserved)}
     each = (LARGE.input * 2.0 + LARGE.output * 10.0) / 1e6
     assert list(paid.values()) == [pytest.approx(each)] * len(server.requests)
     assert sum(paid.values()) <= 0.5 + max(paid[call] - reserved[call] for call in paid)

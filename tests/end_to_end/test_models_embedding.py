@@ -3,7 +3,7 @@
 import json
 
 from loopty.domain.outcome import Pool
-from loopty.record.events import ProposalRefused, Reserved
+from loopty.record.events import ProposalRefused, CallReserved
 
 from ..models.server import Connection, ScriptedServer, answer, refusal
 from .conftest import CODE_TASK, Place
@@ -64,7 +64,7 @@ def test_a_server_that_gives_no_embeddings_ends_nothing(code_place, monkeypatch)
         searching(code_place, evolving, embedding, 3, key_env="LOOPTY_TEST_KEY")
         done = code_place.loopty("optimize")
     assert code_place.history().runs[1].account(Pool.ATTEMPT).started == 3
-    asked = [event for event in events(code_place) if isinstance(event, Reserved) and event.operator == "embed"]
+    asked = [event for event in events(code_place) if isinstance(event, CallReserved) and event.operator == "embed"]
     assert len(asked) == len(embedding.requests) > 0
     assert KEY not in done.stdout + done.stderr + json.dumps(code_place.json("spend"))
 

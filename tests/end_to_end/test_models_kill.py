@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from loopty.record.events import NodeAdded, Reserved, Settled
+from loopty.record.events import NodeAdded, CallReserved, CallSettled
 
 from ..models.server import ScriptedServer, hang
 from .conftest import CODE_TASK, Place
@@ -35,8 +35,8 @@ def test_calls_that_died_with_their_process_are_charged_once_and_the_run_goes_on
         assert code_place.json("status")["state"] == "lost"
         code_place.loopty("optimize")
         code_place.loopty("optimize")
-    reserved = [event for event in events(code_place) if isinstance(event, Reserved)]
-    settled = [event for event in events(code_place) if isinstance(event, Settled)]
+    reserved = [event for event in events(code_place) if isinstance(event, CallReserved)]
+    settled = [event for event in events(code_place) if isinstance(event, CallSettled)]
     assert sorted(event.call for event in reserved) == sorted(event.call for event in settled)
     assert [event.lost for event in settled] == [True, True, False, False, False]
     assert [event.tokens for event in settled[:2]] == [event.tokens for event in reserved[:2]]

@@ -1,6 +1,6 @@
 """A model that cannot be had: the session ends with the reason, no trial fails, and the next one goes on."""
 
-from loopty.record.events import Settled, Stalled, TrialEnded
+from loopty.record.events import CallSettled, SessionStalled, TrialEnded
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK, Place
@@ -24,8 +24,8 @@ def test_an_outage_ends_the_session_and_the_next_one_resumes(code_place):
     status = code_place.json("status")
     assert (status["stalls"], status["state"]) == (1, "stopped")
     assert "stalls" in code_place.loopty("status").stdout
-    assert [event for event in events(code_place) if isinstance(event, Stalled)]
-    assert all(event.outcome.finished for event in events(code_place) if isinstance(event, TrialEnded))
+    assert [event for event in events(code_place) if isinstance(event, SessionStalled)]
+    assert all(event.outcome.is_finished for event in events(code_place) if isinstance(event, TrialEnded))
 
     code_place.loopty("direct", "Leave the cat alone.")
     with vendor(number(9)) as server:
@@ -64,5 +64,5 @@ def test_a_server_that_hangs_is_left_after_the_timeout(code_place):
         task(code_place, evolver(server, timeout_seconds=0.5))
         done = code_place.loopty("optimize", code=1)
     assert "no whole reply within 0.5 s" in done.stdout.replace("\n", " ")
-    (settled,) = [event for event in events(code_place) if isinstance(event, Settled)]
+    (settled,) = [event for event in events(code_place) if isinstance(event, CallSettled)]
     assert settled.tokens > 0, "it may have been answered all the same"

@@ -2,7 +2,7 @@
 
 import json
 
-from loopty.record.events import ProposalRefused, Stepped
+from loopty.record.events import ProposalRefused, RungChanged
 
 from ..models.server import refusal
 from .conftest import ECHO_X, NUMBER_BENCH, PARAMETER_TASK, Place
@@ -69,7 +69,7 @@ def ladder(place: Place, attempts: int, server, **keys) -> None:
 
 
 def steps(place: Place) -> list[tuple[str, str]]:
-    return [(event.name, event.reason) for event in events(place) if isinstance(event, Stepped)]
+    return [(event.name, event.reason) for event in events(place) if isinstance(event, RungChanged)]
 
 
 def test_the_ladder_climbs_to_the_model_steps_down_when_it_is_no_use_and_says_so(parameter_place):

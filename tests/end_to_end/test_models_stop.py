@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from loopty.record.events import Reserved, Settled
+from loopty.record.events import CallReserved, CallSettled
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK
@@ -20,7 +20,7 @@ def test_a_session_that_waits_for_a_model_is_stopped_at_once(code_place, held):
         code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + more)
         running = code_place.start("optimize")
         assert server.asked.wait(120)
-        while held is not hang and not any(isinstance(event, Settled) for event in events(code_place)):
+        while held is not hang and not any(isinstance(event, CallSettled) for event in events(code_place)):
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=120)
@@ -28,8 +28,8 @@ def test_a_session_that_waits_for_a_model_is_stopped_at_once(code_place, held):
         assert ("no reply of a model: 503: the model is overloaded or down: the cat sleeps" in err) is (
             held is not hang
         )
-        (reserved,) = [event for event in events(code_place) if isinstance(event, Reserved)]
-        (settled,) = [event for event in events(code_place) if isinstance(event, Settled)]
+        (reserved,) = [event for event in events(code_place) if isinstance(event, CallReserved)]
+        (settled,) = [event for event in events(code_place) if isinstance(event, CallSettled)]
         assert settled.tokens == (reserved.tokens if held is hang else 0)
         assert code_place.history().runs[1].ended == "stopped on request"
     assert len(server.requests) == 1

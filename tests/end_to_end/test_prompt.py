@@ -5,20 +5,20 @@ import json
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply, Speaker, Turn, Usage
+from loopty.domain.model import Prompt, Reply, Speaker, Message, Usage
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
-from loopty.record.events import NodeAdded, Reserved, RunStarted, Settled
-from loopty.record.recorder import Scribe
+from loopty.record.events import NodeAdded, CallReserved, RunStarted, CallSettled
+from loopty.record.recorder import Recorder
 from loopty.workspaces.state_folder import State
 
 from .conftest import CODE_TASK, Place
 from .serving import evolver, number, vendor
 
 TEXT = "Make it fast.\n\x1b[2J\ud800 naïve\ttabbed\n"
-PROMPT = Prompt("Be brief.", (Turn(Speaker.ASKER, TEXT),), {"type": "object"}, 100)
+PROMPT = Prompt("Be brief.", (Message(Speaker.ASKER, TEXT),), {"type": "object"}, 100)
 REPLY = Reply('{"x": 1}', Usage(100, 30, 40, 10))
 
 
@@ -27,7 +27,7 @@ def proposed(place: Place) -> Place:
     """A run with a node that took two calls, one of which failed."""
     state = State(place.top)
     state.prepare()
-    scribe = Scribe(SqliteLedger(state.ledger), lambda: 1.0)
+    scribe = Recorder(SqliteLedger(state.ledger), lambda: 1.0)
     archive = Archive(state.folder / "calls")
     told = [
         RunStarted(1, "c", Objective(), 0, "the first run"),
@@ -37,11 +37,11 @@ def proposed(place: Place) -> Place:
         names = {"model": "lab:large", "role": "evolver", "operator": "code:diff", "node": NodeId("1")}
         archive.keep(call, PROMPT, reply, failure, **names)
         told.append(
-            Reserved(1, call, "evolver", 500, 0.5, "me", "lab:large", "code:diff", NodeId("1"), Pool.ATTEMPT)
+            CallReserved(1, call, "evolver", 500, 0.5, "me", "lab:large", "code:diff", NodeId("1"), Pool.ATTEMPT)
         )
-        told.append(Settled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
+        told.append(CallSettled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
     added = NodeAdded(NodeId("1.1"), Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=("c1", "c2"))
-    scribe.decide(lambda _: [*told, added])
+    scribe.record(lambda _: [*told, added])
     return place
 
 

@@ -6,8 +6,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import NodeAdded, Reserved, Settled
-from loopty.record.recorder import Scribe
+from loopty.record.events import NodeAdded, CallReserved, CallSettled
+from loopty.record.recorder import Recorder
 
 from .conftest import Place
 
@@ -34,15 +34,15 @@ def ran(parameter_place) -> Place:
 
 def call(place: Place, name: str, model: str, money_usd: float) -> None:
     """A call of the evolver that gave the first node that there is not yet."""
-    scribe = Scribe(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 1.0)
+    scribe = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 1.0)
 
     def made(history):
         node = NodeId("1").child(history[NodeId("1")].children + 1)
-        yield Reserved(1, name, "evolver", 900, 0.1, "host:1:1", model, "invent", NodeId("1"), Pool.ATTEMPT)
-        yield Settled(1, name, 700, money_usd, Usage(500, 200))
+        yield CallReserved(1, name, "evolver", 900, 0.1, "host:1:1", model, "invent", NodeId("1"), Pool.ATTEMPT)
+        yield CallSettled(1, name, 700, money_usd, Usage(500, 200))
         yield NodeAdded(node, Pool.ATTEMPT, "invent", "", "a" * 40, f"t{node}", calls=(name,))
 
-    scribe.decide(made)
+    scribe.record(made)
 
 
 def test_a_run_without_calls_says_so_in_one_line(ran):

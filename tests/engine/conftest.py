@@ -8,19 +8,19 @@ from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Pool
-from loopty.domain.space import Kind, Parameter, Space
-from loopty.domain.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
+from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.task import Audit, Benchmark, PluginChoice, Limits, Noise, Pools, SandboxSpec, Task
 from loopty.engine import decisions
 from loopty.engine.loop import Loop
-from loopty.engine.protocols import Committed
-from loopty.engine.trials import Measure
+from loopty.engine.protocols import CommittedFiles
+from loopty.engine.trials import TrialRunner
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import Purse
 from loopty.proposers.random import RandomProposer
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.testing.fakes import FunctionExecutor, MemoryWorkspaces
 
-SPACE = Space({"x": Parameter(Kind.FLOAT, 0.0, 1.0)})
+SPACE = Space({"x": Parameter(ParameterKind.FLOAT, 0.0, 1.0)})
 
 
 def make_task(objective=None, pools=None, seed=0, noise=None, gates=()):
@@ -34,11 +34,11 @@ def make_task(objective=None, pools=None, seed=0, noise=None, gates=()):
         pools or Pools(attempts=20),
         noise or Noise(),
         Audit(),
-        Sandboxing(),
+        SandboxSpec(),
         gates,
-        Choice("random"),
-        Choice("random"),
-        Choice("none"),
+        PluginChoice("random"),
+        PluginChoice("random"),
+        PluginChoice("none"),
         1,
         seed,
     )
@@ -68,26 +68,26 @@ class Bench:
         self.proposer = proposer or RandomProposer(SPACE)
         self.control = control or RandomProposer(SPACE)
         self.scribe = self.new_scribe()
-        self.scribe.decide(
-            lambda history: decisions.run_started(history, self.task, "", "", Committed("c0", "t0"), "first")
+        self.scribe.record(
+            lambda history: decisions.start_run(history, self.task, "", "", CommittedFiles("c0", "t0"), "first")
         )
 
     def new_scribe(self):
-        return Scribe(self.ledger, lambda: next(self.ticks) / 100)
+        return Recorder(self.ledger, lambda: next(self.ticks) / 100)
 
     def measure(self, owner="me"):
         task = self.task
-        return Measure(self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
+        return TrialRunner(self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
 
     def start(self, node, owner="me", pools=None):
         """Record the start of the next trial of a node."""
         pools, noise = pools or self.task.pools, self.task.noise
-        return self.scribe.decide(lambda h: decisions.trial_started(h, NodeId(node), owner, pools, noise))
+        return self.scribe.record(lambda h: decisions.start_trial(h, NodeId(node), owner, pools, noise))
 
     def end(self, node, number, outcome):
         """Record the end of a trial, and what follows from it."""
         pools, noise = self.task.pools, self.task.noise
-        return self.scribe.decide(lambda h: decisions.trial_ended(h, NodeId(node), number, outcome, pools, noise))
+        return self.scribe.record(lambda h: decisions.end_trial(h, NodeId(node), number, outcome, pools, noise))
 
     def loop(self, owner="me", pruner=None):
         lanes = {Pool.ATTEMPT: self.proposer}

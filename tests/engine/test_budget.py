@@ -10,7 +10,7 @@ from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import Purse
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import run_events
 
 LIMIT = Pools(tokens=1000, money_usd=1.0)
@@ -24,8 +24,8 @@ def reserve(scribe, tokens):
 @given(st.lists(st.tuples(st.integers(1, 400), st.floats(0.0, 1.0), st.integers(0, 7)), max_size=60))
 def test_eight_spenders_that_never_exceed_their_estimate_never_pass_the_limit(calls):
     ledger = MemoryLedger()
-    scribes = [Scribe(ledger, lambda: 0.0) for _ in range(8)]
-    scribes[0].decide(lambda _: run_events())
+    scribes = [Recorder(ledger, lambda: 0.0) for _ in range(8)]
+    scribes[0].record(lambda _: run_events())
     flying = []
     for tokens, share, spender in calls:
         if len(flying) >= 8:
@@ -40,11 +40,11 @@ def test_eight_spenders_that_never_exceed_their_estimate_never_pass_the_limit(ca
 
 def test_a_call_in_flight_when_its_process_dies_is_charged_once():
     ledger = MemoryLedger()
-    scribe = Scribe(ledger, lambda: 0.0)
-    scribe.decide(lambda _: run_events())
+    scribe = Recorder(ledger, lambda: 0.0)
+    scribe.record(lambda _: run_events())
     call = reserve(scribe, 300)
     for _ in range(3):
-        scribe.decide(lambda history: decisions.recovered(history, lambda _: False))
+        scribe.record(lambda history: decisions.close_abandoned(history, lambda _: False))
     run = scribe.history.runs[1]
     assert run.holds == {}
     assert budget.tokens(run) == 300

@@ -6,8 +6,8 @@ from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import budget, decisions
-from loopty.engine.protocols import Committed
-from loopty.record.events import MachineSeen, Rebaselined
+from loopty.engine.protocols import CommittedFiles
+from loopty.record.events import MachineSeen, RunRebaselined
 
 ROOT = NodeId("1")
 
@@ -20,7 +20,7 @@ def begun(bench):
     """A run with a baseline of 1.0 on the laptop."""
     run = bench(lambda _: 1.0, noise=Noise(repeat="never"))
     for name in ("laptop", "server"):
-        run.scribe.decide(lambda h, name=name: decisions.machine_seen(h, 1, name, {"cpu": name}))
+        run.scribe.decide(lambda h, name=name: decisions.note_machine(h, 1, name, {"cpu": name}))
     run.start("1")
     run.end("1", 1, finished(1.0, "laptop"))
     return run
@@ -29,7 +29,7 @@ def begun(bench):
 def added(run, x):
     proposal = Proposal("hand", ROOT, "a change", {"x": x})
     (item,) = run.scribe.decide(
-        lambda h: decisions.node_added(h, proposal, Committed(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+        lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
     )
     return item.event.node
 
@@ -42,9 +42,9 @@ def measured(run, x, score, fingerprint):
 
 
 def rebaselined(run, node, score, fingerprint):
-    (item,) = run.scribe.decide(lambda h: decisions.look_started(h, node, "me", Pool.REBASE))
+    (item,) = run.scribe.decide(lambda h: decisions.start_observation(h, node, "me", Pool.REBASE))
     run.end(node, item.event.number, finished(score, fingerprint))
-    run.scribe.decide(lambda _: [Rebaselined(1, fingerprint, node)])
+    run.scribe.decide(lambda _: [RunRebaselined(1, fingerprint, node)])
 
 
 def test_a_faster_machine_makes_no_winner_and_no_loser(bench):
@@ -86,7 +86,7 @@ def test_the_first_result_of_a_node_stays_what_it_was(bench):
 
 def test_a_machine_is_recorded_once(bench):
     run = begun(bench)
-    run.scribe.decide(lambda h: decisions.machine_seen(h, 1, "laptop", {"cpu": "laptop"}))
+    run.scribe.decide(lambda h: decisions.note_machine(h, 1, "laptop", {"cpu": "laptop"}))
     seen = [item.event for item in run.ledger.read() if isinstance(item.event, MachineSeen)]
     assert len(seen) == 2
 
@@ -96,7 +96,7 @@ def test_back_on_a_known_machine_its_own_incumbent_is_not_forgotten(bench):
     here = measured(run, 0.1, 9.0, "laptop").node
     rebaselined(run, ROOT, 50.0, "server")
     there = measured(run, 0.2, 60.0, "server").node
-    (item,) = run.scribe.decide(lambda h: decisions.look_started(h, there, "me", Pool.REBASE))
+    (item,) = run.scribe.decide(lambda h: decisions.start_observation(h, there, "me", Pool.REBASE))
     run.end(there, item.event.number, finished(2.0, "laptop"))
     run.scribe.decide(lambda h: new_machine.rebaselined(h, 1, "laptop", run.task.noise))
     assert run.run.account(Pool.ATTEMPT).best == here
@@ -107,9 +107,9 @@ def test_the_target_is_held_against_the_present_machine(bench):
     measured(run, 0.1, 120.0, "laptop")
     best = run.run.account(Pool.ATTEMPT).best
     pools = Pools(target=100.0)
-    assert budget.reached(run.history, run.run, pools)
+    assert budget.target_reached(run.history, run.run, pools)
     rebaselined(run, best, 50.0, "server")
-    assert budget.reached(run.history, run.run, pools) is None
+    assert budget.target_reached(run.history, run.run, pools) is None
 
 
 def test_results_elsewhere_do_not_use_up_the_patience(bench):

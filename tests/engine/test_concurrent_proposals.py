@@ -8,9 +8,9 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Pool, Verdict
-from loopty.domain.proposal import Objection, Proposal, Refusal, Step
+from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
-from loopty.record.events import ProposalRefused, Stalled, Stepped
+from loopty.record.events import ProposalRefused, SessionStalled, RungChanged
 
 
 def x_of(trial):
@@ -118,15 +118,15 @@ async def test_a_refusal_is_remembered_and_costs_no_attempt(bench):
 
 
 async def test_a_step_of_a_ladder_is_remembered_with_its_reason(bench):
-    run = bench(x_of, proposer=Scripted(point, Step(1, "llm-code", "nothing new"), point), pools=Pools(attempts=2))
+    run = bench(x_of, proposer=Scripted(point, RungChange(1, "llm-code", "nothing new"), point), pools=Pools(attempts=2))
     await run.drive()
-    assert [(event.rung, event.reason) for event in told(run, Stepped)] == [(1, "nothing new")]
+    assert [(event.rung, event.reason) for event in told(run, RungChanged)] == [(1, "nothing new")]
     account = run.run.account(Pool.ATTEMPT)
     assert (account.rung, account.rung_started) == (1, 1)
 
 
 async def test_a_ladder_that_only_steps_ends_its_pool(bench):
-    steps = (Step(number % 2, "rung", "no use") for number in itertools.count())
+    steps = (RungChange(number % 2, "rung", "no use") for number in itertools.count())
 
     class Stepper:
         name = "ladder"
@@ -145,7 +145,7 @@ async def test_an_outage_is_a_stall_and_no_failed_trial(bench):
     finish = await run.drive()
     assert (finish.sound, finish.resumable) == (False, True)
     assert "no route to the model" in finish.reason
-    assert [event.reason for event in told(run, Stalled)] == ["no route to the model"]
+    assert [event.reason for event in told(run, SessionStalled)] == ["no route to the model"]
     assert run.run.stalls == 1
     account = run.run.account(Pool.ATTEMPT)
     assert account.endings == {Ending.FINISHED: 2}

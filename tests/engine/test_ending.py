@@ -7,11 +7,11 @@ import pytest
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Pool, Verdict
-from loopty.domain.proposal import Proposal, Refusal, Step
+from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import decisions
-from loopty.engine.protocols import Committed
-from loopty.record.events import Reserved, SessionEnded, Settled, Stalled
+from loopty.engine.protocols import CommittedFiles
+from loopty.record.events import CallReserved, SessionEnded, CallSettled, SessionStalled
 
 
 def x_of(trial):
@@ -96,7 +96,7 @@ async def test_a_call_that_a_stop_breaks_off_is_settled_before_the_session_ends(
     await asyncio.wait_for(began.wait(), 60)
     loop.stop("enough")
     await asyncio.wait_for(driving, 60)
-    reserved, settled = told(run, Reserved), told(run, Settled)
+    reserved, settled = told(run, CallReserved), told(run, CallSettled)
     assert [event.call for event in settled] == [event.call for event in reserved]
     assert run.run.holds == {}
     assert isinstance([*run.ledger.read()][-1].event, SessionEnded)
@@ -175,7 +175,7 @@ async def test_an_outage_that_many_wait_for_is_one_stall(bench):
     run = bench(x_of, width=4, proposer=Asked(answer, width=4))
     finish = await run.drive()
     assert finish.resumable
-    assert len(told(run, Stalled)) == run.run.stalls == 1
+    assert len(told(run, SessionStalled)) == run.run.stalls == 1
 
 
 async def test_a_trial_whose_model_is_out_is_a_stall_too(bench):
@@ -186,7 +186,7 @@ async def test_a_trial_whose_model_is_out_is_a_stall_too(bench):
 
     run = bench(score)
     await run.drive()
-    assert [event.reason for event in told(run, Stalled)] == ["the judge is out"]
+    assert [event.reason for event in told(run, SessionStalled)] == ["the judge is out"]
 
 
 async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(bench):
@@ -197,15 +197,15 @@ async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(be
     run = bench(x_of, pools=Pools(attempts=2), width=2, pause=pause)
     loop = run.loop()
     await loop.drive()
-    assert run.history["1.1"].pending
+    assert run.history["1.1"].is_pending
     other = run.new_scribe()
     for number in (7, 8):
         proposal = Proposal("hand", run.history["1"].id, "by hand", {"x": number / 10})
         (item,) = other.decide(
-            lambda history, one=proposal: decisions.node_added(history, one, Committed("c", "t"), Pool.ATTEMPT)
+            lambda history, one=proposal: decisions.add_node(history, one, CommittedFiles("c", "t"), Pool.ATTEMPT)
         )
         other.decide(
-            lambda history, node=item.event.node: decisions.trial_started(
+            lambda history, node=item.event.node: decisions.start_trial(
                 history, node, "other", run.task.pools, run.task.noise
             )
         )
@@ -213,12 +213,12 @@ async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(be
     # What the other process wrote is not known before the first pending node is to start.
     assert loop._advanced() is False
     assert run.run.account(Pool.ATTEMPT).started == 2
-    assert run.history["1.1"].pending
+    assert run.history["1.1"].is_pending
 
 
 async def test_refusals_after_a_step_are_the_reason_that_is_told(bench):
     async def answer(times, _ask):
-        return Step(1, "rung", "no use") if times == 50 else Refusal("asked", "no use")
+        return RungChange(1, "rung", "no use") if times == 50 else Refusal("asked", "no use")
 
     run = bench(x_of, proposer=Asked(answer))
     finish = await run.drive()

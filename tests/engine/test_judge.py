@@ -8,7 +8,7 @@ from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise
 from loopty.engine import decisions
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 
 ROOT = NodeId("1")
 
@@ -19,7 +19,7 @@ def settled(bench, objective, baseline):
     run.start("1")
     run.end("1", 1, baseline)
     proposal = Proposal("hand", ROOT, "a change", {"x": 0.9})
-    run.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c1", "t1"), Pool.ATTEMPT))
+    run.scribe.decide(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
     run.start("1.1")
     return run
 

@@ -149,16 +149,16 @@ async def test_stopping_cancels_what_flies_and_resuming_gives_the_tree_of_an_uni
     await broken.drive()
     assert broken.tree() == whole.tree()
     ended = [item.event for item in broken.ledger.read() if isinstance(item.event, TrialEnded)]
-    assert sum(event.outcome.finished for event in ended) == 21 + broken.run.account(Pool.REPEAT).started
+    assert sum(event.outcome.is_finished for event in ended) == 21 + broken.run.account(Pool.REPEAT).started
 
 
 async def test_a_trial_whose_process_died_is_cancelled_and_run_again(bench):
     run = bench(x_of, pools=Pools(attempts=5))
-    run.scribe.decide(lambda history: decisions.session_started(history, 1, "dead"))
+    run.scribe.decide(lambda history: decisions.start_session(history, 1, "dead"))
     run.start("1", "dead")
     with pytest.raises(Misuse, match="driven by"):
         await run.drive(owner="me")
-    run.scribe.decide(lambda history: decisions.recovered(history, lambda owner: owner != "dead"))
+    run.scribe.decide(lambda history: decisions.close_abandoned(history, lambda owner: owner != "dead"))
     finish = await run.drive()
     assert finish.sound
     assert run.history[NodeId("1")].losses == 1
@@ -169,14 +169,14 @@ async def test_a_node_that_takes_its_process_down_again_and_again_is_quarantined
     run = bench(x_of, pools=Pools(attempts=3))
     await run.loop().drive()
     proposal = Proposal("hand", NodeId("1"), "a killer", {"x": 0.123})
-    from loopty.engine.protocols import Committed
+    from loopty.engine.protocols import CommittedFiles
 
-    run.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c9", "t9"), Pool.ATTEMPT))
+    run.scribe.decide(lambda h: decisions.add_node(h, proposal, CommittedFiles("c9", "t9"), Pool.ATTEMPT))
     killer = NodeId("1.4")
     wider = Pools(attempts=4)
     for _ in range(5):
         run.start(killer, "dead", wider)
-        run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+        run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[killer].verdict is Verdict.QUARANTINED
     assert run.run.account(Pool.ATTEMPT).started == 3
     with pytest.raises(Misuse, match="has its verdict"):
@@ -223,7 +223,7 @@ async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
             number = ask.position
             if number == 10:
                 return Proposal(self.name, ask.root.id, "once", {"x": 0.25})
-            return Refusal(self.name, "no JSON", Objection.REPLY, (f"a{number}", f"b{number}"), item=number % 2)
+            return Refusal(self.name, "no JSON", Objection.REPLY, (f"a{number}", f"b{number}"), index_in_reply=number % 2)
 
     run = bench(x_of, proposer=Babbling(), pools=Pools(attempts=1000))
     finish = await run.drive()
@@ -285,7 +285,7 @@ async def test_a_machine_that_fails_under_a_trial_is_recorded_and_raised(bench):
         await run.drive()
     assert run.run.driver == ""
     assert run.run.flights == {}
-    assert run.history[NodeId("1.2")].pending
+    assert run.history[NodeId("1.2")].is_pending
 
 
 async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
@@ -389,7 +389,7 @@ async def test_a_node_that_is_resumed_keeps_its_files_busy(bench):
     run = bench(lambda _: 1.0, proposer=Editor(), width=3, pools=Pools(attempts=4), pause=pause)
     loop = run.loop()
     await loop.drive()
-    assert run.history[NodeId("1.1")].pending
+    assert run.history[NodeId("1.1")].is_pending
     await run.drive()
     assert run.executor.most_at_once == 1
 

@@ -15,7 +15,7 @@ from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.record.events import NodeJudged, TrialStarted
 from loopty.record.history import History
 from loopty.testing.fakes import ScriptedProposer
@@ -218,7 +218,7 @@ async def test_stopped_in_the_middle_of_the_pairs_it_goes_on_from_there(bench):
     node = run.history[NodeId("1.1")]
     assert finish.resumable
     assert node.verdict is None
-    assert node.pending
+    assert node.is_pending
     before = len(node.duel.mine)
     assert before >= 2
     await run.drive()
@@ -233,12 +233,12 @@ async def test_a_process_that_dies_in_the_middle_of_the_pairs_loses_one_measurem
     run = bench(Noisy(effect=20.0), proposer=ScriptedProposer([]), pools=Pools(attempts=1))
     proposal = Proposal("hand", NodeId("1"), "a change", {"x": 0.9})
     await run.loop()._baseline()
-    run.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c1", "t1"), Pool.ATTEMPT))
+    run.scribe.decide(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
     run.start("1.1", "dead")
     run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": 20.0}))
     assert run.history[NodeId("1.1")].running
-    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
-    assert run.history[NodeId("1.1")].pending
+    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+    assert run.history[NodeId("1.1")].is_pending
     assert run.history[NodeId("1.1")].losses == 1
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
@@ -288,7 +288,7 @@ def with_baseline(bench, scores=(0.0, 0.1, -0.1, 0.05, -0.05, 0.0), fingerprint=
 def add(run, x, parent="1"):
     proposal = Proposal("hand", NodeId(parent), "a change", {"x": x})
     (item,) = run.scribe.decide(
-        lambda h: decisions.node_added(h, proposal, Committed(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+        lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
     )
     return item.event.node
 
@@ -302,7 +302,7 @@ def flight(run):
 
 def test_a_baseline_that_moves_to_another_machine_before_its_verdict_begins_anew_there(bench):
     run = with_baseline(bench, scores=(1.0, 1.1), fingerprint="laptop")
-    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
     run.start("1")
     for _ in range(6):
         if run.history[NodeId("1")].verdict:
@@ -330,7 +330,7 @@ def test_a_duel_broken_off_when_the_incumbent_had_just_changed_goes_on(bench):
     run.start(one)
     run.end(one, 1, finished(10.0))
     run.end(*flight(run), finished(0.0))
-    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
     other = add(run, 0.6)
     run.start(other)
     run.end(other, 1, finished(5.0))
@@ -339,7 +339,7 @@ def test_a_duel_broken_off_when_the_incumbent_had_just_changed_goes_on(bench):
         run.end(measured, number, finished(5.0 if measured == other else 0.0))
     assert run.run.account(Pool.ATTEMPT).best == other
     run.start(one)  # against its new rival now
-    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
     run.start(one)
     while run.history[one].verdict is None:
         measured, number = flight(run)
@@ -353,7 +353,7 @@ def test_a_half_pair_is_forgotten_when_the_measuring_is_broken_off(bench):
     node = add(run, 0.5)
     run.start(node)
     run.end(node, 1, finished(10.0))
-    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[node].duel.mine == ()
 
 
@@ -445,10 +445,10 @@ async def test_resuming_finishes_what_was_broken_off_even_when_the_patience_is_s
 def test_losses_that_are_not_in_a_row_set_nothing_aside(bench):
     run = with_baseline(bench, scores=(1.0,))
     for score in (1.1, 1.2, 1.3, 1.4):
-        run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+        run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
         run.start("1")
         run.end(*flight(run), finished(score))
-    run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[NodeId("1")].losses == 5
     assert run.history[NodeId("1")].verdict is None
 

@@ -16,8 +16,8 @@ from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
-from loopty.engine.protocols import Ask, Committed
-from loopty.engine.trials import Measure
+from loopty.engine.protocols import Ask, CommittedFiles
+from loopty.engine.trials import TrialRunner
 from loopty.proposers.optuna_samplers import RememberingProposer
 from loopty.record.events import NodeJudged, ProposalRefused, TrialEnded, TrialStarted
 from loopty.record.history import History
@@ -67,19 +67,19 @@ class Reviewed(Bench):
     def measure(self, owner="me"):
         task = self.task
         given = (self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
-        return Measure(*given, self.reviewer)
+        return TrialRunner(*given, self.reviewer)
 
     def start(self, node, owner="me", pools=None):
         given = NodeId(node), owner, pools or self.task.pools, self.task.noise, self.reviewer.mode
-        return [item.event for item in self.scribe.decide(lambda h: decisions.trial_started(h, *given))]
+        return [item.event for item in self.scribe.record(lambda h: decisions.start_trial(h, *given))]
 
     def end(self, node, number, outcome):
         given = NodeId(node), number, outcome, self.task.pools, self.task.noise, self.reviewer.mode
-        return [item.event for item in self.scribe.decide(lambda h: decisions.trial_ended(h, *given))]
+        return [item.event for item in self.scribe.record(lambda h: decisions.end_trial(h, *given))]
 
     def add(self, x):
         proposal = Proposal("hand", NodeId("1"), "a change", {"x": x})
-        self.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c", "t"), Pool.ATTEMPT))
+        self.scribe.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), Pool.ATTEMPT))
 
     def judged(self):
         return [item.event for item in self.ledger.read() if isinstance(item.event, NodeJudged)]
@@ -185,7 +185,7 @@ def test_a_review_touches_nothing_that_was_measured():
     _, judged = run.end("1.1", 2, PASS)
     after = run.history[NodeId("1.1")]
     assert judged.verdict is Verdict.KEPT
-    assert (after.outcome, after.samples, after.duel) == (before.outcome, before.samples, before.duel)
+    assert (after.outcome, after.samples, after.pairing) == (before.outcome, before.samples, before.pairing)
 
 
 def test_a_node_that_was_overtaken_while_it_was_reviewed_is_not_kept():
@@ -203,7 +203,7 @@ def test_a_node_that_was_overtaken_while_it_was_reviewed_is_not_kept():
 def test_a_process_that_dies_in_a_review_leaves_the_node_to_be_reviewed_again():
     run = by_hand()
     for number in range(2, decisions.LOSSES_UNTIL_QUARANTINE + 3):
-        run.scribe.decide(lambda h: decisions.recovered(h, lambda _: False))
+        run.scribe.record(lambda h: decisions.close_abandoned(h, lambda _: False))
         node = run.history[NodeId("1.1")]
         assert (node.verdict, node.running, node.losses, node.review) == (None, False, 0, None)
         assert decisions.next_undecided(run.history, 1, Pool.ATTEMPT).id == "1.1"
@@ -290,8 +290,8 @@ async def test_replays_of_a_reviewed_node_ask_nobody():
     await run.drive()
     asked, measure = len(run.reviewer.asked), run.measure()
     best = run.history[run.run.account(Pool.ATTEMPT).best]
-    outcome = await measure.looked(measure.looking(best, Pool.REPLAY), lambda _: None, asyncio.Event())
-    assert outcome.finished
+    outcome = await measure.run_observation(measure.start_observation(best, Pool.REPLAY), lambda _: None, asyncio.Event())
+    assert outcome.is_finished
     assert len(run.reviewer.asked) == asked
     assert run.history[best.id].verdict is Verdict.KEPT
 
@@ -310,7 +310,7 @@ async def test_reviews_are_counted_apart_from_trials():
     says = itertools.chain([FAIL, PASS], itertools.repeat(UNREAD))
     run = Reviewed(lambda trial: float(trial.node.order), says=lambda *_: next(says), pools=Pools(attempts=4))
     await run.drive()
-    run.scribe.decide(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
+    run.scribe.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
     found = run.status()
     assert found.verified == Verified(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
     assert [count.pool for count in found.counts] == [Pool.ATTEMPT]

@@ -10,7 +10,7 @@ from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Outcome, Pool
-from loopty.domain.proposal import Proposal, Refusal, Step
+from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.record.events import NodeAdded, SessionEnded, TrialEnded, TrialStarted
 
@@ -46,7 +46,7 @@ class Moody:
             if draw < 0.3:
                 return Refusal(self.name, "no use", calls=(call,) if call else ())
             if draw < 0.4:
-                return Step(rng.randint(0, 1), "rung", "why")
+                return RungChange(rng.randint(0, 1), "rung", "why")
             params = {"x": rng.randint(0, 40) / 40}  # some twice
             edits = {"forbidden": "x"} if draw < 0.5 else {}
             return Proposal(self.name, ask.root.id, "", params, edits, calls=(call,) if call else ())

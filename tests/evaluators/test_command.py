@@ -18,7 +18,7 @@ from loopty.domain.launch import Mount
 from loopty.domain.objective import Direction, Directions
 from loopty.domain.outcome import Ending, Outcome, Pool
 from loopty.domain.task import Benchmark, Limits
-from loopty.engine.protocols import Seen, Stage, Trial
+from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import Places
 from loopty.record.records import Node
@@ -58,7 +58,7 @@ class Place:
         )
 
     async def run(
-        self, command: str, seen: Seen = never, cancel: asyncio.Event | None = None, **changes: object
+        self, command: str, seen: OnMetrics = never, cancel: asyncio.Event | None = None, **changes: object
     ) -> Outcome:
         tools = toolchain()
         benchmark = replace(Benchmark(command, 20.0), **changes)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ async def test_the_contract_is_in_the_environment(place: Place) -> None:
         """! touch new && echo '{"score": 1}' > $EVO_RESULT_PATH""",
         env={"A": "b", "LOOPTY_SEED": "forged"},
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ async def test_traces_replaced_by_a_link_bring_nothing_of_the_host(place: Place,
     outcome = await place.run(
         f"rmdir $EVO_TRACES_DIR; ln -s {secrets} $EVO_TRACES_DIR; " """echo '{"score": 1}' > $EVO_RESULT_PATH"""
     )
-    assert outcome.finished
+    assert outcome.is_finished
     assert not (place.root / "node" / "traces").exists()
 
 

@@ -14,7 +14,7 @@ from loopty.domain.errors import Exhausted
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending
-from loopty.domain.task import Funds
+from loopty.domain.task import RoleBudget
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.unsafe import Unsafe
@@ -49,7 +49,7 @@ def desk(bench: Any, tmp_path: Path, server: ScriptedServer) -> Desk:
     return served(bench, tmp_path, server)
 
 
-def served(bench: Any, tmp_path: Path, server: ScriptedServer, funds: Funds | None = None, **stated: Any) -> Desk:
+def served(bench: Any, tmp_path: Path, server: ScriptedServer, funds: RoleBudget | None = None, **stated: Any) -> Desk:
     (tmp_path / "desk").mkdir()
     desk = Desk(tmp_path / "desk", None, funds, url=f"{server.url}/v1", **stated)
     bench.serving = desk.serving
@@ -154,7 +154,7 @@ Run().finish(1)
 async def test_a_cap_that_is_spent_in_the_middle_is_not_the_candidates_fault(
     bench: Any, tmp_path: Path, server: ScriptedServer
 ) -> None:
-    desk = served(bench, tmp_path, server, Funds("user", tokens=200, cache="never"))
+    desk = served(bench, tmp_path, server, RoleBudget("user", tokens=200, cache="never"))
     with pytest.raises(Exhausted, match="tokens"):
         await bench.run(ASKING + "Run().finish(sum(len(ask()) for _ in range(5)))\n")
     assert "429" in (bench.folder / "stderr.log").read_text()
@@ -165,7 +165,7 @@ async def test_a_cap_that_is_spent_in_the_middle_is_not_the_candidates_fault(
 async def test_a_result_made_with_a_spent_cap_does_not_count(
     bench: Any, tmp_path: Path, server: ScriptedServer
 ) -> None:
-    served(bench, tmp_path, server, Funds("user", tokens=1, cache="never"))
+    served(bench, tmp_path, server, RoleBudget("user", tokens=1, cache="never"))
     with pytest.raises(Exhausted):
         await bench.run(COPES)
 
@@ -181,7 +181,7 @@ async def test_a_result_made_with_a_spent_cap_does_not_count(
 async def test_a_trial_that_wants_more_than_one_may_is_a_failure_of_its_candidate(
     bench: Any, tmp_path: Path, server: ScriptedServer, benchmark: str
 ) -> None:
-    desk = served(bench, tmp_path, server, Funds("user", trial_tokens=200, cache="never"))
+    desk = served(bench, tmp_path, server, RoleBudget("user", trial_tokens=200, cache="never"))
     outcome = await bench.run(ASKING + benchmark)
     assert (outcome.ending, outcome.metrics) == (Ending.FAILED, {})
     assert "would pass the 200 that one trial may use (trial_tokens of the user role)" in outcome.reason
@@ -214,7 +214,7 @@ print(json.dumps([status() for _ in range(4)]))
 Run().finish(3)
 """
     with ScriptedServer(refusal(401, "not this time"), answer(openai_reply())) as server:
-        served(bench, tmp_path, server, Funds("user", trial_tokens=150, cache="never"))
+        served(bench, tmp_path, server, RoleBudget("user", trial_tokens=150, cache="never"))
         outcome = await bench.run(ASKING + copes)
     assert said(bench) == [502, None, None, 429]
     assert outcome.ending is Ending.FAILED

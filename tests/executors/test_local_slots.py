@@ -12,7 +12,7 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Pool
-from loopty.engine.protocols import Seen, Trial
+from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.fingerprint import Machine
 from loopty.executors.local_slots import LocalExecutor, lock_path
 from loopty.executors.process_locks import Owners
@@ -59,7 +59,7 @@ def test_trials_of_two_processes_that_name_one_resource_take_turns(resource: str
 async def test_no_more_trials_than_slots_are_in_flight() -> None:
     flying, most = 0, 0
 
-    async def evaluate(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
+    async def evaluate(_trial: Trial, _seen: OnMetrics, _cancel: asyncio.Event) -> Outcome:
         nonlocal flying, most
         flying += 1
         most = max(most, flying)
@@ -76,7 +76,7 @@ async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: s
     started: list[str] = []
     release = asyncio.Event()
 
-    async def evaluate(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
+    async def evaluate(_trial: Trial, _seen: OnMetrics, _cancel: asyncio.Event) -> Outcome:
         started.append("trial")
         await release.wait()
         return Outcome(Ending.FINISHED)
@@ -91,12 +91,12 @@ async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: s
     outcome = await second
     assert (outcome.ending, outcome.reason) == (Ending.CANCELLED, f"stopped while it waited for {resource}")
     release.set()
-    assert (await first).finished
+    assert (await first).is_finished
     assert started == ["trial"]
 
 
 async def test_a_resource_is_free_again_after_a_trial_that_raised(resource: str) -> None:
-    async def broken(_trial: Trial, _seen: Seen, _cancel: asyncio.Event) -> Outcome:
+    async def broken(_trial: Trial, _seen: OnMetrics, _cancel: asyncio.Event) -> Outcome:
         raise RuntimeError("the sandbox failed")
 
     executor = LocalExecutor(broken, 1, [resource], Machine({}))

@@ -13,7 +13,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
 
 
@@ -49,19 +49,19 @@ def _writer(path: Path, times: int) -> subprocess.Popen:
 
 def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    Scribe(SqliteLedger(path), time.time).decide(lambda _: run_events())
+    Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
     writers = [_writer(path, 25) for _ in range(8)]
     for writer in writers:
         writer.communicate()
     assert [writer.returncode for writer in writers] == [0] * 8
     history = SqliteLedger(path).history()
     assert [recorded.number for recorded in SqliteLedger(path).read()] == list(range(1, 203))
-    assert {node.place[-1] for node in history.ids if node.parent} == set(range(1, 201))
+    assert {node.sort_key[-1] for node in history.ids if node.parent} == set(range(1, 201))
 
 
 def test_a_writer_killed_at_any_instant_leaves_whole_decisions_only(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    Scribe(SqliteLedger(path), time.time).decide(lambda _: run_events())
+    Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
     for pause in (0.01, 0.03, 0.05, 0.08):
         with _writer(path, 10**9) as writer:
             writer.stdout.readline()
@@ -101,9 +101,9 @@ def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
 
 def test_pages_of_an_older_fold_are_made_anew_from_the_events(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    scribe = Scribe(SqliteLedger(path), time.time)
-    scribe.decide(lambda _: run_events())
-    scribe.decide(child_events)
+    scribe = Recorder(SqliteLedger(path), time.time)
+    scribe.record(lambda _: run_events())
+    scribe.record(child_events)
     with apsw.Connection(str(path)) as db:
         db.execute('UPDATE fold SET version = 0; UPDATE pages SET body = \'{"of": "another time"}\'')
     history = SqliteLedger(path).history()

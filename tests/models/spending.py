@@ -3,17 +3,17 @@
 import itertools
 import random
 
-from loopty.domain.model import Role, Stated
+from loopty.domain.model import Role, ModelSpec
 from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.meter import Meter, Settlements
-from loopty.models.metered_model import MeteredLine
+from loopty.models.metered_model import MeteredModel
 from loopty.models.prices import price
 from loopty.models.purse import Purse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import run_events
 
 from .timing import Time
@@ -26,9 +26,9 @@ class Desk:
         self.time = Time()
         self.ledger = ledger or MemoryLedger()
         self.archive = Archive(folder / "calls", itertools.count(1.0).__next__)
-        self.scribe = Scribe(self.ledger, lambda: 0.0)
+        self.scribe = Recorder(self.ledger, lambda: 0.0)
         if not self.scribe.history.runs:
-            self.scribe.decide(lambda _: run_events())
+            self.scribe.record(lambda _: run_events())
         self.purse = Purse(self.scribe, 1, pools or Pools(), "me", roles)
         self.settlements = Settlements()
 
@@ -42,10 +42,10 @@ class Desk:
 
 def line_to(model, purse, archive, time, role=Role.EVOLVER, throttle=None, settlements=None, **stated):
     """A real line to this model."""
-    stated = Stated("scripted", **{"file": "script", **stated})
+    stated = ModelSpec("scripted", **{"file": "script", **stated})
     clock, sleep = time.clock, time.sleep
     throttle = throttle or Throttle(None, None, clock, sleep)
     settlements = settlements or Settlements()
     meter = Meter(role, model.name, stated, price(stated), purse, throttle, settlements, clock)
     retry = Retry(model.name, stated.retries, stated.outage_seconds, random.Random(0), clock, sleep)
-    return MeteredLine(role, model, stated, meter, archive, retry)
+    return MeteredModel(role, model, stated, meter, archive, retry)

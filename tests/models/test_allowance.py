@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 
 from loopty.domain.errors import Crowded, Exhausted
-from loopty.domain.model import Outage, Prompt, Reply, Role, Speaker, Turn, Usage
+from loopty.domain.model import Outage, Prompt, Reply, Role, Speaker, Message, Usage
 from loopty.engine.budget import Price
 from loopty.models.allowance import Allowance, Overspent
 from loopty.models.meter import Subject
-from loopty.record.events import Reserved, Settled
+from loopty.record.events import CallReserved, CallSettled
 
 from .spending import Desk
 from .test_caps import CALLS, WIDTH, WORST, Greedy, spend
@@ -81,9 +81,9 @@ class Watched:
 
     def check(self, recorded):
         event = recorded.event
-        if isinstance(event, Reserved):
+        if isinstance(event, CallReserved):
             self.reserved[event.call] = event
-        if isinstance(event, Settled):
+        if isinstance(event, CallSettled):
             estimate = self.reserved[event.call]
             self.tokens, self.money = self.tokens + event.tokens, self.money + event.money_usd
             self.over_tokens = max(self.over_tokens, event.tokens - estimate.tokens)
@@ -110,7 +110,7 @@ async def test_a_server_that_passes_its_limits_does_not_pass_an_allowance_with_m
 
     async def worker():
         while True:
-            await line.asked(Prompt("", (Turn(Speaker.ASKER, "What next?"),)), subject)
+            await line.asked(Prompt("", (Message(Speaker.ASKER, "What next?"),)), subject)
 
     ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
     assert all(isinstance(end, Overspent) for end in ends), ends
@@ -135,7 +135,7 @@ async def test_a_reply_that_nobody_waited_for_is_the_candidates(tmp_path):
     desk, model = Desk(tmp_path), Slow()
     line = desk.line(model, Role.USER, max_output_tokens=50)
     subject = Subject("benchmark", allowance=of_tokens(100))
-    prompt = Prompt("", (Turn(Speaker.ASKER, "What next?"),))
+    prompt = Prompt("", (Message(Speaker.ASKER, "What next?"),))
     asking = asyncio.create_task(line.asked(prompt, subject))
     await model.asked.wait()
     asking.cancel()

@@ -13,21 +13,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
-from loopty.domain.task import Funds, Pools, Roles
+from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, ModelSpec, Message, Usage
+from loopty.domain.task import RoleBudget, Pools, Roles
 from loopty.engine import decisions
 from loopty.executors.process_locks import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.allowance import Overspent
 from loopty.models.meter import Size, Subject
-from loopty.record.events import Reserved, Settled
-from loopty.record.recorder import Scribe
+from loopty.record.events import CallReserved, CallSettled
+from loopty.record.recorder import Recorder
 
 from .spending import Desk
 
 WIDTH = 8
 POOLS = Pools(tokens=12_000, money_usd=0.03)
-ROLES = Roles(evolver=Funds(tokens=8_000, money_usd=0.025), verifier=Funds(tokens=6_000, money_usd=0.012))
+ROLES = Roles(evolver=RoleBudget(tokens=8_000, money_usd=0.025), verifier=RoleBudget(tokens=6_000, money_usd=0.012))
 SHARES = st.one_of(st.just(1.0), st.floats(0.0, 1.0))
 WORST = {
     "role": Role.EVOLVER,
@@ -92,9 +92,9 @@ class Caps:
 
     def check(self, recorded):
         event = recorded.event
-        if isinstance(event, Reserved):
+        if isinstance(event, CallReserved):
             self.reserved[event.call] = event
-        if isinstance(event, Settled):
+        if isinstance(event, CallSettled):
             estimate = self.reserved[event.call]
             self.over_tokens = max(self.over_tokens, event.tokens - estimate.tokens)
             self.over_money = max(self.over_money, event.money_usd - estimate.money_usd)
@@ -116,8 +116,8 @@ async def spend(desk, calls, subject=None):
         while waiting:
             call = waiting.pop(0)
             how = {"input_usd": 1.0, "cached_usd": 0.1, "output_usd": 4.0, "max_output_tokens": call["output"]}
-            model = Costly(call, Stated("openai", "costly", **how))
-            prompt = Prompt("", (Turn(Speaker.ASKER, "x" * call["letters"]),))
+            model = Costly(call, ModelSpec("openai", "costly", **how))
+            prompt = Prompt("", (Message(Speaker.ASKER, "x" * call["letters"]),))
             line = desk.line(model, Role.USER if subject else call["role"], **how)
             asking = asyncio.create_task(line.asked(prompt, subject or Subject("guess")))
             if call["end"] == "cancel":
@@ -160,7 +160,7 @@ async def test_a_server_that_passes_its_limits_does_not_pass_a_cap_with_many_cal
 
     async def worker():
         while True:
-            await line.ask(Prompt("", (Turn(Speaker.ASKER, "What next?"),)), "guess")
+            await line.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess")
 
     ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
     assert all(isinstance(end, Exhausted) for end in ends)
@@ -213,10 +213,10 @@ def test_a_process_killed_in_a_paid_call_is_charged_once_and_as_reserved(tmp_pat
         tokens, money_usd = json.loads(child.stdout.readline())
         os.kill(child.pid, signal.SIGKILL)
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
-    scribe, owners = Scribe(ledger, lambda: 0.0), Owners(tmp_path / "owners")
+    scribe, owners = Recorder(ledger, lambda: 0.0), Owners(tmp_path / "owners")
     assert len(scribe.history.runs[1].holds) == 1
     for _ in range(2):
-        scribe.decide(lambda history: decisions.recovered(history, owners.alive))
+        scribe.record(lambda history: decisions.close_abandoned(history, owners.alive))
     run = scribe.history.runs[1]
     ledger.close()
     assert (run.tokens, run.money_usd) == ({"evolver": tokens}, {"evolver": money_usd})

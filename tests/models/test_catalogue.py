@@ -6,8 +6,8 @@ import math
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Outage, Prompt, Role, Speaker, Stated, Turn
-from loopty.domain.task import Funds, Pools, Roles
+from loopty.domain.model import Outage, Prompt, Role, Speaker, ModelSpec, Message
+from loopty.domain.task import RoleBudget, Pools, Roles
 from loopty.models.catalogue import Catalogue
 from loopty.proposers.code.code_options import CodeOptions
 from loopty.proposers.parameters.parameters_options import ParametersOptions
@@ -18,14 +18,14 @@ from .server import ScriptedServer, refusal
 from .spending import Desk
 from .timing import Time
 
-PROMPT = Prompt("", (Turn(Speaker.ASKER, "?"),), max_output_tokens=600)
+PROMPT = Prompt("", (Message(Speaker.ASKER, "?"),), max_output_tokens=600)
 
 
 def scripts(top, **stated):
     """A catalogue of scripted models, one for each name; each says its name again and again."""
     for name in stated:
         (top / f"{name}.jsonl").write_text(f'{{"text": "{name}"}}\n' * 20)
-    models = {name: Stated("scripted", file=f"{name}.jsonl", **how) for name, how in stated.items()}
+    models = {name: ModelSpec("scripted", file=f"{name}.jsonl", **how) for name, how in stated.items()}
     time = Time()
     return Catalogue(models, {}, top, time.clock, time.sleep), time
 
@@ -39,16 +39,16 @@ async def test_a_name_leads_to_its_model_and_paths_begin_at_the_top(tmp_path):
 
 def test_a_provider_and_its_model_need_no_table(tmp_path):
     catalogue, _ = scripts(tmp_path)
-    assert catalogue.stated("openai:gpt-4o") == Stated("openai", "gpt-4o")
+    assert catalogue.stated("openai:gpt-4o") == ModelSpec("openai", "gpt-4o")
     assert catalogue.stated("openai:org/a:b").model == "org/a:b"
 
 
 def test_prompts_leave_room_for_a_reply_and_keep_to_what_a_file_was_trained_for(tmp_path):
     file = tiny_gguf.written(tmp_path / "tiny.gguf")
-    catalogue = Catalogue({"tiny": Stated("local", file=file.name), "far": Stated("openai", "m")}, {}, tmp_path)
+    catalogue = Catalogue({"tiny": ModelSpec("local", file=file.name), "far": ModelSpec("openai", "m")}, {}, tmp_path)
     assert 0 < catalogue.prompt_tokens("tiny") < tiny_gguf.CONTEXT
     most = catalogue.prompt_tokens("far")
-    assert most + Stated("openai").max_output_tokens < Stated("openai").window_tokens
+    assert most + ModelSpec("openai").max_output_tokens < ModelSpec("openai").window_tokens
     assert CodeOptions().within(most) == CodeOptions()
     assert ParametersOptions().within(most) == ParametersOptions()
 
@@ -62,7 +62,7 @@ def test_an_unknown_name_is_told_the_known_ones(tmp_path, name):
 
 def test_a_missing_key_is_said_when_the_line_is_made_not_when_it_is_used(tmp_path):
     desk = Desk(tmp_path)
-    catalogue = Catalogue({"m": Stated("openai", "gpt-4o")}, {}, tmp_path)
+    catalogue = Catalogue({"m": ModelSpec("openai", "gpt-4o")}, {}, tmp_path)
     with pytest.raises(Misuse, match="OPENAI_API_KEY"):
         catalogue.line(Role.EVOLVER, "m", desk.purse, desk.archive)
 
@@ -71,11 +71,11 @@ async def test_a_wrong_key_ends_it_at_once_and_is_written_down_nowhere(tmp_path)
     pytest.importorskip("pydantic_ai")
     key, desk = "sk-wrong-wrong-wrong", Desk(tmp_path)
     with ScriptedServer(refusal(401, f"Incorrect API key provided: {key}")) as server:
-        stated = Stated("openai", "gpt-4o", url=f"{server.url}/v1", key_env="MY_KEY")
+        stated = ModelSpec("openai", "gpt-4o", url=f"{server.url}/v1", key_env="MY_KEY")
         catalogue = Catalogue({"m": stated}, {"MY_KEY": key}, tmp_path)
         line = catalogue.line(Role.EVOLVER, "m", desk.purse, desk.archive)
         with pytest.raises(Outage, match="MY_KEY") as caught:
-            await line.ask(Prompt("", (Turn(Speaker.ASKER, f"is {key} a key?"),)), "guess")
+            await line.ask(Prompt("", (Message(Speaker.ASKER, f"is {key} a key?"),)), "guess")
     assert len(server.requests) == 1
     assert key not in str(caught.value)
     assert not any(key in path.read_text() for path in (tmp_path / "calls").iterdir())
@@ -95,7 +95,7 @@ async def test_all_lines_to_a_model_share_its_throttle(tmp_path):
 async def test_an_outage_that_one_line_found_is_known_to_all(tmp_path):
     (tmp_path / "s").write_text('{"fault": "503: down", "transient": true}\n' * 50)
     time = Time()
-    stated = Stated("scripted", file="s", outage_seconds=100)
+    stated = ModelSpec("scripted", file="s", outage_seconds=100)
     catalogue, desk = Catalogue({"m": stated}, {}, tmp_path, time.clock, time.sleep), Desk(tmp_path)
     lines = [catalogue.line(role, "m", desk.purse, desk.archive) for role in (Role.EVOLVER, Role.VERIFIER)]
     for line in lines:
@@ -106,12 +106,12 @@ async def test_an_outage_that_one_line_found_is_known_to_all(tmp_path):
 
 
 def test_capped_money_and_no_price_is_refused_before_anything_is_asked(tmp_path):
-    stated = {"m": Stated("openai", "house-model", url="http://10.0.0.7/v1")}
+    stated = {"m": ModelSpec("openai", "house-model", url="http://10.0.0.7/v1")}
     catalogue = Catalogue(stated, {}, tmp_path)
     with pytest.raises(Misuse, match="money is capped for the user, but model m has no known price"):
         catalogue.meter(Role.USER, "m", Desk(tmp_path, Pools(money_usd=1.0)).purse)
     catalogue.meter(Role.USER, "m", Desk(tmp_path, Pools(money_usd=1.0, tokens=10**6)).purse)
-    role = Roles(user=Funds(money_usd=1.0))
+    role = Roles(user=RoleBudget(money_usd=1.0))
     with pytest.raises(Misuse, match=r"\[roles.user\]"):
         catalogue.meter(Role.USER, "m", Desk(tmp_path, roles=role).purse)
     catalogue.meter(Role.EVOLVER, "m", Desk(tmp_path, roles=role).purse)
@@ -127,7 +127,7 @@ def test_a_meter_and_the_line_of_a_model_have_the_same_name(tmp_path):
 
 
 def test_a_key_that_may_not_be_sent_is_not_handed_out(tmp_path):
-    stated = {"m": Stated("openai", "gpt-4o", url="https://evil.example/v1"), "near": Stated("scripted", "x")}
+    stated = {"m": ModelSpec("openai", "gpt-4o", url="https://evil.example/v1"), "near": ModelSpec("scripted", "x")}
     catalogue = Catalogue(
         stated, {"OPENAI_API_KEY": "sk-1"}, tmp_path, stray=lambda name, found: f"{name}: not to {found.url}"
     )

@@ -6,9 +6,9 @@ import struct
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Prompt, Role, Speaker, Stated, Turn, Usage
+from loopty.domain.model import Prompt, Role, Speaker, ModelSpec, Message, Usage
 from loopty.domain.outcome import Pool
-from loopty.domain.task import Funds, Pools, Roles
+from loopty.domain.task import RoleBudget, Pools, Roles
 from loopty.models.catalogue import Catalogue
 from loopty.models.prices import Rates, price, unknown
 from loopty.testing.role_model_suite import reserves, settles
@@ -38,7 +38,7 @@ def embedding(desk, server, top, **stated):
     """An embedder over a model of that server."""
     url = f"{server.url}/v1" if server else ""
     catalogue = Catalogue(
-        {"e": Stated(**{**PLACE, "url": url, **stated})},
+        {"e": ModelSpec(**{**PLACE, "url": url, **stated})},
         {"EMBEDDING_KEY": KEY, "OPENAI_API_KEY": KEY},
         top,
         desk.time.clock,
@@ -136,7 +136,7 @@ async def test_vectors_of_different_lengths_in_one_answer_are_none(desk, tmp_pat
 
 async def test_a_cap_without_room_costs_no_request_and_raises_nothing(tmp_path):
     pytest.importorskip("pydantic_ai")
-    desk = Desk(tmp_path, roles=Roles(evolver=Funds(tokens=20)))
+    desk = Desk(tmp_path, roles=Roles(evolver=RoleBudget(tokens=20)))
     with ScriptedServer(each) as server:
         embed = embedding(desk, server, tmp_path)
         assert await embed(["x" * 400]) is None
@@ -163,12 +163,12 @@ async def test_limits_of_the_model_hold_for_embeddings(desk, tmp_path):
     ("stated", "told"),
     [
         (
-            Stated("anthropic", "claude"),
+            ModelSpec("anthropic", "claude"),
             "anthropic is not asked for embeddings: name a server that speaks OpenAI's",
         ),
-        (Stated("local", "smollm2"), "local is not asked for embeddings"),
-        (Stated("openai"), "has no `model`"),
-        (Stated("openai", "m"), "OPENAI_API_KEY"),
+        (ModelSpec("local", "smollm2"), "local is not asked for embeddings"),
+        (ModelSpec("openai"), "has no `model`"),
+        (ModelSpec("openai", "m"), "OPENAI_API_KEY"),
     ],
 )
 def test_a_model_that_cannot_be_asked_is_told_at_the_start(tmp_path, stated, told):
@@ -179,7 +179,7 @@ def test_a_model_that_cannot_be_asked_is_told_at_the_start(tmp_path, stated, tol
 
 
 def test_a_key_goes_only_where_it_may(tmp_path):
-    desk, stated = Desk(tmp_path), {"e": Stated("openai", "m", url="https://other.example/v1")}
+    desk, stated = Desk(tmp_path), {"e": ModelSpec("openai", "m", url="https://other.example/v1")}
     catalogue = Catalogue(stated, {"OPENAI_API_KEY": KEY}, tmp_path, stray=lambda name, _: f"{name}: not there")
     with pytest.raises(Misuse, match="e: not there"):
         catalogue.embedder("e", desk.purse, desk.archive)
@@ -187,7 +187,7 @@ def test_a_key_goes_only_where_it_may(tmp_path):
 
 def test_a_listed_price_of_what_is_read_is_enough_and_of_nothing_else(tmp_path):
     pytest.importorskip("genai_prices")
-    stated = Stated("openai", "text-embedding-3-small")
+    stated = ModelSpec("openai", "text-embedding-3-small")
     assert price(stated, embeds=True) == Rates(0.02, 0.02, 0.0)
     assert unknown("e", stated, embeds=True) is None
     assert price(stated) is None, "what it would write has no known price"
@@ -202,7 +202,7 @@ async def test_a_script_may_hold_vectors_and_what_is_none_in_it_is_none(tmp_path
     replies = ("[[1, 0], [0, 1]]", "[[1]]", "hello", huge)
     (tmp_path / "s").write_text("".join(f'{{"text": "{text}"}}\n' for text in replies))
     desk, time = Desk(tmp_path), Time()
-    catalogue = Catalogue({"e": Stated("scripted", file="s")}, {}, tmp_path, time.clock, time.sleep)
+    catalogue = Catalogue({"e": ModelSpec("scripted", file="s")}, {}, tmp_path, time.clock, time.sleep)
     embed = catalogue.embedder("e", desk.purse, desk.archive)
     assert [await embed(["a", "b"]) for _ in range(5)] == [[[1.0, 0.0], [0.0, 1.0]], None, None, None, None]
     assert {event.operator for event in reserves(desk.ledger)} == {"embed"}
@@ -217,13 +217,13 @@ async def test_a_server_that_embeds_nothing_does_not_keep_its_model_from_answeri
         reply(connection)
 
     with ScriptedServer(behave) as server:
-        stated = Stated(**{**PLACE, "url": f"{server.url}/v1", "outage_seconds": 600.0, "stream": False})
+        stated = ModelSpec(**{**PLACE, "url": f"{server.url}/v1", "outage_seconds": 600.0, "stream": False})
         environ = {"EMBEDDING_KEY": KEY}
         catalogue = Catalogue({"e": stated}, environ, tmp_path, desk.time.clock, desk.time.sleep)
         embed = catalogue.embedder("e", desk.purse, desk.archive)
         line = catalogue.line(Role.EVOLVER, "e", desk.purse, desk.archive)
         assert await embed(["abc"]) is None
-        assert (await line.ask(Prompt("", (Turn(Speaker.ASKER, "hello"),)), "diff")).reply.text == ANSWER
+        assert (await line.ask(Prompt("", (Message(Speaker.ASKER, "hello"),)), "diff")).reply.text == ANSWER
 
 
 async def test_a_server_that_never_embeds_is_soon_not_asked_any_more(desk, tmp_path):

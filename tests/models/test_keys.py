@@ -6,7 +6,7 @@ import keyring.errors
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.keys import key_of
 
 
@@ -50,13 +50,13 @@ def vault():
     ],
 )
 def test_a_provider_has_its_usual_variable(provider, variable):
-    assert key_of("m", Stated(provider, "x"), {variable: " sk-1\n"}) == "sk-1"
+    assert key_of("m", ModelSpec(provider, "x"), {variable: " sk-1\n"}) == "sk-1"
     with pytest.raises(Misuse, match=f"model 'm' needs a key: set .*{variable}"):
-        key_of("m", Stated(provider, "x"), {variable: " "})
+        key_of("m", ModelSpec(provider, "x"), {variable: " "})
 
 
 def test_a_named_variable_is_the_only_one():
-    stated = Stated("openai", "x", key_env="MINE")
+    stated = ModelSpec("openai", "x", key_env="MINE")
     assert key_of("m", stated, {"MINE": "sk-1", "OPENAI_API_KEY": "sk-2"}) == "sk-1"
     with pytest.raises(Misuse, match="set MINE, or name another variable in its `key_env`"):
         key_of("m", stated, {"OPENAI_API_KEY": "sk-2"})
@@ -76,32 +76,32 @@ def test_a_named_variable_is_the_only_one():
     ],
 )
 def test_a_server_at_home_needs_no_key_and_is_shown_none(url):
-    assert key_of("m", Stated("openai", "x", url=url), {"OPENAI_API_KEY": "sk-2"}) is None
-    assert key_of("m", Stated("openai", "x", url=url, key_env="MINE"), {"MINE": "sk-1"}) == "sk-1"
+    assert key_of("m", ModelSpec("openai", "x", url=url), {"OPENAI_API_KEY": "sk-2"}) is None
+    assert key_of("m", ModelSpec("openai", "x", url=url, key_env="MINE"), {"MINE": "sk-1"}) == "sk-1"
 
 
 def test_a_provider_that_is_misspelt_is_told_before_its_key_is():
     for provider, meant in (("opnai", "openai"), ("antropic", "anthropic"), ("script", "scripted")):
         with pytest.raises(Misuse, match=rf"^model 'm': no provider is called '{provider}'; .* '{meant}'\?$"):
-            key_of("m", Stated(provider, "x"), {})
+            key_of("m", ModelSpec(provider, "x"), {})
     with pytest.raises(Misuse, match=r"in its `keyring`$"):
-        key_of("m", Stated("groq", "x"), {})
+        key_of("m", ModelSpec("groq", "x"), {})
 
 
 @pytest.mark.parametrize("url", ["https://gateway.example.com/v1", "https://8.8.8.8/v1", ""])
 def test_any_other_server_needs_one(url):
-    assert key_of("m", Stated("openai", "x", url=url), {"OPENAI_API_KEY": "sk-2"}) == "sk-2"
+    assert key_of("m", ModelSpec("openai", "x", url=url), {"OPENAI_API_KEY": "sk-2"}) == "sk-2"
     with pytest.raises(Misuse, match="needs a key"):
-        key_of("m", Stated("openai", "x", url=url), {})
+        key_of("m", ModelSpec("openai", "x", url=url), {})
 
 
 def test_a_provider_that_runs_at_home_needs_no_key():
-    assert key_of("m", Stated("ollama", "x"), {}) is None
+    assert key_of("m", ModelSpec("ollama", "x"), {}) is None
 
 
 @pytest.mark.usefixtures("vault")
 def test_a_key_can_be_in_the_keyring():
-    stated = Stated("openai", "x", keyring="vault/me")
+    stated = ModelSpec("openai", "x", keyring="vault/me")
     assert key_of("m", stated, {}) == "sk-kept"
     assert key_of("m", stated, {"OPENAI_API_KEY": "sk-2"}) == "sk-2"
 
@@ -109,25 +109,25 @@ def test_a_key_can_be_in_the_keyring():
 @pytest.mark.usefixtures("vault")
 def test_a_keyring_without_the_key_says_how_to_put_it_there():
     with pytest.raises(Misuse, match="keyring set vault you, or set OPENAI_API_KEY instead"):
-        key_of("m", Stated("openai", "x", keyring="vault/you"), {})
+        key_of("m", ModelSpec("openai", "x", keyring="vault/you"), {})
     with pytest.raises(Misuse, match="is to be `service/user`, not 'vault'"):
-        key_of("m", Stated("openai", "x", keyring="vault"), {})
+        key_of("m", ModelSpec("openai", "x", keyring="vault"), {})
 
 
 def test_a_locked_keyring_is_told(vault):
     vault.locked = True
     with pytest.raises(Misuse, match=r"keyring cannot be read \(KeyringLocked\): set OPENAI_API_KEY instead"):
-        key_of("m", Stated("openai", "x", keyring="vault/me"), {})
+        key_of("m", ModelSpec("openai", "x", keyring="vault/me"), {})
 
 
 def test_a_keyring_needs_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(Misuse, match=r"pip install 'loopty\[keyring\]', or set OPENAI_API_KEY instead"):
-        key_of("m", Stated("openai", "x", keyring="vault/me"), {})
+        key_of("m", ModelSpec("openai", "x", keyring="vault/me"), {})
 
 
 @pytest.mark.parametrize("key", ['"sk-1" ; x', "sk-\n1", "sk-é", "sk-\x00"])
 def test_what_cannot_be_a_key_is_refused_without_being_shown(key):
     with pytest.raises(Misuse, match="OPENAI_API_KEY holds characters that no key has") as caught:
-        key_of("m", Stated("openai", "x"), {"OPENAI_API_KEY": key})
+        key_of("m", ModelSpec("openai", "x"), {"OPENAI_API_KEY": key})
     assert key not in str(caught.value)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelFault, Prompt, Speaker, Stated, Turn
+from loopty.domain.model import ModelFault, Prompt, Speaker, ModelSpec, Message
 from loopty.models.local_model import LocalModel, context_of, local_model
 from loopty.models.local_server import Address, LocalServer, Order, served
 
@@ -24,7 +24,7 @@ from . import tiny_gguf
 
 pytest.importorskip("xllamacpp")
 
-PROMPT = Prompt("You choose.", (Turn(Speaker.ASKER, "Red or blue?"),), max_output_tokens=100)
+PROMPT = Prompt("You choose.", (Message(Speaker.ASKER, "Red or blue?"),), max_output_tokens=100)
 COLOR = {
     "type": "object",
     "properties": {"color": {"enum": ["red", "blue"]}},
@@ -39,9 +39,9 @@ def file(tmp_path_factory) -> Path:
     return tiny_gguf.written(tmp_path_factory.mktemp("weights") / "tiny.gguf")
 
 
-def stated(file: Path, **more) -> Stated:
+def stated(file: Path, **more) -> ModelSpec:
     more = {"temperature": 0.8, "settings": {"seed": 3, "threads": 1}, **more}
-    return Stated("local", file=str(file), **more)
+    return ModelSpec("local", file=str(file), **more)
 
 
 def order(file: Path) -> Order:
@@ -77,7 +77,7 @@ async def test_it_answers_and_says_what_that_took(file):
 
 
 async def test_a_reply_keeps_to_the_schema_whatever_the_model_would_say(file):
-    reply = await local_model("tiny", stated(file)).reply(Prompt("", PROMPT.turns, COLOR))
+    reply = await local_model("tiny", stated(file)).reply(Prompt("", PROMPT.messages, COLOR))
     assert json.loads(reply.text)["color"] in ("red", "blue")
     assert reply.whole
 
@@ -139,7 +139,7 @@ class Silent:
 async def test_the_time_of_a_request_begins_when_those_before_it_are_answered():
     silent = Silent()
     async with silent.opened():
-        model = LocalModel("local:x", Stated("local", timeout_seconds=0.3), silent, 1)
+        model = LocalModel("local:x", ModelSpec("local", timeout_seconds=0.3), silent, 1)
         faults = await asyncio.gather(*(model.reply(PROMPT) for _ in range(2)), return_exceptions=True)
     assert all("larger timeout_seconds" in str(fault) for fault in faults)
     assert silent.log[:3] == ["came", "went", "came"]
@@ -149,9 +149,9 @@ async def test_a_reply_without_an_end_is_ended_before_its_time_is_over():
     silent = Silent()
     schema = {"type": "object", "properties": {"why": {"type": "string"}, "it": {"type": "string", "enum": ["a"]}}}
     async with silent.opened():
-        model = LocalModel("local:x", Stated("local", timeout_seconds=0.3), silent, 1)
+        model = LocalModel("local:x", ModelSpec("local", timeout_seconds=0.3), silent, 1)
         with pytest.raises(ModelFault):
-            await model.reply(Prompt("", PROMPT.turns, schema))
+            await model.reply(Prompt("", PROMPT.messages, schema))
     (asked,) = silent.asked
     assert 0 < asked["t_max_predict_ms"] < 300
     properties = asked["response_format"]["json_schema"]["schema"]["properties"]
@@ -260,7 +260,7 @@ async def test_a_file_that_the_library_cannot_load_is_a_lasting_fault_with_its_r
 async def test_a_prompt_that_is_too_long_names_the_setting_that_shortens_it(file):
     model = local_model("tiny", stated(file, context_tokens=1_000_000))
     with pytest.raises(ModelFault, match=f"sees {tiny_gguf.CONTEXT} at once: lower file_tokens") as fault:
-        await model.reply(Prompt("", (Turn(Speaker.ASKER, "far " * 400),)))
+        await model.reply(Prompt("", (Message(Speaker.ASKER, "far " * 400),)))
     assert not fault.value.transient
 
 
@@ -276,12 +276,12 @@ def test_memory_is_set_aside_for_a_modest_context_unless_more_is_asked_for(tmp_p
 @pytest.mark.parametrize(
     ("wrong", "remedy"),
     [
-        (Stated("local"), 'file = "PATH.gguf" or model = "smollm2"'),
-        (Stated("local", file="nowhere.gguf"), "there is no file .*nowhere.gguf"),
-        (Stated("local", file="text.gguf"), "no GGUF file"),
-        (Stated("local", model="smollm2"), "loopty models --fetch smollm2"),
-        (Stated("local", model="gpt-9"), "none of the weights that loopty fetches"),
-        (Stated("local", file="tiny.gguf", settings={"threads": 0}), "settings.threads is a whole number"),
+        (ModelSpec("local"), 'file = "PATH.gguf" or model = "smollm2"'),
+        (ModelSpec("local", file="nowhere.gguf"), "there is no file .*nowhere.gguf"),
+        (ModelSpec("local", file="text.gguf"), "no GGUF file"),
+        (ModelSpec("local", model="smollm2"), "loopty models --fetch smollm2"),
+        (ModelSpec("local", model="gpt-9"), "none of the weights that loopty fetches"),
+        (ModelSpec("local", file="tiny.gguf", settings={"threads": 0}), "settings.threads is a whole number"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(wrong, remedy, tmp_path, monkeypatch, file):

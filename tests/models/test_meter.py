@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelFault, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
+from loopty.domain.model import ModelFault, Prompt, Reply, Role, Speaker, ModelSpec, Message, Usage
 from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.meter import Meter, Size, Subject
 from loopty.models.prices import price
 from loopty.models.throttle import Throttle
-from loopty.record.events import Reserved, Settled
+from loopty.record.events import CallReserved, CallSettled
 
 from .spending import Desk
 
-PROMPT = Prompt("", (Turn(Speaker.ASKER, "What next?"),))
+PROMPT = Prompt("", (Message(Speaker.ASKER, "What next?"),))
 ODD = (ValueError("odd"), KeyError("odder"), RuntimeError("oddest"), OSError("no route"), Misuse("your fault"))
 
 
@@ -72,7 +72,7 @@ def test_whatever_goes_wrong_every_call_is_settled_once(seed):
         desk = Desk(Path(place), Pools(tokens=rng.choice([None, 3_000, 20_000])))
         asyncio.run(spend(desk))
         assert desk.run.holds == {}
-        assert sorted(told(desk, Reserved)) == sorted(told(desk, Settled))
+        assert sorted(told(desk, CallReserved)) == sorted(told(desk, CallSettled))
 
 
 async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made(tmp_path):
@@ -82,7 +82,7 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
         def turn(self):
             if self.full:
                 raise Misuse("the disk is full")
-            return super().turn()
+            return super().write_lock()
 
     ledger = Failing()
     desk = Desk(tmp_path, ledger=ledger)
@@ -105,7 +105,7 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
 
 async def test_a_model_that_does_not_count_is_asked_side_by_side_all_the_same(tmp_path):
     desk = Desk(tmp_path, Pools(tokens=100_000))
-    stated = Stated("scripted", file="s")
+    stated = ModelSpec("scripted", file="s")
     throttle = Throttle(None, None, desk.time.clock, desk.time.sleep)
     meter = Meter(Role.USER, "m", stated, price(stated), desk.purse, throttle, desk.settlements, desk.time.clock)
     size, subject = Size(10, 20, 30), Subject("benchmark")

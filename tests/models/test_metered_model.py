@@ -6,12 +6,12 @@ import json
 import pytest
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, Stated, Turn, Usage
-from loopty.domain.task import Funds, Pools, Roles
+from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, ModelSpec, Message, Usage
+from loopty.domain.task import RoleBudget, Pools, Roles
 from loopty.models.meter import USEFUL_OUTPUT, Size
 from loopty.models.scripted_model import ScriptedModel
 from loopty.models.throttle import Throttle
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.testing.role_model_suite import PROMPT, LineConformance, reserves, settles
 
 from .spending import Desk
@@ -28,12 +28,12 @@ class TestMeteredLine(LineConformance):
 
 
 def test_a_request_is_estimated_with_its_schema_and_bounded_by_the_context():
-    stated = Stated("openai", "m", max_output_tokens=4000, context_tokens=5000)
-    bare = Size.of(Prompt("s" * 400, (Turn(Speaker.ASKER, "t" * 400),)), stated)
+    stated = ModelSpec("openai", "m", max_output_tokens=4000, context_tokens=5000)
+    bare = Size.of(Prompt("s" * 400, (Message(Speaker.ASKER, "t" * 400),)), stated)
     assert 200 <= bare.input < 220
     assert bare.worst_input > 800
     assert bare.output == 4000
-    schema = Size.of(Prompt("s" * 400, (Turn(Speaker.ASKER, "t" * 400),), {"enum": ["x" * 400]}), stated)
+    schema = Size.of(Prompt("s" * 400, (Message(Speaker.ASKER, "t" * 400),), {"enum": ["x" * 400]}), stated)
     assert schema.input > bare.input + 100
     long = Size.of(Prompt("s" * 12_000, ()), stated)
     assert long.input + long.output == 5000
@@ -44,7 +44,7 @@ def test_a_request_is_estimated_with_its_schema_and_bounded_by_the_context():
 async def test_where_the_whole_reply_does_not_fit_a_shorter_one_is_asked_for(tmp_path):
     desk = Desk(tmp_path, Pools(tokens=1000))
     model = ScriptedModel(["short"], Usage(10, 10))
-    await desk.line(model).ask(Prompt("", (Turn(Speaker.ASKER, "?"),)), "guess")
+    await desk.line(model).ask(Prompt("", (Message(Speaker.ASKER, "?"),)), "guess")
     (sent,) = model.prompts
     (reserved,) = reserves(desk.ledger)
     assert USEFUL_OUTPUT <= sent.max_output_tokens < 1000
@@ -52,10 +52,10 @@ async def test_where_the_whole_reply_does_not_fit_a_shorter_one_is_asked_for(tmp
 
 
 async def test_where_money_is_short_the_reply_is_as_long_as_it_can_pay(tmp_path):
-    desk = Desk(tmp_path, roles=Roles(evolver=Funds(money_usd=0.01)))
+    desk = Desk(tmp_path, roles=Roles(evolver=RoleBudget(money_usd=0.01)))
     model = ScriptedModel(["short"], Usage(10, 10))
     line = desk.line(model, input_usd=1.0, output_usd=10.0)
-    await line.ask(Prompt("", (Turn(Speaker.ASKER, "?"),)), "guess")
+    await line.ask(Prompt("", (Message(Speaker.ASKER, "?"),)), "guess")
     assert 990 < model.prompts[0].max_output_tokens < 1000
     assert reserves(desk.ledger)[0].money_usd <= 0.01
     assert desk.run.money_usd == {"evolver": pytest.approx(0.00011)}
@@ -74,7 +74,7 @@ async def test_who_is_crowded_out_waits_for_a_call_to_settle(tmp_path):
     line = desk.line(Slow(["one", "two"], Usage(10, 10)), max_output_tokens=1500)
     first = asyncio.create_task(line.ask(PROMPT, "guess"))
     await asked.wait()
-    long = Prompt("", (Turn(Speaker.ASKER, "?"),), max_output_tokens=1500)
+    long = Prompt("", (Message(Speaker.ASKER, "?"),), max_output_tokens=1500)
     second = asyncio.create_task(line.ask(long, "guess"))
     await asyncio.sleep(0)
     assert len(reserves(desk.ledger)) == 1
@@ -136,12 +136,12 @@ async def test_a_key_gets_neither_into_files_nor_into_the_ledger_nor_into_words(
     key = "sk-1234567890abcdef"
     desk = Desk(tmp_path)
     desk.archive.hide(key)
-    prompt = Prompt(f"the key is {key}", (Turn(Speaker.ASKER, key),), {"const": key}, 600)
+    prompt = Prompt(f"the key is {key}", (Message(Speaker.ASKER, key),), {"const": key}, 600)
     model = ScriptedModel([f"{key}!", ModelFault(f"401: {key} was refused", transient=False)])
     line = desk.line(model)
     answer = await line.ask(prompt, "guess")
     (sent,) = model.prompts
-    assert (sent.system, sent.turns[0].text) == ("the key is [key]", "[key]"), "a log may hold another's key"
+    assert (sent.system, sent.messages[0].text) == ("the key is [key]", "[key]"), "a log may hold another's key"
     assert answer.reply.text == "[key]!", "else it would get into proposals, and with them into commits"
     with pytest.raises(Outage) as caught:
         await line.ask(prompt, "guess")
@@ -150,7 +150,7 @@ async def test_a_key_gets_neither_into_files_nor_into_the_ledger_nor_into_words(
     (file,) = (tmp_path / "calls").iterdir()
     assert file.read_text().count("\n") == 2
     assert key not in file.read_text()
-    assert line.kept(answer.call).text == "[key]!"
+    assert line.saved_reply(answer.call).text == "[key]!"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_a_bug_in_a_model_leaves_no_call_open(tmp_path):
 
 
 async def test_roles_have_accounts_of_their_own(tmp_path):
-    desk = Desk(tmp_path, roles=Roles(verifier=Funds(tokens=100)))
+    desk = Desk(tmp_path, roles=Roles(verifier=RoleBudget(tokens=100)))
     await desk.line(ScriptedModel(["a"], Usage(10, 10))).ask(PROMPT, "guess")
     with pytest.raises(Exhausted, match="for the verifier"):
         await desk.line(ScriptedModel(["b"]), role=Role.VERIFIER).ask(PROMPT, "review")
@@ -194,6 +194,6 @@ async def test_roles_have_accounts_of_their_own(tmp_path):
 async def test_what_is_settled_is_seen_by_others_at_once(tmp_path):
     desk = Desk(tmp_path)
     await desk.line(ScriptedModel(["a"], Usage(10, 10))).ask(PROMPT, "guess")
-    assert Scribe(desk.ledger, lambda: 0.0).history.runs[1].tokens == {"evolver": 20}
+    assert Recorder(desk.ledger, lambda: 0.0).history.runs[1].tokens == {"evolver": 20}
     call = settles(desk.ledger)[0].call
     assert json.loads((tmp_path / "calls" / f"{call}.jsonl").read_text())["operator"] == "guess"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopty.domain.model import Stated
-from loopty.domain.task import Funds, Roles
+from loopty.domain.model import ModelSpec
+from loopty.domain.task import RoleBudget, Roles
 from loopty.models.model_factory import unmade
 from loopty.models.model_list import listed
 
@@ -21,7 +21,7 @@ def of(tmp_path):
 
 
 def test_a_key_that_is_there_and_may_not_be_sent_is_told_apart_from_one_that_is_missing(of):
-    gateway = Stated("openai", "x", "https://gateway.example/v1")
+    gateway = ModelSpec("openai", "x", "https://gateway.example/v1")
     found = of(gateway, OPENAI_API_KEY="sk-secret")
     assert (found.key, found.address, found.problem) == ("there", "refused", "not there")
     assert "sk-secret" not in repr(found)
@@ -29,61 +29,61 @@ def test_a_key_that_is_there_and_may_not_be_sent_is_told_apart_from_one_that_is_
     assert (found.key, found.address) == ("missing", "refused")
     assert found.problem.startswith("model 'm' needs a key: set OPENAI_API_KEY")
     assert found.problem.endswith("; not there")
-    found = of(Stated("openai", "x"), OPENAI_API_KEY="sk-secret")
+    found = of(ModelSpec("openai", "x"), OPENAI_API_KEY="sk-secret")
     assert (found.key, found.address, found.problem) == ("there", "allowed", "")
 
 
 def test_where_no_key_is_sent_no_address_is_refused(of):
-    for stated in (Stated("openai", "x", "http://127.0.0.1:9/v1"), Stated("scripted", file="s.jsonl")):
+    for stated in (ModelSpec("openai", "x", "http://127.0.0.1:9/v1"), ModelSpec("scripted", file="s.jsonl")):
         assert (of(stated).key, of(stated).address) == ("not needed", "")
 
 
 def test_weights_are_there_or_missing_where_the_model_is_local(of, tmp_path):
-    found = of(Stated("local", "smollm2"))
+    found = of(ModelSpec("local", "smollm2"))
     assert (found.weights, found.problem) == (
         "missing",
         "the weights of smollm2 are not here yet: loopty models --fetch smollm2",
     )
     (tmp_path / "own.gguf").write_bytes(b"")
-    found = of(Stated("local", file="own.gguf"))
+    found = of(ModelSpec("local", file="own.gguf"))
     assert (found.weights, found.problem) == ("there", "")
-    assert of(Stated("openai", "x")).weights == ""
+    assert of(ModelSpec("openai", "x")).weights == ""
 
 
 def test_a_role_brings_its_model(tmp_path):
-    (found,) = listed({}, Roles(user=Funds("openai:x")), {}, tmp_path)
+    (found,) = listed({}, Roles(user=RoleBudget("openai:x")), {}, tmp_path)
     assert (found.name, found.roles) == ("openai:x", ("user",))
 
 
 def test_a_client_is_made_without_its_key_and_nobody_is_asked(tmp_path):
-    assert unmade("m", Stated("openai", "x"), tmp_path) is None
-    assert "no provider is called 'opnai'" in unmade("m", Stated("opnai", "x"), tmp_path)
+    assert unmade("m", ModelSpec("openai", "x"), tmp_path) is None
+    assert "no provider is called 'opnai'" in unmade("m", ModelSpec("opnai", "x"), tmp_path)
     assert "the client of google has no setting `depth`" in unmade(
-        "m", Stated("google", "gemini-2.5-flash", settings={"depth": 1}), tmp_path
+        "m", ModelSpec("google", "gemini-2.5-flash", settings={"depth": 1}), tmp_path
     )
 
 
 def test_a_script_and_a_folder_of_calls_are_looked_for_from_the_top(tmp_path):
-    assert "there is no script at" in unmade("m", Stated("scripted", file="s.jsonl"), tmp_path)
+    assert "there is no script at" in unmade("m", ModelSpec("scripted", file="s.jsonl"), tmp_path)
     (tmp_path / "s.jsonl").write_text('{"text": "a"}\n')
-    assert unmade("m", Stated("scripted", file="s.jsonl"), tmp_path) is None
-    assert "there is no folder" in unmade("m", Stated("recorded", file="calls"), tmp_path)
+    assert unmade("m", ModelSpec("scripted", file="s.jsonl"), tmp_path) is None
+    assert "there is no folder" in unmade("m", ModelSpec("recorded", file="calls"), tmp_path)
 
 
 def test_a_model_that_cannot_be_asked_for_vectors_is_told_before_it_is(tmp_path):
     pytest.importorskip("pydantic_ai")
-    for stated in (Stated("anthropic", "claude-sonnet-4-5"), Stated("local", "smollm2")):
+    for stated in (ModelSpec("anthropic", "claude-sonnet-4-5"), ModelSpec("local", "smollm2")):
         assert "is not asked for embeddings: name a server" in unmade("m", stated, tmp_path, embeds=True)
-    assert unmade("m", Stated("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
+    assert unmade("m", ModelSpec("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
     (tmp_path / "s.jsonl").write_text('{"text": "[[1.0]]"}\n')
-    assert unmade("m", Stated("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
+    assert unmade("m", ModelSpec("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
 
 
 def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
     found = {
         model.name: model
         for model in listed(
-            {"near": Stated("openai", "e", "http://127.0.0.1:9/v1")},
+            {"near": ModelSpec("openai", "e", "http://127.0.0.1:9/v1")},
             Roles(),
             {},
             tmp_path,

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, Stated, Usage
+from loopty.domain.model import Role, ModelSpec, Usage
 from loopty.engine.budget import Price
 from loopty.models.prices import FREE, Rates, price, require_cap, unknown
 
 NO_CAP = Price(math.inf, math.inf)
-UNKNOWN = Stated("openai", "house-model", url="https://models.example.org/v1")
+UNKNOWN = ModelSpec("openai", "house-model", url="https://models.example.org/v1")
 
 
 def test_cached_input_has_its_own_price_and_output_too():
@@ -38,20 +38,20 @@ def test_money_buys_so_much_output():
 
 
 def test_stated_prices_win():
-    stated = Stated("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
+    stated = ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
     assert price(stated) == Rates(1.0, 1.0, 2.0)
-    assert price(Stated("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(1.0, 0.1, 2.0)
+    assert price(ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(1.0, 0.1, 2.0)
 
 
 @pytest.mark.parametrize(
     "stated",
     [
-        Stated("local", file="m.gguf"),
-        Stated("scripted", file="s"),
-        Stated("recorded", file="r"),
-        Stated("openai", "qwen", url="http://127.0.0.1:8080/v1"),
-        Stated("openai", "qwen", url="http://localhost:11434/v1"),
-        Stated("openai", "qwen", url="http://[::1]:8080/v1"),
+        ModelSpec("local", file="m.gguf"),
+        ModelSpec("scripted", file="s"),
+        ModelSpec("recorded", file="r"),
+        ModelSpec("openai", "qwen", url="http://127.0.0.1:8080/v1"),
+        ModelSpec("openai", "qwen", url="http://localhost:11434/v1"),
+        ModelSpec("openai", "qwen", url="http://[::1]:8080/v1"),
     ],
 )
 def test_what_is_served_here_costs_nothing(stated):
@@ -61,16 +61,16 @@ def test_what_is_served_here_costs_nothing(stated):
 
 def test_the_list_knows_common_models_and_their_tiers():
     pytest.importorskip("genai_prices")
-    listed = price(Stated("openai", "gpt-4o"))
+    listed = price(ModelSpec("openai", "gpt-4o"))
     assert listed is not None
     assert 0 < listed.cached_usd < listed.input_usd < listed.output_usd
-    assert price(Stated("openai", "gpt-4o", url="https://api.openai.com/v1")) == listed
-    tiered = price(Stated("google", "gemini-2.5-pro"))
+    assert price(ModelSpec("openai", "gpt-4o", url="https://api.openai.com/v1")) == listed
+    tiered = price(ModelSpec("google", "gemini-2.5-pro"))
     assert tiered is not None
     assert tiered.cost(Usage(300_000)) > 1.4 * 300_000 / 1e6 * tiered.input_usd
 
 
-@pytest.mark.parametrize("stated", [UNKNOWN, Stated("openai", "no-such-model"), Stated("nobody", "gpt-4o")])
+@pytest.mark.parametrize("stated", [UNKNOWN, ModelSpec("openai", "no-such-model"), ModelSpec("nobody", "gpt-4o")])
 def test_an_unknown_price_is_said_with_its_remedy(stated):
     assert price(stated) is None
     assert unknown("fast", stated) == (
@@ -87,7 +87,7 @@ def test_capped_money_needs_a_price_or_a_cap_on_tokens():
         require_cap(Role.EVOLVER, "fast", UNKNOWN, Price(math.inf, 5.0))
     require_cap(Role.EVOLVER, "fast", UNKNOWN, Price(1000, 5.0))
     require_cap(Role.EVOLVER, "fast", UNKNOWN, NO_CAP)
-    require_cap(Role.EVOLVER, "fast", Stated("scripted", file="s"), Price(math.inf, 5.0))
+    require_cap(Role.EVOLVER, "fast", ModelSpec("scripted", file="s"), Price(math.inf, 5.0))
 
 
 def test_without_the_list_only_stated_prices_are_known():

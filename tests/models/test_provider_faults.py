@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from loopty.domain.model import ModelFault, Stated, Usage
+from loopty.domain.model import ModelFault, ModelSpec, Usage
 from loopty.models.provider_model import provider_model
 
 from .server import (
@@ -133,7 +133,7 @@ async def test_an_unknown_model_is_named():
 
 async def test_an_address_that_lacks_its_usual_end_is_named():
     with ScriptedServer(refusal(404, "page not found", "")) as server:
-        model = provider_model("m", Stated("openai", "m", url=server.url), None)
+        model = provider_model("m", ModelSpec("openai", "m", url=server.url), None)
         with pytest.raises(ModelFault, match="`url`, which mostly ends in /v1"):
             await model.reply(SHORT)
 
@@ -241,7 +241,7 @@ async def test_an_answer_is_not_unpacked():
 async def test_a_server_that_is_not_there_costs_nothing():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    model = provider_model("m", Stated("openai", "m", url=f"http://me:secret@127.0.0.1:{port}/v1"), KEY)
+    model = provider_model("m", ModelSpec("openai", "m", url=f"http://me:secret@127.0.0.1:{port}/v1"), KEY)
     with pytest.raises(ModelFault, match=f"no connection to 127.0.0.1:{port}: nobody listens there") as caught:
         await model.reply(SHORT)
     assert (caught.value.transient, caught.value.usage) == (True, Usage())
@@ -255,13 +255,13 @@ async def test_a_server_that_speaks_no_https_is_told_as_that():
 
     async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        model = provider_model("m", Stated("openai", "m", url=f"https://127.0.0.1:{port}/v1"), KEY)
+        model = provider_model("m", ModelSpec("openai", "m", url=f"https://127.0.0.1:{port}/v1"), KEY)
         with pytest.raises(ModelFault, match="it does not speak https, say http:// in `url`"):
             await model.reply(SHORT)
 
 
 async def test_a_host_that_has_no_address_costs_nothing():
-    model = provider_model("m", Stated("openai", "m", url="http://nowhere.invalid/v1"), KEY)
+    model = provider_model("m", ModelSpec("openai", "m", url="http://nowhere.invalid/v1"), KEY)
     with pytest.raises(ModelFault, match="no connection to ") as caught:
         await model.reply(SHORT)
     assert (caught.value.transient, caught.value.usage) == (True, Usage())

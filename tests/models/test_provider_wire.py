@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.model import Prompt, Reply, Speaker, Stated, Turn, Usage
+from loopty.domain.model import Prompt, Reply, Speaker, ModelSpec, Message, Usage
 from loopty.models.provider_model import provider_model
 
 from .server import ScriptedServer, answer, stalling, stream
@@ -32,11 +32,11 @@ SCHEMA = {
 }
 TALK = Prompt(
     "Be brief.",
-    (Turn(Speaker.ASKER, "What is it?"), Turn(Speaker.MODEL, "41?"), Turn(Speaker.ASKER, "No.")),
+    (Message(Speaker.ASKER, "What is it?"), Message(Speaker.MODEL, "41?"), Message(Speaker.ASKER, "No.")),
     SCHEMA,
     max_output_tokens=100,
 )
-SHORT = Prompt("", (Turn(Speaker.ASKER, "What is it?"),))
+SHORT = Prompt("", (Message(Speaker.ASKER, "What is it?"),))
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Vendor:
     cut: str
     filtered: str
 
-    def stated(self, server: ScriptedServer, **more: Any) -> Stated:
-        return Stated(self.provider, self.model, url=server.url + self.base, **{"timeout_seconds": 60, **more})
+    def stated(self, server: ScriptedServer, **more: Any) -> ModelSpec:
+        return ModelSpec(self.provider, self.model, url=server.url + self.base, **{"timeout_seconds": 60, **more})
 
 
 VENDORS = (
@@ -183,7 +183,7 @@ async def test_a_reply_that_was_filtered_is_a_reply_that_is_not_whole(vendor, st
 
 
 async def test_a_model_that_said_nothing_can_be_answered():
-    _, request = await asked(VENDORS[1], True, SHORT.answered("", "Say something."))
+    _, request = await asked(VENDORS[1], True, SHORT.with_reply("", "Say something."))
     assert [part["text"] for message in request.body["messages"] for part in message["content"]] == [
         "What is it?",
         "(no text)",
@@ -193,7 +193,7 @@ async def test_a_model_that_said_nothing_can_be_answered():
 
 @each_vendor
 async def test_halves_of_letters_are_neither_sent_nor_read(vendor):
-    prompt = Prompt("be \ud800 brief", SHORT.answered("\udfff?", "no \ud800").turns)
+    prompt = Prompt("be \ud800 brief", SHORT.with_reply("\udfff?", "no \ud800").messages)
     with ScriptedServer(answer(vendor.whole("42 \ud83d"))) as server:
         reply = await provider_model("m", vendor.stated(server, stream=False), KEY).reply(prompt)
     assert reply.text == "42 ?"

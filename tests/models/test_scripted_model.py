@@ -3,7 +3,7 @@
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Speaker, Turn, Usage
+from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Speaker, Message, Usage
 from loopty.models.recorded_model import RecordedModel, recorded_model
 from loopty.models.scripted_model import ScriptedModel, scripted_model
 
@@ -11,7 +11,7 @@ from .spending import Desk
 
 
 def prompt(text, **how):
-    return Prompt("terse", (Turn(Speaker.ASKER, text),), **how)
+    return Prompt("terse", (Message(Speaker.ASKER, text),), **how)
 
 
 async def test_replies_come_in_their_order_and_then_the_script_is_used_up():
@@ -21,11 +21,11 @@ async def test_replies_come_in_their_order_and_then_the_script_is_used_up():
     with pytest.raises(ModelFault, match="the script is used up: it holds 2 replies") as caught:
         await model.reply(prompt("c"))
     assert not caught.value.transient
-    assert [asked.turns[0].text for asked in model.prompts] == ["a", "b", "c"]
+    assert [asked.messages[0].text for asked in model.prompts] == ["a", "b", "c"]
 
 
 async def test_a_function_answers_the_prompt_and_usage_is_estimated():
-    model = ScriptedModel(lambda asked: asked.turns[0].text.upper())
+    model = ScriptedModel(lambda asked: asked.messages[0].text.upper())
     assert await model.reply(prompt("what")) == Reply("WHAT", Usage(3, 1))
 
 

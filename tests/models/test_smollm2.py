@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Prompt, Role, Speaker, Stated, Turn
+from loopty.domain.model import Prompt, Role, Speaker, ModelSpec, Message
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.space import ParameterKind, Parameter, Space
 from loopty.domain.task import Pools
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
@@ -16,7 +16,7 @@ from loopty.models.purse import Purse
 from loopty.models.weights import fetched
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.record.events import Settled
+from loopty.record.events import CallSettled
 from loopty.views.model_spend import spend
 
 from ..proposers.desk import Desk, Plain
@@ -26,11 +26,11 @@ pytest.importorskip("xllamacpp")
 
 SPACE = Space(
     {
-        "optimizer": Parameter(Kind.CATEGORICAL, default="sgd", choices=("sgd", "adam", "rmsprop")),
-        "layers": Parameter(Kind.INT, 1, 8),
+        "optimizer": Parameter(ParameterKind.CATEGORICAL, default="sgd", choices=("sgd", "adam", "rmsprop")),
+        "layers": Parameter(ParameterKind.INT, 1, 8),
     }
 )
-SMALL = Stated(
+SMALL = ModelSpec(
     "local",
     model="smollm2",
     temperature=0.7,
@@ -58,7 +58,7 @@ async def test_it_answers_in_words(catalogue):
     reply = await catalogue.model("sure").reply(
         Prompt(
             "You are a helpful assistant.",
-            (Turn(Speaker.ASKER, "What is the capital of France?"),),
+            (Message(Speaker.ASKER, "What is the capital of France?"),),
             max_output_tokens=40,
         )
     )
@@ -77,7 +77,7 @@ async def test_it_proposes_parameters_that_can_be_tried(catalogue, tmp_path):
     assert isinstance(suggestion, Proposal), suggestion
     assert suggestion.params["optimizer"] in ("sgd", "adam", "rmsprop")
     assert 1 <= suggestion.params["layers"] <= 8
-    settled = [item.event for item in desk.bench.ledger.read() if isinstance(item.event, Settled)]
+    settled = [item.event for item in desk.bench.ledger.read() if isinstance(item.event, CallSettled)]
     assert all(event.usage and event.usage.input_tokens > 100 for event in settled)
     (row,) = spend(desk.bench.ledger.read(), 1, lambda _: True).model
     assert (row.name, row.sum.calls, row.sum.money_usd) == ("local:smollm2", len(settled), 0.0)

@@ -12,7 +12,7 @@ from loopty.engine.protocols import Ask
 from loopty.models.archive import Archive
 from loopty.models.purse import Purse
 from loopty.models.scripted_model import ScriptedModel
-from loopty.record.events import NodeAdded, NodeJudged, Stepped, TrialEnded, TrialStarted
+from loopty.record.events import NodeAdded, NodeJudged, RungChanged, TrialEnded, TrialStarted
 
 from ..engine.conftest import Bench
 from ..models.spending import line_to
@@ -66,7 +66,7 @@ class Desk:
         return Ask(self.history, 1, Pool.ATTEMPT, random.Random, (), None, ahead)
 
     def tell(self, *events):
-        self.scribe.decide(lambda _: events)
+        self.scribe.record(lambda _: events)
 
     def adds(self, proposal, tree=None):
         """Record a proposal as a node."""
@@ -81,10 +81,10 @@ class Desk:
                 "commit",
                 tree or parent.tree,
                 proposal.params,
-                asked_after=self._known,
+                known_event=self._known,
                 calls=proposal.calls,
-                left=proposal.left,
-                item=proposal.item,
+                remaining_in_reply=proposal.left,
+                index_in_reply=proposal.item,
             ),
         )
         return node
@@ -105,7 +105,7 @@ class Desk:
 
     def stepped(self):
         """Why the ladder stepped, oldest first."""
-        return [item.event.reason for item in self.bench.ledger.read() if isinstance(item.event, Stepped)]
+        return [item.event.reason for item in self.bench.ledger.read() if isinstance(item.event, RungChanged)]
 
     def tried(self, params, score, verdict=Verdict.DISCARDED, operator="hand", tree=None, reason=""):
         """A node of the baseline from its proposal to its verdict."""
@@ -118,6 +118,6 @@ class Desk:
         if isinstance(suggestion, Proposal):
             self.measured(self.adds(suggestion), score, verdict)
         elif isinstance(suggestion, Refusal):
-            self.tell(decisions.proposal_refused(1, Pool.ATTEMPT, suggestion))
+            self.tell(decisions.refuse_proposal(1, Pool.ATTEMPT, suggestion))
         else:
-            self.tell(Stepped(1, Pool.ATTEMPT, suggestion.rung, suggestion.name, suggestion.reason))
+            self.tell(RungChanged(1, Pool.ATTEMPT, suggestion.rung, suggestion.name, suggestion.reason))

@@ -5,8 +5,8 @@ import pytest
 from loopty.domain.errors import Crowded, Exhausted, Misuse
 from loopty.domain.model import ModelFault, Outage
 from loopty.domain.outcome import Verdict
-from loopty.domain.proposal import Objection, Proposal, Refusal, Step
-from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
+from loopty.domain.space import ParameterKind, Parameter, Space
 from loopty.domain.task import Pools
 from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.grid import GridOptions, GridProposer
@@ -14,7 +14,7 @@ from loopty.proposers.ladder import Ladder, LadderOptions, Rung
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.random import RandomProposer
-from loopty.record.events import NodeAdded, ProposalRefused, Stepped
+from loopty.record.events import NodeAdded, ProposalRefused, RungChanged
 
 from ..engine.conftest import SPACE, Bench
 from .desk import Desk, Plain, line_of, replied
@@ -53,7 +53,7 @@ async def told(desk, proposer, times, verdict=Verdict.DISCARDED):
     for _ in range(times):
         answer = await proposer.propose(desk.ask())
         desk.records(answer, verdict=verdict)
-        short.append(f"to {answer.name}" if isinstance(answer, Step) else getattr(answer, "operator", answer))
+        short.append(f"to {answer.name}" if isinstance(answer, RungChange) else getattr(answer, "operator", answer))
     return short
 
 
@@ -67,7 +67,7 @@ async def test_it_climbs_when_a_rung_has_found_nothing_for_its_patience_and_star
 ) -> None:
     rungs = ladder(Says("a"), Says("b"), Says("c"))
     assert await told(desk, rungs, 9) == ["a", "a", "to b", "b", "b", "to c", "c", "c", "to a"]
-    reasons = [item.event.reason for item in desk.bench.ledger.read() if isinstance(item.event, Stepped)]
+    reasons = [item.event.reason for item in desk.bench.ledger.read() if isinstance(item.event, RungChanged)]
     assert reasons[0] == "trials on a without an improvement: 2"
 
 
@@ -99,7 +99,7 @@ async def test_trials_in_flight_may_still_be_an_improvement(desk) -> None:
     assert isinstance(answer, Proposal)
     for node in flying:
         desk.ends(node, -1.0)
-    assert await rungs.propose(desk.ask()) == Step(0, "a", "trials on b without an improvement: 2")
+    assert await rungs.propose(desk.ask()) == RungChange(0, "a", "trials on b without an improvement: 2")
 
 
 async def test_a_new_process_goes_on_from_the_same_rung(desk) -> None:
@@ -114,7 +114,7 @@ async def test_a_ladder_that_has_lost_rungs_stands_on_its_last(desk) -> None:
 
 async def test_it_climbs_when_a_rung_has_nothing_left(desk) -> None:
     rungs = ladder(Says("a", Exhausted("all 3 points are tried")), Says("b"))
-    assert await rungs.propose(desk.ask()) == Step(1, "b", "a has nothing left: all 3 points are tried")
+    assert await rungs.propose(desk.ask()) == RungChange(1, "b", "a has nothing left: all 3 points are tried")
 
 
 async def test_a_spent_cap_leads_to_the_highest_rung_below_that_has_something(desk) -> None:
@@ -246,7 +246,7 @@ async def test_within_the_loop_every_step_is_on_record_with_its_reason(tmp_path)
     run.proposer = Ladder(
         [
             Rung(GridProposer(SPACE, GridOptions(points=3)), 9, "grid"),
-            Rung(RandomProposer(Space({"x": Parameter(Kind.FLOAT, 0.0, 0.4)})), 2, "random"),
+            Rung(RandomProposer(Space({"x": Parameter(ParameterKind.FLOAT, 0.0, 0.4)})), 2, "random"),
             Rung(asking, 2, "llm-parameters"),
         ],
         LadderOptions((), fallback=2),
@@ -260,7 +260,7 @@ async def test_within_the_loop_every_step_is_on_record_with_its_reason(tmp_path)
                 happened.append(operator)
             case ProposalRefused(operator=operator, objection=objection):
                 happened.append(f"{operator} refused: {objection}")
-            case Stepped(name=name, reason=reason):
+            case RungChanged(name=name, reason=reason):
                 happened.append(f"to {name}: {reason}")
     assert happened == [
         "baseline",

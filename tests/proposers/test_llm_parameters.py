@@ -10,14 +10,14 @@ from loopty.domain.errors import Exhausted
 from loopty.domain.model import ModelFault, Outage, Prompt
 from loopty.domain.outcome import Pool, Verdict
 from loopty.domain.proposal import Objection, Proposal, Refusal
-from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.space import ParameterKind, Parameter, Space
 from loopty.domain.task import Pools
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.record.events import Settled
-from loopty.testing.fakes import ScriptedLine
+from loopty.record.events import CallSettled
+from loopty.testing.fakes import ScriptedRoleModel
 from loopty.testing.proposer_suite import ProposerConformance
 
 from ..engine.conftest import Bench
@@ -25,9 +25,9 @@ from .desk import Desk, Plain, line_of, replied
 
 SPACE = Space(
     {
-        "x": Parameter(Kind.FLOAT, 0.0, 1.0),
-        "method": Parameter(Kind.CATEGORICAL, default="a", choices=("a", "b")),
-        "depth": Parameter(Kind.INT, 1, 3, when={"method": "b"}),
+        "x": Parameter(ParameterKind.FLOAT, 0.0, 1.0),
+        "method": Parameter(ParameterKind.CATEGORICAL, default="a", choices=("a", "b")),
+        "depth": Parameter(ParameterKind.INT, 1, 3, when={"method": "b"}),
     }
 )
 
@@ -47,7 +47,7 @@ class TestConformance(ProposerConformance):
     @pytest.fixture
     def make(self):
         def proposer(space):
-            line = ScriptedLine(lambda prompt: replied(space.sample(random.Random(repr(prompt)))))
+            line = ScriptedRoleModel(lambda prompt: replied(space.sample(random.Random(repr(prompt)))))
             return ParametersProposer(space, line, Plain(), ParametersOptions())
 
         return proposer
@@ -91,7 +91,7 @@ async def test_one_call_gives_several_proposals_and_a_new_process_takes_the_rest
     taken = []
     for _ in range(4):
         proposal = await made(desk).propose(desk.ask())
-        taken.append((proposal.params["x"], proposal.left, len(desk.model.prompts)))
+        taken.append((proposal.params["x"], proposal.remaining_in_reply, len(desk.model.prompts)))
         desk.records(proposal)
     assert taken == [(0.1, 2, 1), (0.2, 1, 1), (0.3, 0, 1), (0.4, 0, 2)]
     assert not desk.run.unread
@@ -282,6 +282,6 @@ async def test_a_model_finds_the_best_of_a_run_within_the_loop(tmp_path) -> None
     best = run.history[run.run.account(Pool.ATTEMPT).best]
     assert best.params["x"] == pytest.approx(0.3, abs=0.02)
     assert run.run.account(Pool.ATTEMPT).refused
-    settled = [item.event for item in run.ledger.read() if isinstance(item.event, Settled)]
+    settled = [item.event for item in run.ledger.read() if isinstance(item.event, CallSettled)]
     assert len(settled) == len(model.prompts)
     assert run.run.account(Pool.ATTEMPT).started == 6

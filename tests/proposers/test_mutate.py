@@ -15,14 +15,14 @@ from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.mutate import MutateProposer
 from loopty.record.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.selectors.best_node import BestSelector
 
 
 def asked(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
-    scribe = Scribe(MemoryLedger(), lambda: 0.0)
+    scribe = Recorder(MemoryLedger(), lambda: 0.0)
     root = NodeId("1")
-    scribe.decide(
+    scribe.record(
         lambda _: [
             RunStarted(1, "criteria", Objective(), 0, ""),
             NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree"),

@@ -15,7 +15,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import Kind, Parameter, Space, Value
+from loopty.domain.space import ParameterKind, Parameter, Space, Value
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.grid import GridOptions, GridProposer
@@ -31,20 +31,20 @@ from loopty.record.events import (
     TrialStarted,
 )
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 
 SPACE = Space(
     {
-        "x": Parameter(Kind.FLOAT, -5.0, 5.0),
-        "n": Parameter(Kind.INT, 1, 64, log=True),
-        "even": Parameter(Kind.INT, 0, 9, step=2.0),
-        "tenths": Parameter(Kind.FLOAT, 0.0, 1.05, step=0.1),
-        "method": Parameter(Kind.CATEGORICAL, choices=("a", "b", 3, True)),
-        "momentum": Parameter(Kind.FLOAT, 1e-4, 0.99, log=True, when={"method": "a"}),
-        "nested": Parameter(Kind.INT, 1, 3, when={"method": "b"}),
+        "x": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
+        "n": Parameter(ParameterKind.INT, 1, 64, log=True),
+        "even": Parameter(ParameterKind.INT, 0, 9, step=2.0),
+        "tenths": Parameter(ParameterKind.FLOAT, 0.0, 1.05, step=0.1),
+        "method": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b", 3, True)),
+        "momentum": Parameter(ParameterKind.FLOAT, 1e-4, 0.99, log=True, when={"method": "a"}),
+        "nested": Parameter(ParameterKind.INT, 1, 3, when={"method": "b"}),
     }
 )
-PLAIN = Space({"x": Parameter(Kind.FLOAT, -5.0, 5.0), "y": Parameter(Kind.FLOAT, -5.0, 5.0)})
+PLAIN = Space({"x": Parameter(ParameterKind.FLOAT, -5.0, 5.0), "y": Parameter(ParameterKind.FLOAT, -5.0, 5.0)})
 KINDS = [
     pytest.param(
         kind,
@@ -72,7 +72,7 @@ class Search:
     """A run whose events a test writes itself: ask, add or refuse, and later judge."""
 
     def __init__(self, metrics: tuple[Metric, ...] = (), seed: int = 0) -> None:
-        self.scribe = Scribe(MemoryLedger(), lambda: 0.0)
+        self.scribe = Recorder(MemoryLedger(), lambda: 0.0)
         self._seed = seed
         self._known = 0
         self._operator = "hand"
@@ -99,7 +99,7 @@ class Search:
     def adds(self, params: Params, operator: str = "", tree: str = "tree") -> NodeId:
         node = NodeId("1").child(self.history[NodeId("1")].children + 1)
         by = operator or self._operator
-        added = NodeAdded(node, Pool.ATTEMPT, by, "", "commit", tree, params, asked_after=self._known)
+        added = NodeAdded(node, Pool.ATTEMPT, by, "", "commit", tree, params, known_event=self._known)
         self._tell(added, _started(node))
         self.flying.append(node)
         return node
@@ -127,7 +127,7 @@ class Search:
         self.ends(node, None if int(value * 1000) % 7 == 0 else {"score": value, "other": -math.sqrt(value)})
 
     def _tell(self, *events: Event) -> None:
-        self.scribe.decide(lambda _: events)
+        self.scribe.record(lambda _: events)
 
 
 def _started(node: NodeId) -> TrialStarted:
@@ -252,9 +252,9 @@ async def test_a_long_run_of_tpe_resumes_exactly_past_the_point_where_it_forgets
 async def test_the_grid_is_walked_once_and_then_exhausted() -> None:
     space = Space(
         {
-            "n": Parameter(Kind.INT, 1, 3),
-            "method": Parameter(Kind.CATEGORICAL, choices=("a", "b")),
-            "momentum": Parameter(Kind.FLOAT, 0.0, 1.0, when={"method": "a"}),
+            "n": Parameter(ParameterKind.INT, 1, 3),
+            "method": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b")),
+            "momentum": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"method": "a"}),
         }
     )
     search, lasting = Search(), GridProposer(space, GridOptions(points=3))

@@ -20,9 +20,9 @@ from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.unread_replies import Queue
-from loopty.record.events import NodeAdded, ProposalRefused, Reserved, Settled
+from loopty.record.events import NodeAdded, ProposalRefused, CallReserved, CallSettled
 from loopty.selectors.root import RootSelector
-from loopty.testing.fakes import ScriptedLine
+from loopty.testing.fakes import ScriptedRoleModel
 
 from ..engine.conftest import SPACE, Bench
 from .desk import Plain, replied
@@ -82,7 +82,7 @@ class Runs:
         finish = None
         while finish is None or "the money is spent" not in finish.reason:
             self.bench.scribe = self.bench.new_scribe()
-            line = ScriptedLine(self._said, purse=Purse(self.bench.scribe, 1, Pools(), "me"))
+            line = ScriptedRoleModel(self._said, purse=Purse(self.bench.scribe, 1, Pools(), "me"))
             line.archive = self._archive
             self.bench.proposer = Slow(self._make(line, self._width), self._pause)
             loop = self.bench.loop()
@@ -110,9 +110,9 @@ def test_no_proposal_is_lost_and_none_is_taken_twice(make, reply, seed, width):
     runs = Runs(make, reply, random.Random(seed), width)
     asyncio.run(runs.drive(stops=4))
     told = [recorded.event for recorded in runs.bench.ledger.read()]
-    paid = [event.call for event in told if isinstance(event, Settled)]
+    paid = [event.call for event in told if isinstance(event, CallSettled)]
     taken = Counter(
-        (event.calls[-1], event.item)
+        (event.calls[-1], event.index_in_reply)
         for event in told
         if isinstance(event, NodeAdded | ProposalRefused) and event.calls
     )
@@ -124,13 +124,13 @@ def test_no_proposal_is_lost_and_none_is_taken_twice(make, reply, seed, width):
 def test_what_is_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_process():
     bench = Bench(lambda _: 1.0)
     about = {"operator": "op", "node": NodeId("1"), "pool": Pool.ATTEMPT}
-    bench.scribe.decide(
-        lambda _: [Reserved(1, "call", "evolver", 1, 0.0, "me", **about), Settled(1, "call", 1, 0.0)]
+    bench.scribe.record(
+        lambda _: [CallReserved(1, "call", "evolver", 1, 0.0, "me", **about), CallSettled(1, "call", 1, 0.0)]
     )
 
     def recorded(item):
-        event = ProposalRefused(1, Pool.ATTEMPT, "op", "no use", calls=("call",), left=3 - item, item=item)
-        bench.scribe.decide(lambda _: [event])
+        event = ProposalRefused(1, Pool.ATTEMPT, "op", "no use", calls=("call",), remaining_in_reply=3 - item, index_in_reply=item)
+        bench.scribe.record(lambda _: [event])
 
     def waiting(queue):
         found = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random, ()))

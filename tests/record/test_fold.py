@@ -14,13 +14,13 @@ from loopty.domain.outcome import Ending, Outcome, Pool
 from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record import events
-from loopty.record.events import Directed, ProposalRefused, Reserved, Settled, Stalled, Stepped
+from loopty.record.events import DirectiveSet, ProposalRefused, CallReserved, CallSettled, SessionStalled, RungChanged
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.record.records import trial_parts
 
 from ..engine.conftest import make_task
@@ -35,11 +35,11 @@ class Walk:
     def __init__(self, ledger, seed):
         self.rng = random.Random(seed)
         self.clock = 0.0
-        self.scribe = Scribe(ledger, self.time)
+        self.scribe = Recorder(ledger, self.time)
         task = make_task(pools=POOLS)
-        self.scribe.decide(lambda h: decisions.run_started(h, task, "", "", Committed("c0", "t0"), "first"))
-        self.scribe.decide(lambda h: decisions.session_started(h, 1, "me"))
-        self.scribe.decide(lambda h: self.started(h, NodeId("1")))
+        self.scribe.record(lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0", "t0"), "first"))
+        self.scribe.record(lambda h: decisions.start_session(h, 1, "me"))
+        self.scribe.record(lambda h: self.started(h, NodeId("1")))
 
     def time(self):
         self.clock += 0.5
@@ -51,7 +51,7 @@ class Walk:
 
     def started(self, history, node):
         review = self.rng.choice(["off", "flag", "reject"])
-        return decisions.trial_started(history, node, self.rng.choice("ab"), POOLS, NOISE, review)
+        return decisions.start_trial(history, node, self.rng.choice("ab"), POOLS, NOISE, review)
 
     def step(self):
         happens = [self.add, self.refuse, self.start, self.end, self.end, self.reserve, self.settle, self.tell]
@@ -70,17 +70,17 @@ class Walk:
         rng, ids = self.rng, list(self.scribe.history.ids)
         pool, params = rng.choice([Pool.ATTEMPT, Pool.CONTROL]), {"x": rng.randint(0, 30) / 30}
         proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.place())
-        self.scribe.decide(lambda h: decisions.node_added(h, proposal, Committed("c", "t"), pool, False, 1))
+        self.scribe.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), pool, False, 1))
 
     def refuse(self):
         objection = self.rng.choice(list(Objection))
         refused = ProposalRefused(1, Pool.ATTEMPT, "op", "why", objection, self.calls(), *self.place())
-        self.scribe.decide(lambda _: [refused])
+        self.scribe.record(lambda _: [refused])
 
     def start(self):
-        waiting = [node for node in self.scribe.history.ids if self.scribe.history[node].pending]
+        waiting = [node for node in self.scribe.history.ids if self.scribe.history[node].is_pending]
         if waiting:
-            self.scribe.decide(lambda h: self.started(h, self.rng.choice(waiting)))
+            self.scribe.record(lambda h: self.started(h, self.rng.choice(waiting)))
 
     def end(self):
         flights = self.run.flights
@@ -93,34 +93,34 @@ class Walk:
         fingerprint = self.rng.choice(["here"] * 9 + ["there"])
         outcome = Outcome(ending, metrics, reason="r", seconds=1.25, fingerprint=fingerprint)
         review = self.rng.choice(["off", "flag", "reject"])
-        self.scribe.decide(lambda h: decisions.trial_ended(h, *trial_parts(name), outcome, POOLS, NOISE, review))
+        self.scribe.record(lambda h: decisions.end_trial(h, *trial_parts(name), outcome, POOLS, NOISE, review))
 
     def reserve(self):
         rng = self.rng
         pool, node = rng.choice([None, Pool.ATTEMPT]), rng.choice([None, NodeId("1")])
         call, role = f"call{self.scribe.history.number}", rng.choice(list(Role))
         worst = rng.choice([(0, 0.0), (20, 0.5), (12.5, 0.0)])
-        event = Reserved(1, call, role, 10, 0.1, rng.choice("ab"), "m", "op", node, pool, *worst)
-        self.scribe.decide(lambda _: [event])
+        event = CallReserved(1, call, role, 10, 0.1, rng.choice("ab"), "m", "op", node, pool, *worst)
+        self.scribe.record(lambda _: [event])
 
     def settle(self):
         call = self.rng.choice([*self.run.holds, "unknown"])
         failure, usage = self.rng.choice(["", "", "no"]), self.rng.choice([None, Usage(3, 4, 1, 2)])
-        self.scribe.decide(lambda _: [Settled(1, call, 7, 0.03, usage, failure)])
+        self.scribe.record(lambda _: [CallSettled(1, call, 7, 0.03, usage, failure)])
 
     def tell(self):
         told = [
-            Stepped(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
-            Stalled(1, "out", 1.5),
-            Directed(1, self.rng.choice(["", "faster"])),
+            RungChanged(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
+            SessionStalled(1, "out", 1.5),
+            DirectiveSet(1, self.rng.choice(["", "faster"])),
         ]
-        self.scribe.decide(lambda _: [self.rng.choice(told)])
+        self.scribe.record(lambda _: [self.rng.choice(told)])
 
     def lose(self):
         """A process is gone, and another finds that out."""
         if self.rng.random() < 0.2:
             gone = self.rng.choice("ab")
-            self.scribe.decide(lambda h: decisions.recovered(h, lambda owner: owner != gone))
+            self.scribe.record(lambda h: decisions.close_abandoned(h, lambda owner: owner != gone))
 
 
 def everything(history):

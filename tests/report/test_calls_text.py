@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply, Speaker, Turn, Usage
+from loopty.domain.model import Prompt, Reply, Speaker, Message, Usage
 from loopty.domain.outcome import Pool
 from loopty.domain.proposal import Objection
 from loopty.models.archive import Kept
-from loopty.record.events import ProposalRefused, Reserved, Settled
+from loopty.record.events import ProposalRefused, CallReserved, CallSettled
 from loopty.report.calls_text import calls_text
 from loopty.report.columns import width
 from loopty.report.figures import moment
@@ -20,16 +20,16 @@ from loopty.report.terminal import Look
 from loopty.views.model_calls import Call
 
 
-def reserved(call: str, role: str = "evolver", operator: str = "code:diff") -> Reserved:
-    return Reserved(1, call, role, 900, 0.9, "me", "lab:large", operator, NodeId("1.2"), Pool.ATTEMPT)
+def reserved(call: str, role: str = "evolver", operator: str = "code:diff") -> CallReserved:
+    return CallReserved(1, call, role, 900, 0.9, "me", "lab:large", operator, NodeId("1.2"), Pool.ATTEMPT)
 
 
 AT = 1_700_000_000.0
-CALL = Call(reserved("c0ffee"), AT, Settled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)), [NodeId("1.2.1")])
+CALL = Call(reserved("c0ffee"), AT, CallSettled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)), [NodeId("1.2.1")])
 
 
 def kept(asked: str, replied: str | None = "fine", **reply: bool) -> Kept:
-    prompt = Prompt("Be brief.", (Turn(Speaker.ASKER, asked),), {"type": "object"})
+    prompt = Prompt("Be brief.", (Message(Speaker.ASKER, asked),), {"type": "object"})
     answer = None if replied is None else Reply(replied, Usage(100, 30), **reply)
     return Kept("c0ffee", 1.0, "lab:large", "evolver", "code:diff", prompt, answer)
 
@@ -79,7 +79,7 @@ def test_a_long_line_goes_on_behind_another_margin():
 
 def test_a_reply_that_was_cut_off_and_one_that_never_came_say_so():
     assert "reply, cut off at its longest" in calls_text([(CALL, kept("x", whole=False))])
-    failed = Call(reserved("c1"), AT, Settled(1, "c1", 9, 0.0, failure="429: too many requests"))
+    failed = Call(reserved("c1"), AT, CallSettled(1, "c1", 9, 0.0, failure="429: too many requests"))
     text = calls_text([(CALL, kept("x")), (failed, kept("x", None))])
     assert "call 2 of 2" in text
     assert "429: too many requests" in text
@@ -87,7 +87,7 @@ def test_a_reply_that_was_cut_off_and_one_that_never_came_say_so():
 
 def test_a_refused_call_says_why_and_one_that_was_asked_again_says_so():
     event = ProposalRefused(1, Pool.ATTEMPT, "code:diff", "src/x: no such line", Objection.APPLY, ("c0", "c1"))
-    done = (Call(reserved(name), AT, Settled(1, name, 9, 0.0), refused=[event]) for name in event.calls)
+    done = (Call(reserved(name), AT, CallSettled(1, name, 9, 0.0), refused=[event]) for name in event.calls)
     text = calls_text((call, kept("x")) for call in done)
     assert "no use    the model was told why, and asked again" in text
     assert text.count("refused   apply: src/x: no such line") == 1

@@ -14,7 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import Noise, Pools
-from loopty.record.events import Reserved, Settled, Stalled
+from loopty.record.events import CallReserved, CallSettled, SessionStalled
 from loopty.record.history import History
 from loopty.report.figures import duration
 from loopty.report.live_progress import Live
@@ -173,8 +173,8 @@ def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
 
 
 def calls(story: Story, call: str, failure: str) -> None:
-    story.scribe.decide(lambda _: [Reserved(1, call, "evolver", 9, 0.0, "me")])
-    story.scribe.decide(lambda _: [Settled(1, call, 0, 0.0, Usage(), failure)])
+    story.scribe.record(lambda _: [CallReserved(1, call, "evolver", 9, 0.0, "me")])
+    story.scribe.record(lambda _: [CallSettled(1, call, 0, 0.0, Usage(), failure)])
 
 
 def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
@@ -201,8 +201,8 @@ def test_a_stall_does_not_tell_again_what_was_told() -> None:
     story.scribe.listeners.append(lines.heard)
     failure = "401: the key in THE_KEY was refused: " + "and so on " * 20
     calls(story, "c1", failure)
-    story.scribe.decide(lambda _: [Stalled(1, f"openai:m: {failure}", 1.0)])
-    story.scribe.decide(lambda _: [Stalled(1, "the judge cannot be understood", 1.0)])
+    story.scribe.record(lambda _: [SessionStalled(1, f"openai:m: {failure}", 1.0)])
+    story.scribe.record(lambda _: [SessionStalled(1, "the judge cannot be understood", 1.0)])
     first, *more = out.getvalue().splitlines()
     assert first.startswith("no reply of a model: 401: the key in THE_KEY was refused: and so on")
     assert len(first) < 110

@@ -7,7 +7,7 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Pool
 from loopty.domain.proposal import Objection
-from loopty.record.events import ProposalRefused, Reserved, Settled
+from loopty.record.events import ProposalRefused, CallReserved, CallSettled
 from loopty.report.columns import width
 from loopty.report.figures import moment
 from loopty.report.refused_text import MOST_SHOWN, refused_text
@@ -19,10 +19,10 @@ NODE = NodeId("1.2")
 
 
 def call(name: str, *reasons: str, failure: str = "", again: bool = False, gave: str = "") -> Call:
-    reserved = Reserved(1, name, "evolver", 900, 0.9, "me", "lab:large", "code:diff", NODE, Pool.ATTEMPT)
+    reserved = CallReserved(1, name, "evolver", 900, 0.9, "me", "lab:large", "code:diff", NODE, Pool.ATTEMPT)
     calls = (name, "another") if again else (name,)
     refused = [ProposalRefused(1, Pool.ATTEMPT, "code:diff", why, Objection.APPLY, calls) for why in reasons]
-    settled = Settled(1, name, 0 if failure else 1234, 0.0125, failure=failure)
+    settled = CallSettled(1, name, 0 if failure else 1234, 0.0125, failure=failure)
     return Call(reserved, AT, settled, [NodeId(gave)] if gave else [], refused)
 
 

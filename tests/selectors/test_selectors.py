@@ -14,7 +14,7 @@ from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.selectors.best_node import BestSelector
 from loopty.selectors.root import RootSelector
 from loopty.selectors.tournament import TournamentSelector
@@ -35,8 +35,8 @@ def told(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Event]:
 
 
 def asks(events: list[Event], count: int) -> list[Ask]:
-    scribe = Scribe(MemoryLedger(), lambda: 0.0)
-    scribe.decide(lambda _: events)
+    scribe = Recorder(MemoryLedger(), lambda: 0.0)
+    scribe.record(lambda _: events)
     return [Ask(scribe.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(count)]  # type: ignore[misc]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Stated
-from loopty.domain.task import Choice, Funds, Roles, Verification
+from loopty.domain.model import ModelSpec
+from loopty.domain.task import PluginChoice, RoleBudget, Roles, VerifierSpec
 from loopty.taskfile.model_tables import check_roles, own_file, own_models, stray_key
 from loopty.taskfile.read import load, parse
 from loopty.taskfile.schema import Checker
@@ -116,57 +116,57 @@ def test_models_that_are_no_tables_are_a_fault():
 @pytest.mark.parametrize(
     ("proposer", "place"),
     [
-        (Choice("llm-code"), "proposer.kind"),
-        (Choice("llm-parameters"), "proposer.kind"),
-        (Choice("ladder", {"rungs": [{"kind": "grid"}, {"kind": "llm-code"}]}), "proposer.rungs.1.kind"),
+        (PluginChoice("llm-code"), "proposer.kind"),
+        (PluginChoice("llm-parameters"), "proposer.kind"),
+        (PluginChoice("ladder", {"rungs": [{"kind": "grid"}, {"kind": "llm-code"}]}), "proposer.rungs.1.kind"),
     ],
 )
 def test_a_proposer_that_asks_needs_a_model_for_the_evolver(proposer, place):
     checker = Checker()
-    check_roles(Roles(), Verification(), proposer, (), checker)
+    check_roles(Roles(), VerifierSpec(), proposer, (), checker)
     (fault,) = checker.faults
     assert fault.key == place
     assert fault.message.endswith('needs a model: name one, as in [roles.evolver] model = "…"')
     checker = Checker()
-    check_roles(Roles(evolver=Funds("openai:m")), Verification(), proposer, (), checker)
+    check_roles(Roles(evolver=RoleBudget("openai:m")), VerifierSpec(), proposer, (), checker)
     assert checker.faults == []
 
 
 @pytest.mark.parametrize(
     ("proposer", "place"),
     [
-        (Choice("llm-code", {"embedding": "vectrs"}), "proposer.embedding"),
+        (PluginChoice("llm-code", {"embedding": "vectrs"}), "proposer.embedding"),
         (
-            Choice("ladder", {"rungs": [{"kind": "tpe"}, {"kind": "llm-code", "embedding": "vectrs"}]}),
+            PluginChoice("ladder", {"rungs": [{"kind": "tpe"}, {"kind": "llm-code", "embedding": "vectrs"}]}),
             "proposer.rungs.1.embedding",
         ),
     ],
 )
 def test_what_changes_are_compared_by_is_a_model_that_there_is(proposer, place):
     checker = Checker()
-    roles = Roles(evolver=Funds("vectors"))
-    check_roles(roles, Verification(), proposer, ("vectors",), checker)
+    roles = Roles(evolver=RoleBudget("vectors"))
+    check_roles(roles, VerifierSpec(), proposer, ("vectors",), checker)
     (fault,) = checker.faults
     assert fault.key == place
     assert fault.message.startswith("is 'vectrs', which is no model: known are vectors; add [models.vectrs]")
     for sound in ({"embedding": "vectors"}, {"embedding": "openai:m"}, {"embedding": ""}, {"rungs": 3}):
         checker = Checker()
-        check_roles(roles, Verification(), Choice("llm-code", sound), ("vectors",), checker)
+        check_roles(roles, VerifierSpec(), PluginChoice("llm-code", sound), ("vectors",), checker)
         assert checker.faults == []
 
 
 def test_a_proposer_of_another_package_may_mean_something_else_by_an_embedding():
     rung = {"kind": "theirs", "embedding": "minilm"}
-    for proposer in (Choice("theirs", {"embedding": "minilm"}), Choice("ladder", {"rungs": [rung]})):
+    for proposer in (PluginChoice("theirs", {"embedding": "minilm"}), PluginChoice("ladder", {"rungs": [rung]})):
         checker = Checker()
-        check_roles(Roles(), Verification(), proposer, (), checker)
+        check_roles(Roles(), VerifierSpec(), proposer, (), checker)
         assert checker.faults == []
 
 
 def test_a_model_in_the_users_own_file_serves_every_task(own, top):
     environ = own(FAST)
     task = load(top, environ)
-    assert task.models == {"fast": Stated("openai", "m")}
+    assert task.models == {"fast": ModelSpec("openai", "m")}
     (top / "loopty.toml").write_text(TASK + '[roles.evolver]\nmodel = "fast"\n')
     assert load(top, environ).roles.evolver.model == "fast"
 
@@ -287,20 +287,20 @@ def test_what_is_judged_is_a_file_of_the_trial_alone(artifact):
     assert "verifier.judged.0.artifact must be the name of a file below $EVO_TRACES_DIR that is kept" in told
 
 
-MINE = Stated("openai", "m", "https://gateway.example/v1", "GATEWAY_KEY")
+MINE = ModelSpec("openai", "m", "https://gateway.example/v1", "GATEWAY_KEY")
 
 
 @pytest.mark.parametrize(
     "stated",
     [
-        Stated("openai", "m"),
-        Stated("openai", "m", key_env="WORK_OPENAI_KEY"),
-        Stated("google", "m", key_env="GEMINI_API_KEY_2"),
-        Stated("mistral", "m"),
-        Stated("openai", "m", keyring="openai/me"),
-        Stated("openai", "m", key_env="LOOPTY_KEY"),
-        Stated("openai", "m", "https://api.openai.com/v1"),
-        Stated("openai", "m", "https://eu.api.openai.com/v1"),
+        ModelSpec("openai", "m"),
+        ModelSpec("openai", "m", key_env="WORK_OPENAI_KEY"),
+        ModelSpec("google", "m", key_env="GEMINI_API_KEY_2"),
+        ModelSpec("mistral", "m"),
+        ModelSpec("openai", "m", keyring="openai/me"),
+        ModelSpec("openai", "m", key_env="LOOPTY_KEY"),
+        ModelSpec("openai", "m", "https://api.openai.com/v1"),
+        ModelSpec("openai", "m", "https://eu.api.openai.com/v1"),
     ],
 )
 def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
@@ -310,15 +310,15 @@ def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
 @pytest.mark.parametrize(
     ("stated", "sent"),
     [
-        (Stated("openai", "m", "https://evil.example/v1"), "OPENAI_API_KEY to https://evil.example,"),
-        (Stated("openai", "m", "https://evil.example:8443"), "OPENAI_API_KEY to https://evil.example:8443,"),
-        (Stated("openai", "m", "https://api.openai.com.evil.example/v1"), "https://api.openai.com.evil.example"),
-        (Stated("openai", "m", "https://evilapi.openai.com.example/v1"), "evilapi"),
-        (Stated("openai", "m", "http://api.openai.com/v1"), "OPENAI_API_KEY to http://api.openai.com,"),
-        (Stated("openai", "m", "http://127.0.0.1:9/v1", "AWS_SECRET_ACCESS_KEY"), "to http://127.0.0.1:9,"),
-        (Stated("openai", "m", key_env="AWS_SECRET_ACCESS_KEY"), "AWS_SECRET_ACCESS_KEY to openai,"),
-        (Stated("openai", "m", keyring="github.com/me"), "github.com/me to openai,"),
-        (Stated("anthropic", "m", "https://evil.example", keyring="x/y"), "ANTHROPIC_API_KEY to https://evil"),
+        (ModelSpec("openai", "m", "https://evil.example/v1"), "OPENAI_API_KEY to https://evil.example,"),
+        (ModelSpec("openai", "m", "https://evil.example:8443"), "OPENAI_API_KEY to https://evil.example:8443,"),
+        (ModelSpec("openai", "m", "https://api.openai.com.evil.example/v1"), "https://api.openai.com.evil.example"),
+        (ModelSpec("openai", "m", "https://evilapi.openai.com.example/v1"), "evilapi"),
+        (ModelSpec("openai", "m", "http://api.openai.com/v1"), "OPENAI_API_KEY to http://api.openai.com,"),
+        (ModelSpec("openai", "m", "http://127.0.0.1:9/v1", "AWS_SECRET_ACCESS_KEY"), "to http://127.0.0.1:9,"),
+        (ModelSpec("openai", "m", key_env="AWS_SECRET_ACCESS_KEY"), "AWS_SECRET_ACCESS_KEY to openai,"),
+        (ModelSpec("openai", "m", keyring="github.com/me"), "github.com/me to openai,"),
+        (ModelSpec("anthropic", "m", "https://evil.example", keyring="x/y"), "ANTHROPIC_API_KEY to https://evil"),
         (MINE, "GATEWAY_KEY to https://gateway.example,"),
     ],
 )
@@ -333,11 +333,11 @@ def test_the_user_says_where_keys_may_go(own):
     text = '[keys]\nGATEWAY_KEY = "https://gateway.example/any"\nAWS_KEY = ["openai", "http://127.0.0.1:9"]\n'
     stray = stray_key(own(text))
     assert stray("m", MINE) is None
-    assert stray("m", Stated("openai", "m", key_env="AWS_KEY")) is None
-    assert stray("m", Stated("openai", "m", "http://127.0.0.1:9/v1", "AWS_KEY")) is None
-    assert stray("m", Stated("openai", "m", "http://127.0.0.1:99/v1", "AWS_KEY"))
-    assert stray("m", Stated("openai", "m", "http://gateway.example/v1", "GATEWAY_KEY")), "it is not encrypted"
-    assert stray("m", Stated("openai", "m", "https://gateway.example:444/v1", "GATEWAY_KEY"))
+    assert stray("m", ModelSpec("openai", "m", key_env="AWS_KEY")) is None
+    assert stray("m", ModelSpec("openai", "m", "http://127.0.0.1:9/v1", "AWS_KEY")) is None
+    assert stray("m", ModelSpec("openai", "m", "http://127.0.0.1:99/v1", "AWS_KEY"))
+    assert stray("m", ModelSpec("openai", "m", "http://gateway.example/v1", "GATEWAY_KEY")), "it is not encrypted"
+    assert stray("m", ModelSpec("openai", "m", "https://gateway.example:444/v1", "GATEWAY_KEY"))
 
 
 def test_a_model_of_the_users_own_file_sends_its_key_where_it_says(own):
@@ -345,7 +345,7 @@ def test_a_model_of_the_users_own_file_sends_its_key_where_it_says(own):
     stray = stray_key(own(f"[models.mine]\n{table}"))
     assert stray("mine", MINE) is None
     assert stray("another", MINE)
-    assert stray("mine", Stated("openai", "m", "https://evil.example/v1", "GATEWAY_KEY"))
+    assert stray("mine", ModelSpec("openai", "m", "https://evil.example/v1", "GATEWAY_KEY"))
 
 
 def test_where_keys_may_go_is_text(own, top):

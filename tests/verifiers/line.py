@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.kit.token_count import tokens, tokens_of_data
 from loopty.testing import fakes
 
-MOST = Stated("openai").prompt_tokens
+MOST = ModelSpec("openai").prompt_tokens
 """Tokens of the longest prompt, for a model of the usual size."""
-SMALL = [Stated("local", context_tokens=seen).prompt_tokens for seen in (2048, 4096)]
+SMALL = [ModelSpec("local", context_tokens=seen).prompt_tokens for seen in (2048, 4096)]
 """For models that see next to nothing."""
 WIDE = {
     "code": "+    value = compute(first, second)  # so it is\n" * 2_000,
@@ -25,7 +25,7 @@ small_models = pytest.mark.parametrize("most", SMALL)
 wide_texts = pytest.mark.parametrize("wide", WIDE.values(), ids=WIDE)
 
 
-class ScriptedLine(fakes.ScriptedLine):
+class ScriptedLine(fakes.ScriptedRoleModel):
     async def ask(self, prompt, operator, node=None, pool=None):
         assert pool is None, "what the verifier says is no proposal to be taken"
         return await super().ask(prompt, operator, node)
@@ -38,7 +38,7 @@ class ScriptedLine(fakes.ScriptedLine):
     @property
     def shown(self):
         """What the first prompt said."""
-        return self.prompts[0].turns[0].text
+        return self.prompts[0].messages[0].text
 
 
 def fences(text):

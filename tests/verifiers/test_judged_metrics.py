@@ -10,7 +10,7 @@ from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
-from loopty.domain.task import Judged, Noise, Pools
+from loopty.domain.task import JudgedMetric, Noise, Pools
 from loopty.engine.protocols import Trial
 from loopty.record.records import Node
 from loopty.testing.fakes import FunctionExecutor
@@ -20,7 +20,7 @@ from loopty.verifiers.judged_metrics import JudgedExecutor
 from ..engine.conftest import Bench
 from .line import MOST, ScriptedLine, fences, small_models, wide_texts
 
-TASTE = Judged("taste", "task_essay.json", "Which essay is clearer?")
+TASTE = JudgedMetric("taste", "task_essay.json", "Which essay is clearer?")
 ROOT = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "c0", "t0", 0.0, 1, 0)
 
 
@@ -160,7 +160,7 @@ async def test_a_trial_that_leaves_nothing_to_compare_failed(tmp_path, node):
 async def test_what_an_earlier_trial_left_is_not_taken_for_this_one_s(tmp_path):
     desk = Desk(tmp_path, preferring("better"), essays={"1.1": "a better one"})
     await desk.runs("1")
-    assert (await desk.runs()).finished
+    assert (await desk.runs()).is_finished
     desk.essays["1.1"] = None
     assert (await desk.runs(number=2)).ending is Ending.FAILED
 

@@ -9,7 +9,7 @@ from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Pool
-from loopty.domain.proposal import Objection, Proposal, Refusal, Step
+from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Noise, Pools
 from loopty.engine.protocols import Ask
 from loopty.record.events import ProposalRefused
@@ -28,7 +28,7 @@ PROPOSAL = Proposal(
     {"x": 0.75},
     {"solve.py": "def solve():\n    return 42  # verifier: answer try\n", "new.py": "x = 1\n", "old.py": None},
     calls=("call-1", "call-2"),
-    left=3,
+    remaining_in_reply=3,
 )
 FILES = {"solve.py": "def solve():\n    return slow()\n", "old.py": "y = 2\n"}
 
@@ -132,7 +132,7 @@ async def test_advice_that_cannot_be_had_or_read_holds_nothing_up(replies, looks
     assert_goes_on(await screened(PROPOSAL, ScriptedLine(*replies)).propose(asked()), PROPOSAL, looks)
 
 
-@pytest.mark.parametrize("answer", [None, Refusal("op", "no"), Step(1, "tpe", "stuck")])
+@pytest.mark.parametrize("answer", [None, Refusal("op", "no"), RungChange(1, "tpe", "stuck")])
 async def test_what_is_no_proposal_is_passed_on(answer):
     assert await screened(answer, ScriptedLine()).propose(asked()) is answer
 

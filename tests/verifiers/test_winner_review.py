@@ -13,8 +13,8 @@ from loopty.domain.outcome import Ending, Pool, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
-from loopty.engine.protocols import Committed, Trial
-from loopty.engine.trials import Measure
+from loopty.engine.protocols import CommittedFiles, Trial
+from loopty.engine.trials import TrialRunner
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.verifiers.winner_review import Reviewer
 
@@ -45,19 +45,19 @@ class Reviewing(Bench):
     def measure(self, owner="me"):
         task = self.task
         given = (self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
-        return Measure(*given, self.reviewer)
+        return TrialRunner(*given, self.reviewer)
 
     async def grown(self, *xs):
         """Nodes of these parameters, each a change of the one before it, run by hand."""
         measure = self.measure()
         node = self.history[NodeId("1")]
-        await measure.decided(measure.started(node), lambda _: None, asyncio.Event())
+        await measure.run_until_verdict(measure.start(node), lambda _: None, asyncio.Event())
         for number, x in enumerate(xs, start=1):
             proposal = Proposal("diff", node.id, f"change {number}", {"x": x})
-            committed = Committed(f"c{number}", f"t{number}")
-            self.scribe.decide(lambda h, p=proposal, c=committed: decisions.node_added(h, p, c, Pool.ATTEMPT))
+            committed = CommittedFiles(f"c{number}", f"t{number}")
+            self.scribe.record(lambda h, p=proposal, c=committed: decisions.add_node(h, p, c, Pool.ATTEMPT))
             node = self.history[node.id.child(1)]
-            await measure.decided(measure.started(node), lambda _: None, asyncio.Event())
+            await measure.run_until_verdict(measure.start(node), lambda _: None, asyncio.Event())
         return self.history[node.id]
 
 
@@ -65,7 +65,7 @@ async def test_the_verifier_sees_the_task_its_rules_the_changes_and_what_was_mea
     line = ScriptedLine(PASS, PASS)
     node = await Reviewing(line).grown(0.6, 0.9)
     assert node.verdict is Verdict.KEPT
-    text = line.prompts[1].turns[0].text
+    text = line.prompts[1].messages[0].text
     parts, around = fences(text)
     for told in ("Sort faster.", "No native code.", "game the benchmark", "hard-code answers"):
         assert told in around
@@ -132,7 +132,7 @@ async def test_an_objection_rejects_the_winner_with_the_rule_that_it_breaks():
 async def test_a_reply_that_cannot_be_read_is_asked_for_again_and_then_counts_as_none(unreadable):
     line = ScriptedLine(unreadable, FAIL)
     assert (await Reviewing(line).grown(0.9)).verdict is Verdict.REJECTED
-    again = line.prompts[1].turns
+    again = line.prompts[1].messages
     assert [turn.speaker for turn in again] == [Speaker.ASKER, Speaker.MODEL, Speaker.ASKER]
     assert again[1].text == unreadable
     node = await Reviewing(ScriptedLine(unreadable, unreadable)).grown(0.9)
@@ -174,7 +174,7 @@ async def test_an_outage_is_raised_and_the_node_waits():
         await run.grown(0.9)
     node, measure = run.history[NodeId("1.1")], run.measure()
     assert (node.verdict, node.running, node.review) == (None, False, None)
-    await measure.decided(measure.started(node), lambda _: None, asyncio.Event())
+    await measure.run_until_verdict(measure.start(node), lambda _: None, asyncio.Event())
     assert run.history[node.id].verdict is Verdict.KEPT
 
 
@@ -214,9 +214,9 @@ async def test_a_small_model_is_shown_as_much_as_it_sees_also_when_it_is_asked_a
     line = ScriptedLine(PASS, said.replace("pass", "perhaps"), PASS)
     node = await Reviewing(line, most=most, patch=lambda *_: wide.encode()).grown(0.6, 0.9)
     assert "characters of the change)" in node.review.reason
-    assert [len(prompt.turns) for prompt in line.prompts] == [1, 1, 3]
+    assert [len(prompt.messages) for prompt in line.prompts] == [1, 1, 3]
     assert most // 2 < line.longest <= most
-    parts, around = fences(line.prompts[1].turns[0].text)
+    parts, around = fences(line.prompts[1].messages[0].text)
     assert {label for label, body in parts.items() if "characters left out" in body} >= {
         "the change against its parent, node 1.1",
         "the change against the baseline",
@@ -229,7 +229,7 @@ async def test_what_is_short_is_shown_whole_to_a_small_model_and_leaves_its_room
     line = ScriptedLine(PASS, PASS)
     grown = {"c1": b"+ x = 1\n", "c0": WIDE["code"].encode()}
     node = await Reviewing(line, most=SMALL[1], patch=lambda before, _: grown[before]).grown(0.6, 0.9)
-    parts, _ = fences(line.prompts[1].turns[0].text)
+    parts, _ = fences(line.prompts[1].messages[0].text)
     assert parts["the change against its parent, node 1.1"].endswith("+ x = 1\n")
     assert len(parts["the change against the baseline"]) > 2_500
     assert "did not see" in node.review.reason

@@ -11,7 +11,7 @@ from loopty.domain.objective import Direction, Objective
 from loopty.domain.outcome import Ending, Integrity, Outcome, Pool
 from loopty.domain.space import Value
 from loopty.domain.task import Noise
-from loopty.engine.judge import Again, ruling
+from loopty.engine.judge import MeasureAgain, judge
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.events import (
@@ -20,9 +20,9 @@ from loopty.record.events import (
     MachineSeen,
     NodeAdded,
     ProposalRefused,
-    Rebaselined,
+    RunRebaselined,
     Recorded,
-    Reserved,
+    CallReserved,
     RunStarted,
     SessionEnded,
     SessionStarted,
@@ -30,7 +30,7 @@ from loopty.record.events import (
     TrialStarted,
 )
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 
 OWNER = "host:4711:99"
 
@@ -58,7 +58,7 @@ class Story:
         self.integrity = Integrity.STRONG
         self.ledger = MemoryLedger()
         self.now = 1000.0
-        self.scribe = Scribe(self.ledger, self._tick)
+        self.scribe = Recorder(self.ledger, self._tick)
         self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
         self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "t0"))
         if driven:
@@ -72,7 +72,7 @@ class Story:
         return self.ledger.history()
 
     def tell(self, *events: Event) -> list[Recorded]:
-        return list(self.scribe.decide(lambda _: events))
+        return list(self.scribe.record(lambda _: events))
 
     def adds(
         self,
@@ -98,12 +98,12 @@ class Story:
         else:
             outcome = self._finished({"score": score, **metrics})
         self.tell(TrialEnded(node, self.scribe.history[node].trials, outcome))
-        while isinstance(ruled := ruling(self.scribe.history, node, self.noise), Again):
+        while isinstance(ruled := judge(self.scribe.history, node, self.noise), MeasureAgain):
             self.repeats(node, ruled)
         self.tell(ruled)
         return node
 
-    def repeats(self, subject: NodeId, again: Again) -> None:
+    def repeats(self, subject: NodeId, again: MeasureAgain) -> None:
         """One more measurement on behalf of the subject."""
         number = self.scribe.history[again.node].trials + 1
         self.tell(TrialStarted(again.node, number, Pool.REPEAT, OWNER, subject, again.rival))
@@ -116,7 +116,7 @@ class Story:
             number = self.scribe.history[NodeId(node)].trials + 1
             self.tell(TrialStarted(NodeId(node), number, Pool.REBASE, OWNER))
             self.tell(TrialEnded(NodeId(node), number, self._finished({"score": score})))
-        self.tell(Rebaselined(1, machine, NodeId(incumbent)))
+        self.tell(RunRebaselined(1, machine, NodeId(incumbent)))
 
     def sees(self, machine: str, **facts: str) -> None:
         self.tell(MachineSeen(1, machine, facts))
@@ -138,7 +138,7 @@ class Story:
         self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "the same as 1.1"))
 
     def reserves(self, tokens: int, money_usd: float) -> None:
-        self.tell(Reserved(1, "call", "evolver", tokens, money_usd, OWNER))
+        self.tell(CallReserved(1, "call", "evolver", tokens, money_usd, OWNER))
 
     def stops(self, reason: str) -> None:
         self.tell(SessionEnded(1, reason))

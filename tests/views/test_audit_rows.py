@@ -13,7 +13,7 @@ from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.views.audit_rows import Audited, Suspicion, audits
 
 OWNER = "host:4711:99"
@@ -25,7 +25,7 @@ class Tale:
     def __init__(self, *baseline: float, objective: Objective | None = None, **more: float) -> None:
         self.ledger = MemoryLedger()
         self.now = 1000.0
-        self.scribe = Scribe(self.ledger, self._tick)
+        self.scribe = Recorder(self.ledger, self._tick)
         self._tell(RunStarted(1, "c0ffee", objective or Objective(), 7, "the first run"))
         self._tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "a" * 40, "t0"))
         self._measured(NodeId("1"), {"score": baseline[0], **more})
@@ -48,9 +48,9 @@ class Tale:
         if score is not None:
             outcome = Outcome(Ending.FINISHED, {"score": score, **more}, fingerprint=machine)
         number = self._next(node)
-        self.scribe.decide(lambda history: decisions.audit_started(history, NodeId(node), OWNER, split))
-        self.scribe.decide(
-            lambda history: decisions.trial_ended(history, NodeId(node), number, outcome, Pools(), Noise())
+        self.scribe.record(lambda history: decisions.start_audit(history, NodeId(node), OWNER, split))
+        self.scribe.record(
+            lambda history: decisions.end_trial(history, NodeId(node), number, outcome, Pools(), Noise())
         )
 
     def rows(self, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
@@ -64,7 +64,7 @@ class Tale:
         return self.scribe.history[NodeId(node)].trials + 1
 
     def _tell(self, event) -> None:
-        self.scribe.decide(lambda _: [event])
+        self.scribe.record(lambda _: [event])
 
     def _tick(self) -> float:
         self.now += 1.0
@@ -234,9 +234,9 @@ def test_where_the_search_could_see_the_split_the_sentence_is_on_the_node():
 def test_every_look_counts_also_one_that_failed_or_was_lost():
     tale = Tale(0.5)
     tale.audits("1", None)
-    tale.scribe.decide(lambda history: decisions.audit_started(history, NodeId("1"), OWNER, "s1"))
+    tale.scribe.record(lambda history: decisions.start_audit(history, NodeId("1"), OWNER, "s1"))
     running = tale.rows()[-1]
-    tale.scribe.decide(lambda history: decisions.recovered(history, lambda _: False))
+    tale.scribe.record(lambda history: decisions.close_abandoned(history, lambda _: False))
     tale.audits("1", 0.4)
     failed, lost, found = tale.rows()
     assert [failed.look, lost.look, found.look] == [1, 2, 3]
@@ -249,10 +249,10 @@ def test_every_look_counts_also_one_that_failed_or_was_lost():
 
 def test_a_result_without_the_metric_of_the_search_is_no_score():
     tale = Tale(0.5)
-    tale.scribe.decide(lambda history: decisions.audit_started(history, NodeId("1"), OWNER, "s1"))
+    tale.scribe.record(lambda history: decisions.start_audit(history, NodeId("1"), OWNER, "s1"))
     odd = Outcome(Ending.FINISHED, {"accuracy": 0.4})
     number = tale.scribe.history[NodeId("1")].trials
-    tale.scribe.decide(lambda history: decisions.trial_ended(history, NodeId("1"), number, odd, Pools(), Noise()))
+    tale.scribe.record(lambda history: decisions.end_trial(history, NodeId("1"), number, odd, Pools(), Noise()))
     (row,) = tale.rows()
     assert row.held_out is None
     assert row.ended == "did not report score, by which the search compares"

@@ -6,7 +6,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Pool
 from loopty.domain.proposal import Objection
-from loopty.record.events import NodeAdded, ProposalRefused, Reserved, Settled
+from loopty.record.events import NodeAdded, ProposalRefused, CallReserved, CallSettled
 from loopty.views.model_calls import Call, calls_of, refused_of
 from loopty.views.model_calls import calls as all_calls
 
@@ -15,8 +15,8 @@ from .story import OWNER, Story
 NODE = NodeId("1.1")
 
 
-def reserved(call: str, role: str = "evolver", node: str = "1", pool: Pool | None = Pool.ATTEMPT) -> Reserved:
-    return Reserved(1, call, role, 900, 0.9, OWNER, "lab:large", "code:diff", NodeId(node), pool)
+def reserved(call: str, role: str = "evolver", node: str = "1", pool: Pool | None = Pool.ATTEMPT) -> CallReserved:
+    return CallReserved(1, call, role, 900, 0.9, OWNER, "lab:large", "code:diff", NodeId(node), pool)
 
 
 def calls(story: Story) -> tuple[Call, ...]:
@@ -29,20 +29,20 @@ def proposed(*taken: str) -> NodeAdded:
 
 def test_the_calls_of_a_proposal_are_told_in_order_with_what_they_cost():
     story = Story()
-    story.tell(reserved("first"), Settled(1, "first", 100, 0.1, Usage(80, 20), "no reply"))
-    story.tell(reserved("other"), Settled(1, "other", 1, 0.1))
-    story.tell(reserved("second"), Settled(1, "second", 200, 0.2, Usage(150, 50)))
+    story.tell(reserved("first"), CallSettled(1, "first", 100, 0.1, Usage(80, 20), "no reply"))
+    story.tell(reserved("other"), CallSettled(1, "other", 1, 0.1))
+    story.tell(reserved("second"), CallSettled(1, "second", 200, 0.2, Usage(150, 50)))
     story.tell(proposed("first", "second"))
     first, second = calls(story)
     assert (first.reserved, first.tokens, first.money_usd) == (reserved("first"), 100, 0.1)
-    assert first.settled == Settled(1, "first", 100, 0.1, Usage(80, 20), "no reply")
+    assert first.settled == CallSettled(1, "first", 100, 0.1, Usage(80, 20), "no reply")
     assert (second.reserved.call, second.tokens, second.settled.failure) == ("second", 200, "")
 
 
 def test_the_looks_of_the_verifier_at_the_node_are_told_too():
     story = Story()
-    story.tell(reserved("made"), Settled(1, "made", 1, 0.0), proposed("made"))
-    story.tell(reserved("review", "verifier", "1.1", None), Settled(1, "review", 5, 0.5))
+    story.tell(reserved("made"), CallSettled(1, "made", 1, 0.0), proposed("made"))
+    story.tell(reserved("review", "verifier", "1.1", None), CallSettled(1, "review", 5, 0.5))
     story.tell(reserved("of another", "verifier", "1", None))
     story.tell(reserved("its benchmark", "user", "1.1", None))
     story.tell(reserved("its child", "evolver", "1.1"))
@@ -52,7 +52,7 @@ def test_the_looks_of_the_verifier_at_the_node_are_told_too():
 def test_a_call_in_flight_and_a_lost_one_are_told_as_reserved():
     story = Story()
     story.tell(proposed())
-    story.tell(reserved("lost", "verifier", "1.1", None), Settled(1, "lost", 900, 0.9, lost=True))
+    story.tell(reserved("lost", "verifier", "1.1", None), CallSettled(1, "lost", 900, 0.9, lost=True))
     story.tell(reserved("flying", "verifier", "1.1", None))
     lost, flying = calls(story)
     assert (lost.tokens, lost.settled.lost) == (900, True)
@@ -76,12 +76,12 @@ def in_vain(story: Story, node: str = "1") -> dict[str, str]:
 
 def test_the_calls_that_were_to_change_a_node_in_vain_are_told_oldest_first():
     story = Story()
-    story.tell(reserved("failed"), Settled(1, "failed", 0, 0.0, failure="503"))
-    story.tell(reserved("good"), Settled(1, "good", 9, 0.1), proposed("good"))
-    story.tell(reserved("first"), Settled(1, "first", 9, 0.1), reserved("again"), Settled(1, "again", 9, 0.1))
+    story.tell(reserved("failed"), CallSettled(1, "failed", 0, 0.0, failure="503"))
+    story.tell(reserved("good"), CallSettled(1, "good", 9, 0.1), proposed("good"))
+    story.tell(reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("again"), CallSettled(1, "again", 9, 0.1))
     story.tell(refused("first", "again"))
-    story.tell(reserved("lost"), Settled(1, "lost", 900, 0.9, lost=True))
-    story.tell(reserved("unread"), Settled(1, "unread", 9, 0.1), reserved("flying"))
+    story.tell(reserved("lost"), CallSettled(1, "lost", 900, 0.9, lost=True))
+    story.tell(reserved("unread"), CallSettled(1, "unread", 9, 0.1), reserved("flying"))
     assert list(in_vain(story).items()) == [
         ("failed", "failed"),
         ("first", "refused: apply"),
@@ -95,9 +95,9 @@ def test_the_calls_that_were_to_change_a_node_in_vain_are_told_oldest_first():
 def test_what_others_asked_about_the_node_was_not_to_change_it():
     story = Story()
     for role in ("verifier", "user", "evolver"):
-        story.tell(reserved(role, role, "1", None), Settled(1, role, 0, 0.0, failure="503"))
+        story.tell(reserved(role, role, "1", None), CallSettled(1, role, 0, 0.0, failure="503"))
     story.tell(
-        proposed(), reserved("other"), reserved("child", node="1.1"), Settled(1, "child", 0, 0.0), refused("child")
+        proposed(), reserved("other"), reserved("child", node="1.1"), CallSettled(1, "child", 0, 0.0), refused("child")
     )
     assert in_vain(story) == {}
     assert in_vain(story, "1.1") == {"child": "refused: apply"}
@@ -105,7 +105,7 @@ def test_what_others_asked_about_the_node_was_not_to_change_it():
 
 def test_a_batch_that_was_refused_in_part_is_told_with_what_it_gave():
     story = Story()
-    story.tell(reserved("first"), Settled(1, "first", 9, 0.1), reserved("batch"), Settled(1, "batch", 9, 0.1))
+    story.tell(reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("batch"), CallSettled(1, "batch", 9, 0.1))
     story.tell(proposed("first", "batch"), refused("first", "batch", item=1), refused("first", "batch", item=2))
     (batch,) = refused_of(story.ledger.read(), story.history[NodeId("1")])
     assert (batch.reserved.call, batch.in_vain, batch.gave) == ("batch", "", [NODE])
@@ -115,7 +115,7 @@ def test_a_batch_that_was_refused_in_part_is_told_with_what_it_gave():
 
 def test_the_node_of_the_last_refused_attempt_is_known_where_a_model_made_it():
     story = Story()
-    story.tell(reserved("made"), Settled(1, "made", 9, 0.1), refused("made"), refused(pool=Pool.CONTROL))
+    story.tell(reserved("made"), CallSettled(1, "made", 9, 0.1), refused("made"), refused(pool=Pool.CONTROL))
     assert all_calls(story.ledger.read(), 1).refused_last == "1"
     story.refuses()
     assert all_calls(story.ledger.read(), 1).refused_last is None

@@ -8,8 +8,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Pool, Verdict
 from loopty.domain.proposal import Objection
-from loopty.domain.task import Funds, Pools, Roles
-from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, Reserved, Settled
+from loopty.domain.task import RoleBudget, Pools, Roles
+from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, CallReserved, CallSettled
 from loopty.views.model_spend import Cap, Row, Spend, spend
 
 from .story import OWNER, Story
@@ -28,18 +28,18 @@ class Bills(Story):
         operator: str = "rewrite",
         node: str = "1",
         money_usd: float = 0.01,
-        settled: Settled | None = None,
+        settled: CallSettled | None = None,
         flying: bool = False,
     ) -> str:
         pool = Pool.ATTEMPT if role == "evolver" else None
-        self.tell(Reserved(1, call, role, 1500, 0.02, OWNER, model, operator, NodeId(node), pool))
+        self.tell(CallReserved(1, call, role, 1500, 0.02, OWNER, model, operator, NodeId(node), pool))
         if not flying:
-            self.tell(settled or Settled(1, call, USED.tokens, money_usd, USED))
+            self.tell(settled or CallSettled(1, call, USED.tokens, money_usd, USED))
         return call
 
     def gives(self, *calls: str, left: int = 0, verdict: Verdict = Verdict.DISCARDED) -> NodeId:
         node = NodeId("1").child(self.scribe.history[NodeId("1")].children + 1)
-        added = NodeAdded(node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, left=left)
+        added = NodeAdded(node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, remaining_in_reply=left)
         self.tell(added, NodeJudged(node, verdict, "so it is"))
         return node
 
@@ -102,8 +102,8 @@ def test_a_node_pays_for_every_call_that_it_took(bills: Bills) -> None:
 
 
 def test_calls_in_vain_are_told_by_what_became_of_them(bills: Bills) -> None:
-    bills.calls("a", settled=Settled(1, "a", 0, 0.0, Usage(), failure="429"))
-    bills.calls("b", settled=Settled(1, "b", 1500, 0.02, lost=True))
+    bills.calls("a", settled=CallSettled(1, "a", 0, 0.0, Usage(), failure="429"))
+    bills.calls("b", settled=CallSettled(1, "b", 1500, 0.02, lost=True))
     bills.objects(bills.calls("c"), bills.calls("d"), objection=Objection.APPLY)
     bills.objects(bills.calls("e"), objection=Objection.DUPLICATE)
     bills.calls("f")
@@ -135,8 +135,8 @@ def test_a_call_in_flight_is_beside_the_total(bills: Bills) -> None:
 
 
 def test_a_process_taken_for_dead_that_settles_late_is_charged_once(bills: Bills) -> None:
-    bills.calls("a", settled=Settled(1, "a", 1500, 0.02, lost=True))
-    bills.tell(Settled(1, "a", 1000, 0.01, USED))
+    bills.calls("a", settled=CallSettled(1, "a", 1500, 0.02, lost=True))
+    bills.tell(CallSettled(1, "a", 1000, 0.01, USED))
     assert bills.spend().total.tokens == 1500
 
 
@@ -144,13 +144,13 @@ def test_money_that_is_not_known_is_not_taken_for_none(bills: Bills) -> None:
     bills.calls("a", money_usd=0.0)
     bills.calls("b", money_usd=0.0, model="local:small")
     bills.calls("c")
-    bills.calls("d", settled=Settled(1, "d", 0, 0.0, failure="no answer"))
+    bills.calls("d", settled=CallSettled(1, "d", 0, 0.0, failure="no answer"))
     unpriced = {row.name: row.sum.unpriced for row in bills.spend().model}
     assert unpriced == {"openai:big": 1, "local:small": 0}
 
 
 def test_replies_given_again_are_counted_apart(bills: Bills) -> None:
-    bills.calls("a", role="user", operator="cached", settled=Settled(1, "a", 0, 0.0, Usage()))
+    bills.calls("a", role="user", operator="cached", settled=CallSettled(1, "a", 0, 0.0, Usage()))
     found = bills.spend()
     assert (found.given_again, found.total.calls) == (1, 0)
 
@@ -168,5 +168,5 @@ def test_the_calls_of_another_run_are_not_counted(bills: Bills) -> None:
 
 
 def test_the_caps_that_there_are_stand_beside(bills: Bills) -> None:
-    caps = bills.spend(Pools(tokens=9000), Roles(user=Funds(money_usd=2.0))).caps
+    caps = bills.spend(Pools(tokens=9000), Roles(user=RoleBudget(money_usd=2.0))).caps
     assert caps == (Cap("run", 9000, None), Cap("user", None, 2.0))

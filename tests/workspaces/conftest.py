@@ -15,8 +15,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Pool
 from loopty.domain.space import Space
-from loopty.domain.task import Audit, Benchmark, Choice, Limits, Noise, Pools, Sandboxing, Task
-from loopty.engine.protocols import Committed
+from loopty.domain.task import Audit, Benchmark, PluginChoice, Limits, Noise, Pools, SandboxSpec, Task
+from loopty.engine.protocols import CommittedFiles
 from loopty.record.records import Node
 from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
@@ -89,17 +89,17 @@ def made_task(access: Access, **benchmark: object) -> Task:
         Pools(),
         Noise(),
         Audit(),
-        Sandboxing(),
+        SandboxSpec(),
         (),
-        Choice("mutate"),
-        Choice("mutate"),
-        Choice("none"),
+        PluginChoice("mutate"),
+        PluginChoice("mutate"),
+        PluginChoice("none"),
         width=1,
         seed=0,
     )
 
 
-def made_node(name: str, committed: Committed) -> Node:
+def made_node(name: str, committed: CommittedFiles) -> Node:
     return Node(
         NodeId(name),
         Pool.ATTEMPT,
@@ -114,7 +114,7 @@ def made_node(name: str, committed: Committed) -> Node:
 
 
 @pytest.fixture
-def node() -> Callable[[str, Committed], Node]:
+def node() -> Callable[[str, CommittedFiles], Node]:
     return made_node
 
 

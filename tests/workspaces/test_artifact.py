@@ -26,7 +26,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.record.records import Result
 from loopty.workspaces.artifact import opened, unpacked
 from loopty.workspaces.artifact_pack import packed
@@ -37,7 +37,7 @@ TASK = b'[benchmark]\ncommand = "sh bench.sh"\ntimeout_seconds = 5\n'
 FILES = {"src/x.txt": "5\n", "bench.sh": "echo\n", "loopty.toml": TASK.decode(), "a/b/c.txt": "deep\n"}
 
 
-def made_manifest(baseline: Committed, node: Committed) -> Manifest:
+def made_manifest(baseline: CommittedFiles, node: CommittedFiles) -> Manifest:
     outcome = Outcome(
         Ending.FINISHED,
         {"score": 6.0, "seconds": 0.25},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.leftovers import Left
+from loopty.domain.leftovers import Leftovers
 from loopty.domain.outcome import Pool
 from loopty.record.records import Node
 from loopty.workspaces.node_leftovers import Notes
@@ -25,7 +25,7 @@ def state(tmp_path: Path) -> State:
     return made
 
 
-def left(state: State) -> Left:
+def left(state: State) -> Leftovers:
     return Notes(state).of(NODE)
 
 
@@ -36,7 +36,7 @@ def write(state: State, name: str, text: str) -> None:
 
 
 def test_a_node_without_a_folder_left_nothing(tmp_path):
-    assert left(State(tmp_path)) == Left()
+    assert left(State(tmp_path)) == Leftovers()
 
 
 def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(state):
@@ -60,7 +60,7 @@ def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(
         "empty": "",
     }
     write(state, "result.json", json.dumps(result))
-    assert left(state) == Left(
+    assert left(state) == Leftovers(
         diff="--- a/x\n+++ b/x\n",
         stdout="hello\n",
         stderr="warning\n",
@@ -118,7 +118,7 @@ def test_no_link_is_followed_and_no_pipe_waited_for(state, tmp_path):
     (folder / "traces" / "task_a.json").symlink_to(secret)
     os.mkfifo(folder / "stderr.log")
     (folder / "change.diff").mkdir()
-    assert left(state) == Left()
+    assert left(state) == Leftovers()
 
 
 def test_what_audits_and_repeated_measurements_left_is_never_read(state):
@@ -134,4 +134,4 @@ def test_what_audits_and_repeated_measurements_left_is_never_read(state):
             (place / name).write_text(secret)
         (place / "result.json").write_text(json.dumps({"score": 1, "note": secret}))
         (place / "traces" / "task_a.json").write_text(json.dumps({"log": secret}))
-    assert left(state) == Left()
+    assert left(state) == Leftovers()

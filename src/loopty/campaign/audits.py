@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from loopty.campaign import by_hand
-from loopty.campaign.campaign import Workshop
+from loopty.campaign.campaign import Campaign
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Pool
@@ -23,7 +23,7 @@ _EXAMPLE = """it would be, for example,
   command = "python3 bench.py data/held-out.csv\""""
 
 
-def look(workshop: Workshop, run: int, nodes: Sequence[NodeId], unsafe: bool, say: Callable[[str], None]) -> int:
+def look(workshop: Campaign, run: int, nodes: Sequence[NodeId], unsafe: bool, say: Callable[[str], None]) -> int:
     """Score these nodes on the split, one after the other, the baseline first where it has no score there.
 
     How many looks that took.
@@ -37,7 +37,7 @@ def look(workshop: Workshop, run: int, nodes: Sequence[NodeId], unsafe: bool, sa
     measure = auditing.measure(run, executor, anywhere=True)
     for taken, node in enumerate(chosen, start=1):
         with _room_on_disk():
-            outcome = by_hand.looked(measure, measure.auditing(node, split))
+            outcome = by_hand.looked(measure, measure.start_audit(node, split))
         looks = [row.look for row in _looks(workshop) if row.node == node.id]
         say(f"{node.id}: look {looks[-1]} at this split")
         if outcome.ending is Ending.CANCELLED:
@@ -45,7 +45,7 @@ def look(workshop: Workshop, run: int, nodes: Sequence[NodeId], unsafe: bool, sa
     return len(chosen)
 
 
-def found(workshop: Workshop, run: int) -> list[Audited]:
+def found(workshop: Campaign, run: int) -> list[Audited]:
     """Every look of a run, oldest first."""
     split = workshop.split(run)
     nodes = {row.node for row in _looks(workshop) if row.node.run == run}
@@ -53,13 +53,13 @@ def found(workshop: Workshop, run: int) -> list[Audited]:
     return [row for row in _looks(workshop, leaks) if row.node.run == run]
 
 
-def _looks(workshop: Workshop, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
+def _looks(workshop: Campaign, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
     history = workshop.scribe.refresh()
     events = SqliteLedger(workshop.state.ledger).read()
     return audits(history, (item for item in events if item.number <= history.number), leaks)
 
 
-def _chosen(workshop: Workshop, run: int, nodes: Sequence[NodeId]) -> list[Node]:
+def _chosen(workshop: Campaign, run: int, nodes: Sequence[NodeId]) -> list[Node]:
     if workshop.task.audit == Audit():
         raise Misuse(f"loopty.toml names no held-out split: add [audit]; {_EXAMPLE}")
     best = workshop.history.runs[run].account(Pool.ATTEMPT).best
@@ -68,7 +68,7 @@ def _chosen(workshop: Workshop, run: int, nodes: Sequence[NodeId]) -> list[Node]
     chosen = [workshop.history[node] for node in nodes or (best,)]
     for node in chosen:
         workshop.same_criteria(node)
-        if node.outcome is None or not node.outcome.finished:
+        if node.outcome is None or not node.outcome.is_finished:
             raise Misuse(f"node {node.id} has no score of the search to compare with: audit what has one")
     return chosen
 

@@ -18,7 +18,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Pool, Verdict
-from loopty.domain.task import Choice, Pools, Task
+from loopty.domain.task import PluginChoice, Pools, Task
 from loopty.engine import decisions
 from loopty.engine.protocols import Pruner, Reviewer, Trial
 from loopty.executors.process_locks import Owners
@@ -26,7 +26,7 @@ from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.purse import Purse
 from loopty.record.events import Event, RunStarted
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.record.records import Node, Run
 from loopty.taskfile import plugins, read
 from loopty.workspaces import stages
@@ -36,9 +36,9 @@ from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import State
 
 if TYPE_CHECKING:
-    from loopty.campaign.role_models import Lines
+    from loopty.campaign.role_models import RoleModels
     from loopty.engine.loop import Loop, Pace
-    from loopty.engine.trials import Measure
+    from loopty.engine.trials import TrialRunner
     from loopty.evaluators.command import Gatekeeper
     from loopty.executors.fingerprint import Machine
     from loopty.executors.local_slots import LocalExecutor
@@ -49,28 +49,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Campaign:
     """Everything that it takes to change the tree of one repository."""
 
     task: Task
     repository: Repository
     state: State
-    scribe: Scribe
+    scribe: Recorder
     files: Files
     owner: str
-    _lines: dict[int | None, Lines] = field(default_factory=dict)
+    _lines: dict[int | None, RoleModels] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, start: Path) -> Workshop:
+    def open(cls, start: Path) -> Campaign:
         """The workshop of the repository around this directory; what dead processes left open is closed."""
         repository = Repository.around(start)
         task = read.load(repository.top)
         state = State(repository.top)
         state.prepare()
-        scribe = Scribe(SqliteLedger(state.ledger), time.time)
+        scribe = Recorder(SqliteLedger(state.ledger), time.time)
         owners = Owners(state.owners)
-        scribe.decide(lambda history: decisions.recovered(history, owners.alive))
-        files = Files(repository, state, task.searching())
+        scribe.record(lambda history: decisions.close_abandoned(history, owners.alive))
+        files = Files(repository, state, task.without_held_out())
         return cls(task, repository, state, scribe, files, owners.this_process())
 
     @property
@@ -83,7 +83,7 @@ class Workshop:
         base = self.repository.snapshot("The working tree when a run began")
         benchmark, data = self.files.benchmark_digest(base.commit), self.data_digest()
         stated = self.task.criteria(benchmark, data)
-        if latest is not None and not new and latest.stated == stated:
+        if latest is not None and not new and latest.criteria_parts == stated:
             changed = self.repository.changes(self.history[latest.root].commit, base.commit)
             if any(change.path != TASK_FILE for change in changed):
                 say(
@@ -97,15 +97,15 @@ class Workshop:
 
         def started(history: History) -> list[Event]:
             newer = history.run and (latest is None or history.run.number > latest.number)
-            if newer and history.run and history.run.stated == stated:
+            if newer and history.run and history.run.criteria_parts == stated:
                 return []  # another process was faster, and means the same run
-            return decisions.run_started(history, self.task, benchmark, data, base, why, after=taken)
+            return decisions.start_run(history, self.task, benchmark, data, base, why, after=taken)
 
-        self.scribe.decide(started)
+        self.scribe.record(started)
         run = max(self.history.runs)
         if latest is not None and not new:
             say(
-                f"{_changed(latest.stated, stated)}: results are not comparable with run {latest.number}, "
+                f"{_changed(latest.criteria_parts, stated)}: results are not comparable with run {latest.number}, "
                 f"so this is run {run} with a new baseline"
             )
         if self.task.access.write and not self.files.benchmark_known(base.commit):
@@ -145,9 +145,9 @@ class Workshop:
         """Refuse to measure a node under other criteria than its run's."""
         run = self.history.runs[node.id.run]
         stated = self.task.criteria(run.benchmark, self.data_digest())
-        if run.stated != stated:
+        if run.criteria_parts != stated:
             raise Misuse(
-                f"{_changed(run.stated, stated)} since run {run.number} began: results would not be comparable; "
+                f"{_changed(run.criteria_parts, stated)} since run {run.number} began: results would not be comparable; "
                 "start a new run with `loopty optimize --new-run`"
             )
 
@@ -166,14 +166,14 @@ class Workshop:
     def _traces(self, trial: Trial) -> Path:
         return stages.kept_in(self.state, trial) / "traces"
 
-    def lines(self, run: int | None) -> Lines:
+    def lines(self, run: int | None) -> RoleModels:
         """The models of a run; without one, of a check, whose costs are held against the caps and forgotten."""
-        from loopty.campaign.role_models import Lines
+        from loopty.campaign.role_models import RoleModels
 
         if run not in self._lines:
             scribe, number = (self.scribe, run) if run is not None else (_forgetful(), 1)
             purse = Purse(scribe, number, self.task.pools, self.owner, self.task.roles)
-            self._lines[run] = Lines(self.task, self.state, purse)
+            self._lines[run] = RoleModels(self.task, self.state, purse)
         return self._lines[run]
 
     def gatekeeper(self, unsafe: bool) -> Gatekeeper:
@@ -184,19 +184,19 @@ class Workshop:
     def _trying(self) -> Trying:
         return Trying(self.task, self.repository, self.state, self.files, self.scribe.refresh)
 
-    def auditing(self) -> Workshop:
+    def auditing(self) -> Campaign:
         """The workshop whose trials see the held-out split; nothing is proposed in it."""
-        task = self.task.auditing()
+        task = self.task.for_audit()
         return replace(self, task=task, files=Files(self.repository, self.state, task))
 
     def split(self, run: int) -> Split:
         """The held-out split as a run began with it."""
         from loopty.workspaces.held_out import Split
 
-        access, baseline = self.task.searching().access, self.history[self.history.runs[run].root]
+        access, baseline = self.task.without_held_out().access, self.history[self.history.runs[run].root]
 
         def shown(path: str) -> bool:
-            return self.files.of_benchmark(path) or access.visible(path)
+            return self.files.of_benchmark(path) or access.is_visible(path)
 
         return Split(self.repository, self.task.audit, self.task.benchmark, baseline.commit, shown)
 
@@ -204,16 +204,16 @@ class Workshop:
         """The gates that a node must pass: the task's, and those added to it or above it."""
         return (*self.task.gates, *self.history.runs[node.run].gates_of(node))
 
-    def measure(self, run: int, executor: TrialExecutor, anywhere: bool = False) -> Measure:
+    def measure(self, run: int, executor: TrialExecutor, anywhere: bool = False) -> TrialRunner:
         """What runs and records trials; unless `anywhere`, only where the run's results are comparable."""
-        from loopty.engine.trials import Measure
+        from loopty.engine.trials import TrialRunner
 
         machine = executor.machine
         if not anywhere:
             self._comparable(self.history.runs[run], machine)
-        self.scribe.decide(lambda history: decisions.machine_seen(history, run, machine.digest, machine.facts))
+        self.scribe.record(lambda history: decisions.note_machine(history, run, machine.digest, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
-        return Measure(self.scribe, task.pools, task.noise, task.gates, executor, self.files, self.owner, reviewer)
+        return TrialRunner(self.scribe, task.pools, task.noise, task.gates, executor, self.files, self.owner, reviewer)
 
     def _reviewer(self, run: int) -> Reviewer | None:
         asked = self.task.verifier
@@ -251,12 +251,12 @@ class Workshop:
         )
 
 
-def _forgetful() -> Scribe:
+def _forgetful() -> Recorder:
     """A ledger of one run that is gone with the process."""
     from loopty.ledgers.memory import MemoryLedger
 
-    scribe = Scribe(MemoryLedger(), time.time)
-    scribe.decide(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
+    scribe = Recorder(MemoryLedger(), time.time)
+    scribe.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
     return scribe
 
 
@@ -282,7 +282,7 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     return f"the criteria have changed ({', '.join(parts)})"
 
 
-def _pruner(choice: Choice) -> Pruner | None:
+def _pruner(choice: PluginChoice) -> Pruner | None:
     if choice.kind == "none":
         return None
     made: Any = plugins.options_of(plugins.PRUNERS, choice.kind)(**choice.options)

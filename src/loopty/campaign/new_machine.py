@@ -10,24 +10,24 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics, gain
 from loopty.domain.outcome import Ending, Pool
 from loopty.domain.task import Noise
-from loopty.engine.judge import floor_known
-from loopty.engine.trials import Measure, Watch
-from loopty.record.events import Event, Rebaselined
+from loopty.engine.judge import is_noise_known
+from loopty.engine.trials import TrialRunner, Watch
+from loopty.record.events import Event, RunRebaselined
 from loopty.record.history import History
 from loopty.record.records import Run
 
 
 async def measured_here(
-    measure: Measure, run: int, fingerprint: str, noise: Noise, watch: Watch, cancel: asyncio.Event
+    measure: TrialRunner, run: int, fingerprint: str, noise: Noise, watch: Watch, cancel: asyncio.Event
 ) -> bool:
     """Measure the contenders in turns until their noise is known; False when stopped, to go on another time."""
     while wanted := _unknown(measure.history, run, fingerprint, noise):
         for node in wanted:
-            trial = measure.looking(measure.history[node], Pool.REBASE)
-            outcome = await measure.looked(trial, watch, cancel)
+            trial = measure.start_observation(measure.history[node], Pool.REBASE)
+            outcome = await measure.run_observation(trial, watch, cancel)
             if outcome.ending is Ending.CANCELLED:
                 return False
-            if not outcome.finished:
+            if not outcome.is_finished:
                 raise Misuse(f"node {node} gives no result here ({outcome.ending}: {outcome.reason})")
     return True
 
@@ -39,7 +39,7 @@ def rebaselined(history: History, run: int, fingerprint: str, noise: Noise) -> l
         raise Misuse(f"run {run} is being driven by `loopty optimize` ({found.driver}): stop that one first")
     if _unknown(history, run, fingerprint, noise):
         raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
-    metrics = history.yardstick(run)
+    metrics = history.counting_metrics(run)
 
     def better(one: NodeId, other: NodeId) -> NodeId:
         mine, theirs = (history[node].result(fingerprint) for node in (one, other))
@@ -47,7 +47,7 @@ def rebaselined(history: History, run: int, fingerprint: str, noise: Noise) -> l
         assert theirs is not None
         return other if gain(theirs.outcome.metrics, mine.outcome.metrics, metrics).amount > 0 else one
 
-    return [Rebaselined(run, fingerprint, functools.reduce(better, _contenders(found, fingerprint)))]
+    return [RunRebaselined(run, fingerprint, functools.reduce(better, _contenders(found, fingerprint)))]
 
 
 def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
@@ -64,4 +64,4 @@ def _unknown(history: History, run: int, fingerprint: str, noise: Noise) -> list
         found = history[node].result(fingerprint)
         return found.samples if found else ()
 
-    return [node for node in _contenders(history.runs[run], fingerprint) if not floor_known(samples(node), noise)]
+    return [node for node in _contenders(history.runs[run], fingerprint) if not is_noise_known(samples(node), noise)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import Access
-from loopty.domain.model import Line, Role
-from loopty.domain.task import Choice, Task
+from loopty.domain.model import RoleModel, Role
+from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Selector
 from loopty.kit import codec
 from loopty.taskfile import plugins
@@ -16,7 +16,7 @@ from loopty.workspaces.node_files import Files
 from loopty.workspaces.node_leftovers import Notes
 
 if TYPE_CHECKING:
-    from loopty.campaign.role_models import Lines
+    from loopty.campaign.role_models import RoleModels
     from loopty.proposers.prompt_context import Briefing, BriefingOptions
 
 
@@ -27,7 +27,7 @@ class Proposing:
     task: Task
     files: Files
     notes: Notes
-    lines: Lines
+    lines: RoleModels
 
     def proposer(self) -> Proposer:
         """What fills the pool of attempts, screened by the verifier where the task asks for it."""
@@ -43,7 +43,7 @@ class Proposing:
     def control(self) -> Proposer:
         return self._made("control", self.task.control)
 
-    def _made(self, role: str, choice: Choice) -> Proposer:
+    def _made(self, role: str, choice: PluginChoice) -> Proposer:
         task, files = self.task, self.files
         if choice.kind not in plugins.PROPOSERS.kinds and (make := plugins.external(role, choice.kind)):
             made: Proposer = make(space=task.space, writable=files.writable, text=files.text, **choice.options)
@@ -80,7 +80,7 @@ class Proposing:
                     self._evolver(),
                     options,
                     selector(options.parents),
-                    self._briefing(options.briefing, task.searching().access),
+                    self._briefing(options.briefing, task.without_held_out().access),
                     files.writable,
                     files.readable,
                     files.text,
@@ -102,9 +102,9 @@ class Proposing:
 
         kind, own = stated["kind"], stated.get("patience", patience)
         options = {name: value for name, value in stated.items() if name not in ("kind", "patience")}
-        return Rung(self._made("proposer", Choice(kind, options)), own, kind)
+        return Rung(self._made("proposer", PluginChoice(kind, options)), own, kind)
 
-    def _evolver(self) -> Line:
+    def _evolver(self) -> RoleModel:
         return self.lines.of(Role.EVOLVER)
 
     def _briefing(self, options: BriefingOptions, access: Access | None) -> Briefing:

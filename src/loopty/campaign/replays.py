@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from loopty.campaign.campaign import Workshop
+from loopty.campaign.campaign import Campaign
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Outcome, Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import Sandboxing, Task
+from loopty.domain.task import SandboxSpec, Task
 from loopty.engine import decisions
 from loopty.executors.fingerprint import differences
 from loopty.record.events import Event
@@ -31,7 +31,7 @@ class Record:
     """A node that can be measured in this workshop, and what was measured of it before."""
 
     name: NodeId
-    workshop: Workshop
+    workshop: Campaign
     node: NodeId
     results: Mapping[str, Result]
     """By fingerprint; the first is the one that decided."""
@@ -46,7 +46,7 @@ class Record:
 
     def other_task(self) -> list[str]:
         """What makes the measurement now another one than then, whatever it gives."""
-        now = self.workshop.history.runs[self.node.run].stated
+        now = self.workshop.history.runs[self.node.run].criteria_parts
         changed = (name for name in self.criteria if name in now and self.criteria[name] != now[name])
         return [*self.contradictions, *(f"{name}: {self.criteria[name]}, now {now[name]}" for name in changed)]
 
@@ -56,13 +56,13 @@ class Record:
         return differences(self.machines.get(then, {}), known.get(now.fingerprint, {}))
 
 
-def of_node(workshop: Workshop, node: NodeId) -> Record:
+def of_node(workshop: Campaign, node: NodeId) -> Record:
     """The record of a node in its own repository."""
     found, run = workshop.history[node], workshop.history.runs[node.run]
     if found.outcome is None:
         raise Misuse(f"node {node} has no result to compare with: `loopty run {node}` first")
-    results = {found.outcome.fingerprint: Result(found.outcome, found.samples), **found.elsewhere}
-    return Record(node, workshop, node, results, run.machines, run.stated, workshop.history.metrics(found))
+    results = {found.outcome.fingerprint: Result(found.outcome, found.samples), **found.other_fingerprints}
+    return Record(node, workshop, node, results, run.machines, run.criteria_parts, workshop.history.metrics(found))
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def of_artifact(path: Path, keep: Path | None, trust: bool) -> Iterator[Record]:
         _refuse_what_is_not_given(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             laid_out = unpacked(artifact, keep)
-        workshop = Workshop.open(laid_out.repository.top)
+        workshop = Campaign.open(laid_out.repository.top)
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _planted(workshop, laid_out, manifest)
         results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.elsewhere}
@@ -92,7 +92,7 @@ def of_artifact(path: Path, keep: Path | None, trust: bool) -> Iterator[Record]:
 def _refuse_what_is_not_given(task: Task, tops: Sequence[Path], trust: bool) -> None:
     """A stranger's benchmark gets a sandbox with its own files in it; what else it wants is the user's to give."""
     benchmark, named = task.benchmark, (*task.benchmark.mounts, *task.benchmark.data)
-    spared = [kind for kind in Sandboxing().require if kind not in task.sandbox.require]
+    spared = [kind for kind in SandboxSpec().require if kind not in task.sandbox.require]
     asked = [
         *(["the network"] if benchmark.network else []),
         *(f"your {path!r}" for path in named),
@@ -110,19 +110,19 @@ def _refuse_what_is_not_given(task: Task, tops: Sequence[Path], trust: bool) -> 
         )
 
 
-def _planted(workshop: Workshop, laid_out: Unpacked, manifest: Manifest) -> NodeId:
+def _planted(workshop: Campaign, laid_out: Unpacked, manifest: Manifest) -> NodeId:
     """Give the artifact's node its place in the new ledger: a change to the baseline, or the baseline itself."""
     task = replace(workshop.task, seed=manifest.seed)
     benchmark = workshop.files.benchmark_digest(laid_out.baseline.commit)
     data, why = workshop.data_digest(), "to replay an artifact"
 
     def planted(history: History) -> Iterator[Event]:
-        yield from decisions.run_started(history, task, benchmark, data, laid_out.baseline, why)
+        yield from decisions.start_run(history, task, benchmark, data, laid_out.baseline, why)
         root = history.runs[max(history.runs)].root
         proposal = Proposal(manifest.operator, root, manifest.summary, params=manifest.params)
-        yield from decisions.node_added(history, proposal, laid_out.node, Pool.ATTEMPT)
+        yield from decisions.add_node(history, proposal, laid_out.node, Pool.ATTEMPT)
         for gate in manifest.gates:
-            yield from decisions.gate_added(history, root, gate)
+            yield from decisions.add_gate(history, root, gate)
 
-    workshop.scribe.decide(planted)
+    workshop.scribe.record(planted)
     return list(workshop.history.ids)[-1]

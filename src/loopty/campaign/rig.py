@@ -64,7 +64,7 @@ class Trying:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import Places
 
-        stages = Stages(self.repository, self.state, self.task.searching(), self.files, trial_owner)
+        stages = Stages(self.repository, self.state, self.task.without_held_out(), self.files, trial_owner)
         stages.sweep(self.refresh)
         sdk = Path(loopty_sdk.__file__).resolve().parent
         return CommandEvaluator(

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Line, Role
+from loopty.domain.model import RoleModel, Role
 from loopty.domain.task import Task
 from loopty.models import prices
 from loopty.models.archive import Archive
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from loopty.models.endpoint.trial_access import Serving
 
 
-class Lines:
+class RoleModels:
     """Made once for a run in a process, so that limits on a model hold for all who ask it."""
 
     def __init__(self, task: Task, state: State, purse: Purse) -> None:
@@ -35,7 +35,7 @@ class Lines:
         self.embedder = functools.cache(self._embedder)
         """Texts as vectors by the model of this name. Raises Misuse where it cannot be asked for them."""
 
-    def _line(self, role: Role) -> Line:
+    def _line(self, role: Role) -> RoleModel:
         return self._catalogue.line(role, self._model(role), self.purse, self._archive)
 
     def _embedder(self, name: str) -> Embedder:

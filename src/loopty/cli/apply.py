@@ -35,7 +35,7 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     repository = Repository.around(found_state(here()).top)
     if found.draft:
         raise Misuse(f"node {node} is a draft: `loopty run {node}` first")
-    if found.verdict is None or not found.outcome or not found.outcome.finished:
+    if found.verdict is None or not found.outcome or not found.outcome.is_finished:
         say(f"warning: node {node} never gave a result")
     if found.params != root.params:
         say(f"its parameters are not part of the code: {dict(found.params)}")

@@ -25,12 +25,12 @@ def command(nodes: tuple[NodeId, ...], listed: bool, run: int | None, as_json: b
     what was audited gave no score, or looks wrong.
     """
     from loopty.campaign import audits
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
     from loopty.domain.errors import Misuse
     from loopty.kit import codec
     from loopty.report.audits_text import audits_text
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     number = newest_run(workshop.history, nodes[0].run if nodes else run)
     if any(node.run != number for node in nodes):
         raise Misuse("an audit is of one run: audit the nodes of another run by themselves")

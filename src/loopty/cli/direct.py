@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from loopty.cli.output import here, history, json_option, newest_run, print_json, say
-from loopty.record.events import Directed, Event
+from loopty.record.events import DirectiveSet, Event
 from loopty.record.history import History
 
 _LONGEST = 4_000
@@ -64,10 +64,10 @@ def _checked(text: str | None, clear: bool) -> str:
 def _direct(run: int, directive: str) -> None:
     from loopty.campaign.saved_state import found_state
     from loopty.ledgers.sqlite import SqliteLedger
-    from loopty.record.recorder import Scribe
+    from loopty.record.recorder import Recorder
 
     def directed(found: History) -> Iterator[Event]:
         if found.runs[run].directive != directive:
-            yield Directed(run, directive)
+            yield DirectiveSet(run, directive)
 
-    Scribe(SqliteLedger(found_state(here()).ledger), time.time).decide(directed)
+    Recorder(SqliteLedger(found_state(here()).ledger), time.time).record(directed)

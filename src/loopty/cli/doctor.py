@@ -12,7 +12,7 @@ from loopty.cli.findings import Finding
 from loopty.cli.output import beside, here, json_option, print_json
 
 if TYPE_CHECKING:
-    from loopty.domain.task import Sandboxing, Task
+    from loopty.domain.task import SandboxSpec, Task
 
 
 @click.command("doctor")
@@ -122,14 +122,14 @@ def _models() -> list[Finding]:
         return [Finding("models", False, str(error).splitlines()[0], needed=False)]
 
 
-def _wanted(kind: str | None = None) -> Sandboxing:
+def _wanted(kind: str | None = None) -> SandboxSpec:
     """The sandbox that the task asks for; with a kind, that one, whatever it does not give."""
     from dataclasses import replace
 
-    from loopty.domain.task import Sandboxing
+    from loopty.domain.task import SandboxSpec
 
     task = _loaded()
-    wanted = Sandboxing() if isinstance(task, str) else task.sandbox
+    wanted = SandboxSpec() if isinstance(task, str) else task.sandbox
     return replace(wanted, kind=kind, require=()) if kind else wanted
 
 

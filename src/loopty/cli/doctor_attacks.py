@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from loopty.attacks.runner import Result, Standing, run_attacks, untold
 from loopty.cli.output import beside, print_json
 from loopty.domain.errors import Misuse
-from loopty.domain.task import Sandboxing
+from loopty.domain.task import SandboxSpec
 from loopty.sandboxes.choice import chosen
 
 _FAILED = (Standing.BROKEN, Standing.GAP, Standing.UNTRIED)
@@ -31,7 +31,7 @@ _NEXT = {
 }
 
 
-def attacked(wanted: Sandboxing, failed: bool, as_json: bool) -> bool:
+def attacked(wanted: SandboxSpec, failed: bool, as_json: bool) -> bool:
     """Try all attacks on the sandbox that trials would run in; whether it holds what it says it holds."""
     if sys.platform != "linux":
         raise Misuse("the attacks are written for Linux: run them where trials run")

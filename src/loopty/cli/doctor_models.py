@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from loopty.cli.findings import Finding
-from loopty.domain.model import Role, Stated
+from loopty.domain.model import Role, ModelSpec
 from loopty.domain.task import Roles, Task
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_factory import PLAYED, unmade
@@ -33,7 +33,7 @@ def of_user(here: Path) -> Iterator[Finding]:
 
 
 def _models(
-    stated: Mapping[str, Stated],
+    stated: Mapping[str, ModelSpec],
     roles: Roles,
     top: Path,
     unasked: Collection[Role],

@@ -60,7 +60,7 @@ def _manifest(history: History, node: NodeId, judged_at: float) -> Manifest:
     root = history[run.root]
     assert found.outcome is not None
     assert found.verdict is not None
-    seen = (found.outcome.fingerprint, *found.elsewhere)
+    seen = (found.outcome.fingerprint, *found.other_fingerprints)
     return Manifest(
         node=node,
         operator=found.operator,
@@ -78,13 +78,13 @@ def _manifest(history: History, node: NodeId, judged_at: float) -> Manifest:
         outcome=found.outcome,
         benchmark=run.benchmark,
         data=run.data,
-        criteria=run.stated,
+        criteria=run.criteria_parts,
         loopty=__version__,
         params=found.params,
         gates=run.gates_of(node),
         samples=found.samples,
         effect=found.effect,
-        elsewhere=found.elsewhere,
+        elsewhere=found.other_fingerprints,
         machines={fingerprint: run.machines[fingerprint] for fingerprint in seen if fingerprint in run.machines},
     )
 

@@ -49,7 +49,7 @@ def add(
 
     It holds for every node whose first trial starts from now on; verdicts that are there stay.
     """
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
     from loopty.domain.errors import Misuse
     from loopty.engine import decisions
     from loopty.kit import codec
@@ -57,10 +57,10 @@ def add(
     gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
     if fault := gate.fault():
         raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     if any(gate.name == other.name for other in workshop.task.gates):
         raise Misuse(f"loopty.toml has a gate {name} already: give this one another name")
-    workshop.scribe.decide(lambda found: decisions.gate_added(found, node, gate))
+    workshop.scribe.record(lambda found: decisions.add_gate(found, node, gate))
     if as_json:
         print_json({"node": node, "gate": codec.plain(gate)})
     else:
@@ -82,7 +82,7 @@ def listed(node: NodeId | None, as_json: bool) -> None:
         node = found[node].id
     rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.around(here()).top).gates]
     for where, gates in run.gates.items():
-        if node is None or node.within(where):
+        if node is None or node.is_within(where):
             rows += [(where, gate) for gate in gates]
     if as_json:
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
@@ -105,9 +105,9 @@ def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
     A bound on a metric is held against what the node gave; there is nothing to hold it against before its trial.
     """
     from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     passages = by_hand.gated(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
     gates = workshop.gates(node)
     said = {passage.gate.name: passage.refusal or "" for passage in passages}

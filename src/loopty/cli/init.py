@@ -87,9 +87,9 @@ def _needed(question: str, flag: str) -> str:
 
 def _check(unsafe: bool) -> None:
     from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     outcome = by_hand.checked_baseline(workshop, unsafe)
     missing = by_hand.wrong_with(workshop, outcome)
     if missing:

@@ -106,8 +106,8 @@ def _stalled(error: LooptyError) -> None:
         from loopty.cli.output import print_json, say
 
         if "--json" in sys.argv:
-            print_json({"reason": error.told, "sound": False})
-        say(f"loopty: {error.told}\nagain: loopty {join(sys.argv[1:])}")
+            print_json({"reason": error.message, "sound": False})
+        say(f"loopty: {error.message}\nagain: loopty {join(sys.argv[1:])}")
         sys.exit(1)
 
 

@@ -16,7 +16,7 @@ from loopty.cli.output import columns, here, json_option, look, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from loopty.domain.model import Stated
+    from loopty.domain.model import ModelSpec
     from loopty.domain.task import Roles
 
 _QUESTION = "Answer with the one word: ready"
@@ -69,7 +69,7 @@ def _try(name: str, as_json: bool) -> bool:
     """Whether the model answered."""
     import asyncio
 
-    from loopty.domain.model import ModelFault, Prompt, Speaker, Turn
+    from loopty.domain.model import ModelFault, Prompt, Speaker, Message
     from loopty.models.catalogue import Catalogue
     from loopty.models.prices import price
     from loopty.report.columns import cut
@@ -84,7 +84,7 @@ def _try(name: str, as_json: bool) -> bool:
     began = time.monotonic()
     try:
         reply = asyncio.run(
-            model.reply(Prompt("", (Turn(Speaker.ASKER, _QUESTION),), max_output_tokens=_LONGEST_ANSWER))
+            model.reply(Prompt("", (Message(Speaker.ASKER, _QUESTION),), max_output_tokens=_LONGEST_ANSWER))
         )
     except ModelFault as fault:
         again = "; it may work later" if fault.transient else ""
@@ -121,7 +121,7 @@ class _Named:
 
     top: Path
     """Where their paths begin."""
-    models: Mapping[str, Stated]
+    models: Mapping[str, ModelSpec]
     roles: Roles
     embedding: Collection[str] = ()
 

@@ -19,15 +19,15 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
 
     Prints the id and the directory that holds the files you may change. Edit them, then `loopty run ID`.
     """
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
     from loopty.domain.outcome import Pool
     from loopty.domain.proposal import Proposal
     from loopty.engine import decisions
-    from loopty.engine.protocols import Committed
+    from loopty.engine.protocols import CommittedFiles
     from loopty.record.events import NodeAdded
     from loopty.workspaces import drafts
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     if parent is None:
         run = workshop.history.runs[workshop.enter_run(False, say)]
         parent = run.account(Pool.ATTEMPT).best or run.root
@@ -36,9 +36,9 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
     above = workshop.history[parent]
     said = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
     proposal = Proposal(decisions.BY_HAND, parent, said, _point(params, above.params, workshop.task.space))
-    events = workshop.scribe.decide(
-        lambda history: decisions.node_added(
-            history, proposal, Committed(above.commit, above.tree), Pool.ATTEMPT, draft=True
+    events = workshop.scribe.record(
+        lambda history: decisions.add_node(
+            history, proposal, CommittedFiles(above.commit, above.tree), Pool.ATTEMPT, draft=True
         )
     )
     added = events[0].event
@@ -57,7 +57,7 @@ def _point(pairs: tuple[str, ...], before: Params, space: Space) -> dict[str, Va
     from loopty.domain.errors import Misuse
 
     given = dict(_parsed(pair, space) for pair in pairs)
-    point = space.completed({**before, **given}) if given else {}
+    point = space.complete_point({**before, **given}) if given else {}
     for name in given:
         if name not in point:
             raise Misuse(f"--param {name}: it does not exist under the values of the others")
@@ -77,6 +77,6 @@ def _parsed(pair: str, space: Space) -> tuple[str, Value]:
         value = json.loads(text)
     except ValueError:
         value = text
-    if not space.parameters[name].holds(value):
+    if not space.parameters[name].accepts(value):
         raise Misuse(f"--param {pair}: {value!r} lies outside the values of {name}")
     return name, value

@@ -16,7 +16,7 @@ import click
 from loopty.cli.output import columns, current_status, here, look, print_json, say
 
 if TYPE_CHECKING:
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
     from loopty.engine.loop import Finish, Loop
     from loopty.report.progress import Progress
 
@@ -36,10 +36,10 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
 
     Ctrl-C stops cleanly; running it again resumes. Exits with 1 when nothing succeeded.
     """
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
     from loopty.taskfile.unused_roles import idle
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     run = workshop.enter_run(new_run, say)
     if unsafe:
         say("warning: no sandbox; candidates run with all your rights")
@@ -52,7 +52,7 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     sys.exit(0 if finish.sound else 1)
 
 
-def _progress(workshop: Workshop, run: int, loop: Loop) -> Progress:
+def _progress(workshop: Campaign, run: int, loop: Loop) -> Progress:
     from loopty.report.progress import progress
 
     shown = progress(workshop.scribe, run, workshop.task.pools, sys.stderr, os.environ, time.time, loop.latest)
@@ -93,9 +93,9 @@ async def _tick(progress: Progress) -> None:
         await asyncio.sleep(_TICK_SECONDS)
 
 
-def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
+def _close(workshop: Campaign, run: int, finish: Finish, as_json: bool) -> None:
     from loopty.domain.outcome import Pool, Verdict
-    from loopty.engine.budget import fruitless
+    from loopty.engine.budget import why_fruitless
     from loopty.kit import codec
     from loopty.report.best_text import closing_text
     from loopty.views.verdict_tally import tally
@@ -108,14 +108,14 @@ def _close(workshop: Workshop, run: int, finish: Finish, as_json: bool) -> None:
         click.echo(closing_text(status, finish.reason, columns(), look(), counted))
     if finish.resumable:
         say("resume: loopty optimize")
-    if finish.reason == fruitless(workshop.history.runs[run], Pool.ATTEMPT):
+    if finish.reason == why_fruitless(workshop.history.runs[run], Pool.ATTEMPT):
         _point_to_refused(workshop, run)
     root = workshop.history[workshop.history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         say(f"its output: {workshop.state.node(root.id)}   when it is mended: loopty optimize --new-run")
 
 
-def _point_to_refused(workshop: Workshop, run: int) -> None:
+def _point_to_refused(workshop: Campaign, run: int) -> None:
     """Say where the refused proposals can be seen, where a model made them: a pass over the whole ledger."""
     from loopty.ledgers.sqlite import SqliteLedger
     from loopty.report.columns import short

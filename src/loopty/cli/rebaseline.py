@@ -21,9 +21,9 @@ def command(run: int | None, as_json: bool, unsafe: bool) -> None:
     Stopped in the middle, it goes on where it was.
     """
     from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     found = workshop.history.runs[newest_run(workshop.history, run)]
     moved = by_hand.rebaselined(workshop, found, unsafe)
     if moved is None:
@@ -32,7 +32,7 @@ def command(run: int | None, as_json: bool, unsafe: bool) -> None:
     history = workshop.history
     machine = history.runs[found.number].machines[moved.fingerprint]
     here_now = history[moved.incumbent].result(moved.fingerprint)
-    score = here_now.outcome.metrics[history.yardstick(found.number)[0].name] if here_now else None
+    score = here_now.outcome.metrics[history.counting_metrics(found.number)[0].name] if here_now else None
     if as_json:
         print_json(
             {

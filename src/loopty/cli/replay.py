@@ -54,10 +54,10 @@ def command(
     in what: the score, the machine, the benchmark, its data; or when the benchmark's model cannot be had.
     """
     from loopty.campaign import replays
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
 
     if isinstance(what, NodeId):
-        same = _replayed(replays.of_node(Workshop.open(here()), what), repeats, as_json, unsafe)
+        same = _replayed(replays.of_node(Campaign.open(here()), what), repeats, as_json, unsafe)
     else:
         with replays.of_artifact(what, keep, trust) as record:
             same = _replayed(record, repeats, as_json, unsafe)
@@ -72,7 +72,7 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
     from loopty.views.reproduction import reproduction
 
     outcomes: list[Outcome] = []
-    while len(outcomes) < repeats and all(outcome.finished for outcome in outcomes):
+    while len(outcomes) < repeats and all(outcome.is_finished for outcome in outcomes):
         outcomes.append(by_hand.replayed(record.workshop, record.workshop.history[record.node], unsafe))
     now = outcomes[-1]
     if now.ending is Ending.CANCELLED:
@@ -100,7 +100,7 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
         beside("  ", _HASH.sub(r"\1", line))
     for metric in found.metrics:
         beside("  ", f"{metric.name}: {_compared(metric, noise.get(metric.name, 0.0))}")
-    if now.finished and not found.same and repeats == 1:
+    if now.is_finished and not found.same and repeats == 1:
         say("measured once; --repeats 5 says more")
     return same
 

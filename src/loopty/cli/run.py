@@ -26,12 +26,12 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     Exits with 1 when the trial gave no result.
     """
     from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Workshop
+    from loopty.campaign.campaign import Campaign
     from loopty.domain.outcome import Ending
     from loopty.kit import codec
     from loopty.taskfile.unused_roles import idle
 
-    workshop = Workshop.open(here())
+    workshop = Campaign.open(here())
     first = node == "1" and not workshop.history.runs
     if check:
         for words in idle(workshop.task).values():
@@ -59,4 +59,4 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
         print_json(codec.plain(judged))
     else:
         click.echo(f"{node} {judged.verdict or 'stopped'}: {judged.reason or 'it goes on with `loopty run`'}")
-    sys.exit(0 if judged.outcome and judged.outcome.finished else 1)
+    sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)

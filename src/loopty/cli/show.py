@@ -80,7 +80,7 @@ def _show_calls(state: State, node: Node, prompt: bool, refused: bool, as_json: 
 def _told(call: Call) -> dict[str, Any]:
     reserved, settled = call.reserved, call.settled
     refused = [
-        {"objection": event.objection, "reason": event.reason, "item": event.item} for event in call.refused
+        {"objection": event.objection, "reason": event.reason, "item": event.index_in_reply} for event in call.refused
     ]
     return {
         **{name: getattr(reserved, name) for name in ("call", "role", "model", "operator", "node", "pool")},
@@ -114,4 +114,4 @@ def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:
         gates = load(top).gates
     except Misuse:
         return ()
-    return gates if digest(gates) == run.stated.get("gates") else ()
+    return gates if digest(gates) == run.criteria_parts.get("gates") else ()

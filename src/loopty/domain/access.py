@@ -25,15 +25,15 @@ class Access:
         "What no proposer and no trial sees; the benchmark's own files stay visible to it.", (), glob=True
     )
 
-    def writable(self, path: str) -> bool:
+    def is_writable(self, path: str) -> bool:
         return (
-            clean(path)
+            is_clean_path(path)
             and globs.matches(path, self.write)
             and not globs.matches(path, self.hidden)
             and not globs.matches(path.lower(), _OURS)
         )
 
-    def visible(self, path: str) -> bool:
+    def is_visible(self, path: str) -> bool:
         """Whether a proposer may see this file."""
         return not globs.matches(path, self.hidden) and (
             globs.matches(path, self.read) or globs.matches(path, self.write)
@@ -41,7 +41,7 @@ class Access:
 
     def refusal(self, changed: Iterable[str]) -> str | None:
         """Why a change of these paths is refused, or None."""
-        forbidden = sorted(path for path in changed if not self.writable(path))
+        forbidden = sorted(path for path in changed if not self.is_writable(path))
         if not forbidden:
             return None
         named = ", ".join(forbidden[:3]) + (f" and {len(forbidden) - 3} more" if len(forbidden) > 3 else "")
@@ -49,7 +49,7 @@ class Access:
         return f"may not change {named} (writable: {allowed})"
 
 
-def clean(path: str) -> bool:
+def is_clean_path(path: str) -> bool:
     """Whether this is a plain relative path that git and every file system take, with no way out."""
     try:
         raw = path.encode()
@@ -58,11 +58,11 @@ def clean(path: str) -> bool:
     return (
         len(raw) <= _LONGEST_PATH
         and b"\0" not in raw
-        and all(_plain(part) and len(part) <= _LONGEST_PART for part in raw.split(b"/"))
+        and all(_is_plain(part) and len(part) <= _LONGEST_PART for part in raw.split(b"/"))
     )
 
 
-def _plain(part: bytes) -> bool:
+def _is_plain(part: bytes) -> bool:
     """Whether no file system reads this as nothing, as here, as above, or as git's own directory."""
     read = part.lower().split(b":")[0].rstrip(b" .")
     return read not in (b"", b".git", b"git~1")

@@ -31,10 +31,10 @@ class Curve:
         passed = bisect.bisect_right(self.points, step, key=lambda point: point[0])
         return self.points[passed - 1][1] if passed else None
 
-    def worse(self, value: float, than: float) -> bool:
+    def is_worse(self, value: float, than: float) -> bool:
         return self.direction.sign * (value - than) < 0
 
 
-def primary(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:
+def metric_curve(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:
     """The curve of one metric; rows without it are passed over."""
     return Curve(tuple((row.step, row.metrics[metric]) for row in rows if metric in row.metrics), direction)

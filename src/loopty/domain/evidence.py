@@ -72,7 +72,7 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
     )
 
 
-def winnable(error_rate: float, most_pairs: int) -> bool:
+def can_win(error_rate: float, most_pairs: int) -> bool:
     """Whether so many pairs could win the bet at all."""
     return (1 + _MOST_AT_STAKE) ** most_pairs >= 1 / error_rate
 
@@ -111,21 +111,21 @@ def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
 def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
     """The effect up to which the bet on "the gain is larger than this" is won."""
 
-    def exceeded(effect: float) -> bool:
+    def wins_above(effect: float) -> bool:
         return _wealth([gain - effect for gain in gains], sigma, bound) >= bound
 
     below_all = max(min(gains) - _STAKED_IN_FULL * sigma, -sys.float_info.max)
     low, high = math.nextafter(below_all, -math.inf), max(gains)
-    if not exceeded(low):
+    if not wins_above(low):
         return -math.inf
     if low < 0 < high:  # Zero is tried itself, so that the sign of the answer is exact.
-        low, high = (0.0, high) if exceeded(0.0) else (low, 0.0)
+        low, high = (0.0, high) if wins_above(0.0) else (low, 0.0)
     enough = _PRECISION * max(abs(low), abs(high))
     while high - low > enough:
         middle = low / 2 + high / 2
         if not low < middle < high:
             break
-        low, high = (middle, high) if exceeded(middle) else (low, middle)
+        low, high = (middle, high) if wins_above(middle) else (low, middle)
     return low
 
 

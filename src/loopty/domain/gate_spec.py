@@ -61,12 +61,12 @@ class Gate:
         return None
 
 
-def commands(gates: Sequence[Gate], when: When) -> list[Gate]:
+def command_gates(gates: Sequence[Gate], when: When) -> list[Gate]:
     """The gates that run a command at this time."""
     return [gate for gate in gates if gate.command and gate.when is when]
 
 
-def exceeded(gates: Sequence[Gate], metrics: Metrics) -> str | None:
+def metric_refusal(gates: Sequence[Gate], metrics: Metrics) -> str | None:
     """The first bound on a metric that these metrics break, in words, or None."""
     for gate in gates:
         if gate.metric and (reason := gate.refusal(metrics)):

@@ -38,16 +38,16 @@ class NodeId(str):
         return self.count(".")
 
     @property
-    def named(self) -> str:
+    def of_id(self) -> str:
         """` of ID` to end a sentence with; nothing where the id would be most of it."""
         return f" of {self}" if self.depth < _DEEP else ""
 
-    def within(self, top: NodeId | str) -> bool:
+    def is_within(self, top: NodeId | str) -> bool:
         """Whether it is this node or descends from it."""
         return self == top or self.startswith(f"{top}.")
 
     @property
-    def place(self) -> tuple[int, ...]:
+    def sort_key(self) -> tuple[int, ...]:
         """The numbers of the id: the order of a tree."""
         return tuple(map(int, self.split(".")))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Leftovers:
     """The files of a node's folder, shortened. Programs and models wrote them: show them fenced."""
 
     diff: str = ""

@@ -29,12 +29,12 @@ _WINDOW = 128_000
 _LOCAL_WINDOW = 8_192
 """Memory is set aside for all of it when the model is loaded."""
 
-GIVEN_AGAIN = "cached"
+CACHED_CALL = "cached"
 """The operator of a call that was answered with an earlier reply, for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class ModelSpec:
     """A model: where it is served, how it is paid, how often it may be asked."""
 
     provider: str = option(
@@ -78,12 +78,12 @@ class Stated:
         reply = min(self.max_output_tokens, self.window_tokens // 4)
         return (self.window_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
 
-    def shown(self, name: str) -> str:
+    def display_name(self, name: str) -> str:
         """As the ledger shows the model that a task calls so."""
         return f"{self.provider}:{self.model or PurePath(self.file).stem or name}"
 
     @property
-    def character(self) -> tuple[Any, ...]:
+    def identity(self) -> tuple[Any, ...]:
         """What its replies depend on: two models with the same are one."""
         served = (self.provider, self.model, self.url, self.file)
         return (*served, self.temperature, self.max_output_tokens, dict(self.settings))
@@ -109,7 +109,7 @@ class Speaker(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Message:
     """One message of a conversation."""
 
     speaker: Speaker
@@ -121,7 +121,7 @@ class Prompt:
     """Exactly what a model is sent."""
 
     system: str
-    turns: tuple[Turn, ...]
+    messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
     """JSON schema of the reply; the reply is checked by the asker all the same."""
     max_output_tokens: int | None = None
@@ -129,16 +129,16 @@ class Prompt:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return self.system, *(turn.text for turn in self.turns)
+        return self.system, *(turn.text for turn in self.messages)
 
     def longest_reply(self, limit: int) -> int:
         """In tokens, where so many are the model's own limit."""
         return limit if self.max_output_tokens is None else min(self.max_output_tokens, limit)
 
-    def answered(self, reply: str, objection: str) -> Prompt:
+    def with_reply(self, reply: str, objection: str) -> Prompt:
         """The conversation with the model's reply, and what is to be said to it."""
-        more = (Turn(Speaker.MODEL, reply), Turn(Speaker.ASKER, objection))
-        return Prompt(self.system, (*self.turns, *more), self.schema, self.max_output_tokens)
+        more = (Message(Speaker.MODEL, reply), Message(Speaker.ASKER, objection))
+        return Prompt(self.system, (*self.messages, *more), self.schema, self.max_output_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Outage(LooptyError):  # noqa: N818
     """A model cannot be had for now: infrastructure, never the fault of a proposal or a candidate."""
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """As whoever waits for it is told."""
         return f"a model could not be had: {self}"
 
@@ -196,7 +196,7 @@ class Answer:
     reply: Reply
 
 
-class Line(Protocol):
+class RoleModel(Protocol):
     """A model as one role calls it: metered, capped, throttled, retried, kept."""
 
     model: str
@@ -210,6 +210,6 @@ class Line(Protocol):
         """
         ...
 
-    def kept(self, call: str) -> Reply:
+    def saved_reply(self, call: str) -> Reply:
         """The reply of an earlier call, as it was kept. Raises Misuse when it is not there any more."""
         ...

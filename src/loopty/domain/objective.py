@@ -48,7 +48,7 @@ class Objective:
         "Metrics in order of priority; left out: `score`, else the columns of the CSV.", ()
     )
 
-    def resolved(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
+    def counting_metrics(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
         """The metrics to compare, given what a benchmark reported."""
         if self.metrics:
             return self.metrics
@@ -57,7 +57,7 @@ class Objective:
         return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
 
 
-def unfit(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
+def metrics_fault(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
     """Why these metrics cannot be judged by those that are wanted, or None."""
     if not metrics:
         return "the benchmark reported no metric"

@@ -84,5 +84,5 @@ class Outcome:
     """Of the machine and the toolchain: results under different ones are not comparable."""
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.ending is Ending.FINISHED

@@ -28,14 +28,14 @@ class Proposal:
     """Other nodes that it was made of."""
     calls: tuple[str, ...] = ()
     """The calls of models that it took, the one that gave it last."""
-    left: int = 0
+    remaining_in_reply: int = 0
     """How many proposals of the last call come after it."""
-    item: int = 0
+    index_in_reply: int = 0
     """Which of the last call's proposals it is, from 0."""
 
-    def refused(self, reason: str, objection: Objection) -> Refusal:
+    def as_refusal(self, reason: str, objection: Objection) -> Refusal:
         """What it is where it gets no trial."""
-        return Refusal(self.operator, reason, objection, self.calls, self.left, self.item)
+        return Refusal(self.operator, reason, objection, self.calls, self.remaining_in_reply, self.index_in_reply)
 
 
 class Objection(enum.StrEnum):
@@ -62,12 +62,12 @@ class Refusal:
     reason: str
     objection: Objection = Objection.OTHER
     calls: tuple[str, ...] = ()
-    left: int = 0
-    item: int = 0
+    remaining_in_reply: int = 0
+    index_in_reply: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RungChange:
     """A ladder goes to another of its rungs."""
 
     rung: int
@@ -75,7 +75,7 @@ class Step:
     reason: str
 
 
-Suggestion = Proposal | Refusal | Step
+Suggestion = Proposal | Refusal | RungChange
 """What a proposer may answer."""
 
 

@@ -14,7 +14,7 @@ Value = float | int | str | bool
 Params = Mapping[str, Value]
 
 
-class Kind(enum.StrEnum):
+class ParameterKind(enum.StrEnum):
     FLOAT = "float"
     INT = "int"
     CATEGORICAL = "categorical"
@@ -24,7 +24,7 @@ class Kind(enum.StrEnum):
 class Parameter:
     """One parameter."""
 
-    type: Kind = option("`float`, `int` or `categorical`.")
+    type: ParameterKind = option("`float`, `int` or `categorical`.")
     low: float | None = option("Smallest value (float and int).", None)
     high: float | None = option("Largest value, included (float and int).", None)
     log: bool = option("Search on a logarithmic scale; needs low > 0.", False)
@@ -35,7 +35,7 @@ class Parameter:
 
     def fault(self) -> str | None:
         """What is wrong with this parameter and how to mend it, or None."""
-        if self.type is Kind.CATEGORICAL:
+        if self.type is ParameterKind.CATEGORICAL:
             if not self.choices:
                 return 'a categorical parameter needs choices, as in choices = ["a", "b"]'
             if len(set(self.choices)) < len(self.choices):
@@ -53,21 +53,21 @@ class Parameter:
                 return "log and step exclude each other: leave one out"
             if self.choices:
                 return 'choices belong to type = "categorical"'
-            if self.type is Kind.INT and not (self.low == int(self.low) and self.high == int(self.high)):
+            if self.type is ParameterKind.INT and not (self.low == int(self.low) and self.high == int(self.high)):
                 return "an int parameter needs whole numbers for low and high"
-            if self.type is Kind.INT and self.step is not None and self.step != int(self.step):
+            if self.type is ParameterKind.INT and self.step is not None and self.step != int(self.step):
                 return "an int parameter needs a whole number for step"
-        if self.default is not None and not self.holds(self.default):
+        if self.default is not None and not self.accepts(self.default):
             return f"default = {self.default!r} lies outside the parameter's values"
         return None
 
-    def holds(self, value: object) -> bool:
+    def accepts(self, value: object) -> bool:
         """Whether the value is one that this parameter can take."""
-        if self.type is Kind.CATEGORICAL:
+        if self.type is ParameterKind.CATEGORICAL:
             return any(value == choice and type(value) is type(choice) for choice in self.choices)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        if self.type is Kind.INT and not isinstance(value, int):
+        if self.type is ParameterKind.INT and not isinstance(value, int):
             return False
         assert self.low is not None
         assert self.high is not None
@@ -78,11 +78,11 @@ class Parameter:
     def baseline(self) -> Value:
         if self.default is not None:
             return self.default
-        return self.at(0.5) if self.type is not Kind.CATEGORICAL else self.choices[0]
+        return self.at(0.5) if self.type is not ParameterKind.CATEGORICAL else self.choices[0]
 
     def at(self, fraction: float) -> Value:
         """The value that lies this fraction (0 to 1) of the way through the range, exact at its ends."""
-        if self.type is Kind.CATEGORICAL:
+        if self.type is ParameterKind.CATEGORICAL:
             return self.choices[min(int(fraction * len(self.choices)), len(self.choices) - 1)]
         assert self.low is not None
         assert self.high is not None
@@ -90,16 +90,16 @@ class Parameter:
             value = self.low ** (1 - fraction) * self.high**fraction
         else:
             value = self.low * (1 - fraction) + self.high * fraction
-        step = self.step or (1.0 if self.type is Kind.INT else None)
+        step = self.step or (1.0 if self.type is ParameterKind.INT else None)
         if step is not None:
             value = self.low + round((value - self.low) / step) * step
             if value > self.high:
                 value -= step
         value = min(max(value, self.low), self.high)
-        return round(value) if self.type is Kind.INT else float(value)
+        return round(value) if self.type is ParameterKind.INT else float(value)
 
     def sample(self, rng: random.Random) -> Value:
-        if self.type is Kind.INT and not self.log:
+        if self.type is ParameterKind.INT and not self.log:
             assert self.low is not None
             assert self.high is not None
             step = round(self.step or 1)
@@ -108,7 +108,7 @@ class Parameter:
 
     def grid(self, points: int) -> list[Value]:
         """At most `points` values, evenly spread, ends included."""
-        if self.type is Kind.CATEGORICAL:
+        if self.type is ParameterKind.CATEGORICAL:
             return list(self.choices)
         fractions = [0.5] if points == 1 else [index / (points - 1) for index in range(points)]
         return list(dict.fromkeys(map(self.at, fractions)))
@@ -123,14 +123,14 @@ class Space:
     def __bool__(self) -> bool:
         return bool(self.parameters)
 
-    def active(self, name: str, params: Params) -> bool:
+    def is_active(self, name: str, params: Params) -> bool:
         """Whether this parameter exists, given the values of the others."""
         return all(params.get(other) == value for other, value in self.parameters[name].when.items())
 
     def baseline(self) -> dict[str, Value]:
-        return self.completed({})
+        return self.complete_point({})
 
-    def completed(self, given: Params) -> dict[str, Value]:
+    def complete_point(self, given: Params) -> dict[str, Value]:
         """These values as a point of the space: what does not exist under them left out, the rest by default."""
         return self._point(lambda name: given[name] if name in given else self.parameters[name].baseline)
 
@@ -140,22 +140,22 @@ class Space:
     def _point(self, pick: Callable[[str], Value]) -> dict[str, Value]:
         params: dict[str, Value] = {}
         for name in self.order():
-            if self.active(name, params):
+            if self.is_active(name, params):
                 params[name] = pick(name)
         return params
 
     def grid(self, points: int) -> Iterator[dict[str, Value]]:
         """Every combination of the parameters' grid values; those that differ only where inactive, once."""
-        yield from self._combined(self.order(), points, {})
+        yield from self._combinations(self.order(), points, {})
 
-    def _combined(self, names: list[str], points: int, params: Params) -> Iterator[dict[str, Value]]:
+    def _combinations(self, names: list[str], points: int, params: Params) -> Iterator[dict[str, Value]]:
         if not names:
             yield dict(params)
-        elif self.active(names[0], params):
+        elif self.is_active(names[0], params):
             for value in self.parameters[names[0]].grid(points):
-                yield from self._combined(names[1:], points, {**params, names[0]: value})
+                yield from self._combinations(names[1:], points, {**params, names[0]: value})
         else:
-            yield from self._combined(names[1:], points, params)
+            yield from self._combinations(names[1:], points, params)
 
     def fault(self, params: Params) -> str | None:
         """Why these values are not a point of the space, or None."""
@@ -163,10 +163,10 @@ class Space:
             if name not in self.parameters:
                 return f"there is no parameter '{name}'"
         for name, parameter in self.parameters.items():
-            if self.active(name, params) != (name in params):
+            if self.is_active(name, params) != (name in params):
                 state = "is missing" if name not in params else "does not exist under these values"
                 return f"parameter '{name}' {state}"
-            if name in params and not parameter.holds(params[name]):
+            if name in params and not parameter.accepts(params[name]):
                 return f"{name} = {params[name]!r} lies outside its values"
         return None
 

@@ -10,7 +10,7 @@ from typing import Any
 from loopty.domain.access import Access
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
-from loopty.domain.model import Role, Stated
+from loopty.domain.model import Role, ModelSpec
 from loopty.domain.objective import Objective
 from loopty.domain.space import Space
 from loopty.kit import codec
@@ -90,7 +90,7 @@ class Pools:
 
 
 @dataclass(frozen=True, slots=True)
-class Funds:
+class RoleBudget:
     """A role's model, and what it may spend."""
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
@@ -121,16 +121,16 @@ class Funds:
 class Roles:
     """Who spends tokens: a table each, `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
-    evolver: Funds = option("Proposes changes.", Funds())
-    user: Funds = option("Works inside the benchmark, through an endpoint that loopty gives it.", Funds())
-    verifier: Funds = option("Judges proposals and winners, as `[verifier]` says.", Funds())
+    evolver: RoleBudget = option("Proposes changes.", RoleBudget())
+    user: RoleBudget = option("Works inside the benchmark, through an endpoint that loopty gives it.", RoleBudget())
+    verifier: RoleBudget = option("Judges proposals and winners, as `[verifier]` says.", RoleBudget())
 
-    def of(self, role: str) -> Funds:
+    def of(self, role: str) -> RoleBudget:
         return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedMetric:
     """A metric that the verifier gives: how often it prefers what a node left to what the baseline left."""
 
     name: str = option("Of the metric: name it under [[objective.metrics]] to let it count.")
@@ -140,7 +140,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerifierSpec:
     """What the verifier is asked. It can only say no: the frozen metric is never overridden upward."""
 
     screen: bool = option("Whether it sees every proposal before its trial, and may advise against it.", False)
@@ -151,7 +151,7 @@ class Verification:
         choices=("off", "flag", "reject"),
     )
     rules: str = option("The task's rules, in words, besides the usual (gaming, removed checks, …).", "")
-    judged: tuple[Judged, ...] = option("Metrics that it gives: `[[verifier.judged]]`.", ())
+    judged: tuple[JudgedMetric, ...] = option("Metrics that it gives: `[[verifier.judged]]`.", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class Sandboxing:
+class SandboxSpec:
     """Where trials are run, and what they must be kept from."""
 
     kind: str = option(
@@ -204,7 +204,7 @@ class Sandboxing:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PluginChoice:
     """A plug-in by name, with the options that are its own."""
 
     kind: str
@@ -224,28 +224,28 @@ class Task:
     pools: Pools
     noise: Noise
     audit: Audit
-    sandbox: Sandboxing
+    sandbox: SandboxSpec
     gates: tuple[Gate, ...]
-    proposer: Choice
-    control: Choice
-    pruner: Choice
+    proposer: PluginChoice
+    control: PluginChoice
+    pruner: PluginChoice
     width: int
     seed: int
-    models: Mapping[str, Stated] = field(default_factory=dict)
+    models: Mapping[str, ModelSpec] = field(default_factory=dict)
     roles: Roles = Roles()
-    verifier: Verification = Verification()
+    verifier: VerifierSpec = VerifierSpec()
 
-    def searching(self) -> Task:
+    def without_held_out(self) -> Task:
         """The task as the search sees it: without the held-out split."""
         inside = (path.removeprefix("./") for path in self.audit.data if not path.startswith(("/", "~", "..")))
         hidden = (*self.access.hidden, *self.audit.files, *inside)
         return replace(self, access=replace(self.access, hidden=hidden))
 
-    def auditing(self) -> Task:
+    def for_audit(self) -> Task:
         """The task of an audit: its benchmark has the held-out split."""
         benchmark, audit = self.benchmark, self.audit
         return replace(
-            self.searching(),
+            self.without_held_out(),
             benchmark=replace(
                 benchmark,
                 command=audit.command or benchmark.command,
@@ -270,15 +270,15 @@ class Task:
             "benchmark data": data_digest,
         }
         if self.roles.user.model:
-            stated["user model"] = self._character(self.roles.user.model)
+            stated["user model"] = self._model_identity(self.roles.user.model)
             if (allowance := self.roles.user.allowance) != (None, None):
                 stated["allowance of a trial"] = allowance
         if self.verifier.judged:
-            stated["judged metrics"] = (self.verifier.judged, self._character(self.roles.verifier.model))
+            stated["judged metrics"] = (self.verifier.judged, self._model_identity(self.roles.verifier.model))
         return {name: digest(part) for name, part in stated.items()}
 
-    def _character(self, model: str) -> Any:
-        return self.models[model].character if model in self.models else model
+    def _model_identity(self, model: str) -> Any:
+        return self.models[model].identity if model in self.models else model
 
 
 def digest(stated: Any) -> str:

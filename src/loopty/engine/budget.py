@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from loopty.domain.outcome import Pool
 from loopty.domain.task import Pools, Roles
 from loopty.record.history import History
-from loopty.record.records import Hold, Run
+from loopty.record.records import Reservation, Run
 
 MOST_REFUSED = 50
 MOST_VAIN_CALLS = 40
 """Calls of a model cost money: fewer of them are made for nothing."""
 
 
-def spent(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
+def pool_limit_reached(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
     """Why no further trial of this pool may start, or None. Trials in flight are counted, and those promised."""
     limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control, Pool.REPEAT: pools.repeats}
     limit = limits.get(pool)
@@ -25,7 +25,7 @@ def spent(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
     return None
 
 
-def fruitless(run: Run, pool: Pool) -> str | None:
+def why_fruitless(run: Run, pool: Pool) -> str | None:
     """Why the proposer of this pool need not be asked again in this session, or None."""
     account = run.account(pool)
     if account.refused_in_row < MOST_REFUSED and account.vain_calls < MOST_VAIN_CALLS:
@@ -37,7 +37,7 @@ def fruitless(run: Run, pool: Pool) -> str | None:
     )
 
 
-def over(history: History, run: Run, pools: Pools, seconds: float) -> str | None:
+def why_over(history: History, run: Run, pools: Pools, seconds: float) -> str | None:
     """Why the whole run is over, or None. `seconds` is the time spent on it so far."""
     if pools.wall_seconds is not None and seconds >= pools.wall_seconds:
         return f"the wall clock of {pools.wall_seconds:g} s is spent"
@@ -48,10 +48,10 @@ def over(history: History, run: Run, pools: Pools, seconds: float) -> str | None
     account = run.account(Pool.ATTEMPT)
     if pools.patience is not None and account.since_best >= pools.patience:
         return f"no improvement in the last {account.since_best} attempts"
-    return reached(history, run, pools)
+    return target_reached(history, run, pools)
 
 
-def reached(history: History, run: Run, pools: Pools) -> str | None:
+def target_reached(history: History, run: Run, pools: Pools) -> str | None:
     """That the target is reached, or None."""
     target, best = pools.target, run.account(Pool.ATTEMPT).best
     if target is None or best is None:
@@ -105,12 +105,12 @@ def left(run: Run, pools: Pools, roles: Roles, role: str) -> Price:
     return Price(min(rest.tokens for rest in rests), min(rest.money_usd for rest in rests))
 
 
-def _worst(hold: Hold) -> Price:
-    return Price(hold.worst_tokens, hold.worst_money_usd)
+def _worst(hold: Reservation) -> Price:
+    return Price(hold.max_tokens, hold.max_money_usd)
 
 
 def _caps(
-    run: Run, pools: Pools, roles: Roles, role: str, flying: Callable[[Hold], Price]
+    run: Run, pools: Pools, roles: Roles, role: str, flying: Callable[[Reservation], Price]
 ) -> Iterator[tuple[str, Price, Price]]:
     """The run's limit and the role's: whose it is, what it is, and what is gone of it."""
     funds = roles.of(role)

@@ -10,14 +10,14 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metric, Metrics, gain
 from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.task import Noise
-from loopty.engine.pairs import Again, Rules, ruled, sigma
+from loopty.engine.pairs import MeasureAgain, Rules, judge_pairs, sigma
 from loopty.record.events import NodeJudged
 from loopty.record.history import History
 from loopty.record.records import Node, Result, Run
 from loopty.record.samples import ENOUGH_TO_VARY
 
 
-def ruling(history: History, subject: NodeId, noise: Noise, affordable: bool = True) -> NodeJudged | Again:
+def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = True) -> NodeJudged | MeasureAgain:
     """What follows from everything measured of a node so far.
 
     `affordable` says whether the budget has room for another measurement.
@@ -25,11 +25,11 @@ def ruling(history: History, subject: NodeId, noise: Noise, affordable: bool = T
     node = history[subject]
     outcome, run = node.outcome, history.runs[subject.run]
     assert outcome is not None
-    if not outcome.finished:
+    if not outcome.is_finished:
         return _without_result(subject, outcome, "")
     if node.fault:
         return _without_result(subject, node.fault, "measured again: ")
-    metrics = history.yardstick(subject.run) or run.objective.resolved(outcome.metrics, outcome.directions)
+    metrics = history.counting_metrics(subject.run) or run.objective.counting_metrics(outcome.metrics, outcome.directions)
     if subject == run.root:
         return _baseline(node, metrics[0], noise, affordable)
     champion = run.account(node.pool).champions.get(outcome.fingerprint)
@@ -37,12 +37,12 @@ def ruling(history: History, subject: NodeId, noise: Noise, affordable: bool = T
     if champion is None or incumbent is None:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _incomparable(run, outcome))
     rules = Rules(metrics, noise, affordable, run.seed)
-    if node.duel and node.duel.rival == champion:
-        return ruled(subject, node.duel, rules)
-    return _looked(node, champion, incumbent, run.floors.get(outcome.fingerprint, {}), rules)
+    if node.pairing and node.pairing.rival == champion:
+        return judge_pairs(subject, node.pairing, rules)
+    return _judge_first_result(node, champion, incumbent, run.floors.get(outcome.fingerprint, {}), rules)
 
 
-def reviewed(node: Node, ruled: NodeJudged, review: str) -> NodeJudged | None:
+def apply_review(node: Node, ruled: NodeJudged, review: str) -> NodeJudged | None:
     """The verdict with the verifier's say in it; None where it is still to be asked.
 
     It can take from what the metric gave, and never add to it. The control is the yardstick, and is not reviewed.
@@ -67,42 +67,42 @@ def _without_result(subject: NodeId, outcome: Outcome, when: str) -> NodeJudged:
     return NodeJudged(subject, Verdict.DISCARDED, f"{when}{outcome.ending}: {outcome.reason}")
 
 
-def floor_known(samples: Sequence[Metrics], noise: Noise) -> bool:
+def is_noise_known(samples: Sequence[Metrics], noise: Noise) -> bool:
     """Whether so many results tell how much they vary."""
     if noise.repeat == "never":
         return bool(samples)
-    return len(samples) >= (ENOUGH_TO_VARY if _equal(samples) else noise.baseline)
+    return len(samples) >= (ENOUGH_TO_VARY if _are_equal(samples) else noise.baseline)
 
 
-def _equal(samples: Sequence[Metrics]) -> bool:
+def _are_equal(samples: Sequence[Metrics]) -> bool:
     return all(sample == samples[0] for sample in samples)
 
 
-def _baseline(node: Node, metric: Metric, noise: Noise, affordable: bool) -> NodeJudged | Again:
-    if affordable and not floor_known(node.samples, noise):
-        return Again(node.id)
+def _baseline(node: Node, metric: Metric, noise: Noise, affordable: bool) -> NodeJudged | MeasureAgain:
+    if affordable and not is_noise_known(node.samples, noise):
+        return MeasureAgain(node.id)
     values = [sample[metric.name] for sample in node.samples]
     measured = f"{values[0]:g}"
-    if not _equal(node.samples):
+    if not _are_equal(node.samples):
         measured = f"{min(values):g} to {max(values):g} in {len(values)} measurements"
     elif len(values) > 1:
         measured += f", {len(values)} times the same"
     return NodeJudged(node.id, Verdict.KEPT, f"the first result: {metric.name} {measured}")
 
 
-def _looked(
+def _judge_first_result(
     node: Node, champion: NodeId, incumbent: Result, floor: Mapping[str, float], rules: Rules
-) -> NodeJudged | Again:
+) -> NodeJudged | MeasureAgain:
     """A first look: worse is worse; what looks better is seen again, alone where nothing varies, else in pairs."""
     assert node.outcome is not None
     mine, theirs = node.outcome.metrics, incumbent.outcome.metrics
     found = gain(mine, theirs, rules.metrics)
-    words = _compared(found, mine, theirs, champion)
+    words = _comparison(found, mine, theirs, champion)
     if found.amount <= 0:
         return NodeJudged(node.id, Verdict.DISCARDED, words, champion)
     if rules.noise.repeat == "never":
         return NodeJudged(node.id, Verdict.KEPT, words, champion)
-    varies = sigma(found, rules.metrics, _varied(floor, node.samples, incumbent.samples)) > 0
+    varies = sigma(found, rules.metrics, _observed_noise(floor, node.samples, incumbent.samples)) > 0
     if not varies and len(node.samples) > 1:
         return NodeJudged(node.id, Verdict.KEPT, words, champion)
     if not rules.affordable:
@@ -110,11 +110,11 @@ def _looked(
             node.id, Verdict.INCONCLUSIVE, f"{words}; no measurement is left to see it again", champion
         )
     if not varies:
-        return Again(node.id)  # the benchmark does not vary, but the candidate may have drawn a lucky number
-    return Again(node.id if node.duel else champion, champion)
+        return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may have drawn a lucky number
+    return MeasureAgain(node.id if node.pairing else champion, champion)
 
 
-def _varied(floor: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
+def _observed_noise(floor: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
     """The noise seen anywhere: a candidate may bring some to a benchmark that had none.
 
     It tells whether to compare in pairs, never how to bet on them: that must not depend on what the pairs gave.
@@ -123,12 +123,12 @@ def _varied(floor: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str
     return {name: max(one.get(name, 0.0) for one in floors) for name in {**floors[1], **floor}}
 
 
-def _compared(found: Gain, mine: Metrics, theirs: Metrics, champion: NodeId) -> str:
+def _comparison(found: Gain, mine: Metrics, theirs: Metrics, champion: NodeId) -> str:
     word = "better" if found.amount > 0 else "worse" if found.amount < 0 else "no better"
     if found.metric is None:
-        return f"{word}: the weighted sum by {found.amount:.6g}{champion.named}"
+        return f"{word}: the weighted sum by {found.amount:.6g}{champion.of_id}"
     name = found.metric.name
-    return f"{word}: {name} {mine[name]:.6g} against {theirs[name]:.6g}{champion.named}"
+    return f"{word}: {name} {mine[name]:.6g} against {theirs[name]:.6g}{champion.of_id}"
 
 
 def _incomparable(run: Run, outcome: Outcome) -> str:

@@ -12,15 +12,15 @@ from typing import Any
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Pool, Verdict
-from loopty.domain.proposal import Objection, Proposal, Refusal, Step
+from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
-from loopty.engine.protocols import Ask, Committed, Curves, Proposer, Pruner, Purse, Trial, Workspaces
-from loopty.engine.prune_watch import Lookout
-from loopty.engine.trials import Measure
-from loopty.record.events import Event, NodeAdded, SessionEnded, Stalled, Stepped
+from loopty.engine.protocols import Ask, CommittedFiles, ReadCurve, Proposer, Pruner, Purse, Trial, Workspaces
+from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.trials import TrialRunner
+from loopty.record.events import Event, NodeAdded, SessionEnded, SessionStalled, RungChanged
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.record.records import Node, Run, trial_parts
 
 Pace = Callable[[], Coroutine[Any, Any, None]]
@@ -59,14 +59,14 @@ class Loop:
 
     def __init__(
         self,
-        scribe: Scribe,
+        scribe: Recorder,
         run: int,
         pools: Pools,
         lanes: Mapping[Pool, Proposer],
-        measure: Measure,
+        measure: TrialRunner,
         workspaces: Workspaces,
         pruner: Pruner | None,
-        curves: Curves,
+        curves: ReadCurve,
         purse: Purse,
         owner: str,
         clock: Callable[[], float],
@@ -78,7 +78,7 @@ class Loop:
         self._lanes = lanes
         self._measure = measure
         self._workspaces = workspaces
-        self._lookout = Lookout(lambda: scribe.history, pruner, curves)
+        self._lookout = PruneWatch(lambda: scribe.history, pruner, curves)
         self.latest = self._lookout.latest
         self._owner = owner
         self._clock = clock
@@ -118,13 +118,13 @@ class Loop:
 
     async def drive(self) -> Finish:
         """Run trials until something says stop; whatever happens, the session is closed in the ledger."""
-        self._record(lambda history: decisions.session_started(history, self._run, self._owner))
+        self._record(lambda history: decisions.start_session(history, self._run, self._owner))
         timer = self._deadline()
         finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
             finish = await self._baseline() or await self._search()
         except Outage as outage:
-            finish = Finish(outage.told, sound=False, resumable=True)
+            finish = Finish(outage.message, sound=False, resumable=True)
         except Exhausted as end:
             finish = self._finish(str(end))
         except BaseException:
@@ -148,8 +148,8 @@ class Loop:
         root = self.history[self.run.root]
         if root.running:
             raise Misuse(f"the baseline {root.id} is being measured by another process: wait for it")
-        if root.pending:
-            await self._fly(self._measure.started(root))
+        if root.is_pending:
+            await self._fly(self._measure.start(root))
             root = self.history[root.id]
         if self._cancel.is_set():
             return self._stopped()
@@ -203,7 +203,7 @@ class Loop:
                 if trial := self._started(node):
                     self._flying.add(asyncio.create_task(self._fly(trial)))
                     return True
-            if pool in self._waiting or self._promised(pool) or budget.fruitless(self.run, pool):
+            if pool in self._waiting or self._promised(pool) or budget.why_fruitless(self.run, pool):
                 continue
             if self._thoughts(pool) < self._width(pool):
                 self._thinking[asyncio.create_task(self._conceive(pool))] = _Thought(pool, self._landings)
@@ -221,7 +221,7 @@ class Loop:
 
     def _promised(self, pool: Pool) -> bool:
         """Whether all trials of this pool are spent, or will be on what is being thought of."""
-        return budget.spent(self.run, self._pools, pool, self._thoughts(pool)) is not None
+        return budget.pool_limit_reached(self.run, self._pools, pool, self._thoughts(pool)) is not None
 
     def _begun(self, pool: Pool) -> int:
         return self.run.account(pool).started + self._thoughts(pool)
@@ -237,7 +237,7 @@ class Loop:
     def _started(self, node: Node) -> Trial | None:
         """The node's next trial; None when it needs none any more, or another process was faster."""
         with contextlib.suppress(Taken):
-            return self._measure.started(node)
+            return self._measure.start(node)
         return None
 
     async def _conceive(self, pool: Pool) -> _Born | None:
@@ -257,12 +257,12 @@ class Loop:
             except Outage as outage:
                 self._stall(outage, since)
                 raise
-            steps = steps + 1 if isinstance(suggestion, Step) else 0
+            steps = steps + 1 if isinstance(suggestion, RungChange) else 0
             match suggestion:
                 case None:
                     return None
-                case Step(rung, name, reason):
-                    self._tell(Stepped(self._run, pool, rung, name, reason))
+                case RungChange(rung, name, reason):
+                    self._tell(RungChanged(self._run, pool, rung, name, reason))
                 case Refusal() as refusal:
                     self._refuse(pool, refusal)
                 case Proposal() as proposal:
@@ -274,13 +274,13 @@ class Loop:
     def _may_ask(self, pool: Pool) -> bool:
         """Whether a proposal is wanted still: much can end while a proposer thinks."""
         over = self._closing or self._cancel.is_set() or self._over()
-        return not over and budget.fruitless(self.run, pool) is None
+        return not over and budget.why_fruitless(self.run, pool) is None
 
     def _stall(self, outage: Outage, since: float) -> None:
         """The session ends for want of a model: told once, however many wait for it."""
         if not self._closing:
             self._closing = True
-            self._tell(Stalled(self._run, str(outage), self._clock() - since))
+            self._tell(SessionStalled(self._run, str(outage), self._clock() - since))
 
     def _ask(self, pool: Pool) -> Ask:
         """What the proposer of this pool is asked now; thoughts side by side have positions of their own."""
@@ -290,7 +290,7 @@ class Loop:
         return Ask(self.history, self._run, pool, self._seeded(pool), self._busy(pool), self._purse, ahead)
 
     def _refuse(self, pool: Pool, refusal: Refusal) -> None:
-        self._tell(decisions.proposal_refused(self._run, pool, refusal))
+        self._tell(decisions.refuse_proposal(self._run, pool, refusal))
 
     def _busy(self, pool: Pool) -> frozenset[str]:
         """The paths that are being changed by trials of this pool, whoever runs them."""
@@ -302,21 +302,21 @@ class Loop:
         parent = self.history[proposal.parent]
         committed = self._committed(parent, proposal)
         if isinstance(committed, str):
-            self._refuse(pool, proposal.refused(committed, Objection.FORBIDDEN))
+            self._refuse(pool, proposal.as_refusal(committed, Objection.FORBIDDEN))
             return None
 
         def added(history: History) -> list[Event]:
-            return decisions.node_added(history, proposal, committed, pool, asked_after=asked_after)
+            return decisions.add_node(history, proposal, committed, pool, asked_after=asked_after)
 
         try:
-            recorded = self._measure.added(added)
+            recorded = self._measure.add_and_start(added)
         except Taken:  # another process has spent the last attempt: the node waits
             recorded = self._record(added)
         if not any(isinstance(event, NodeAdded) for event in recorded):
             return None
         return _Born(self._measure.trial(recorded))
 
-    def _committed(self, parent: Node, proposal: Proposal) -> Committed | str:
+    def _committed(self, parent: Node, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
         if reason := self._workspaces.refusal(parent, proposal):
             return reason
@@ -327,7 +327,7 @@ class Loop:
         """From the first trial of a node to its verdict."""
         since = self._clock()
         try:
-            await self._measure.decided(trial, self._lookout.watch, self._cancel)
+            await self._measure.run_until_verdict(trial, self._lookout.watch, self._cancel)
         except Outage as outage:
             self._stall(outage, since)
             raise
@@ -347,7 +347,7 @@ class Loop:
         self._record(lambda _: [event])
 
     def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
-        return [recorded.event for recorded in self._scribe.decide(decide)]
+        return [recorded.event for recorded in self._scribe.record(decide)]
 
     def _seeded(self, pool: Pool) -> Callable[[int], random.Random]:
         return lambda position: random.Random(f"{self.run.seed} {pool} {position}")
@@ -361,15 +361,15 @@ class Loop:
 
     def _over(self) -> str | None:
         seconds = self.run.seconds_before + self._clock() - self.run.session_from
-        return budget.over(self.history, self.run, self._pools, seconds)
+        return budget.why_over(self.history, self.run, self._pools, seconds)
 
     def _spent(self) -> str:
         """Why no pool can start another trial."""
         pool = Pool.ATTEMPT
         return (
             self._exhausted.get(pool)
-            or budget.spent(self.run, self._pools, pool)
-            or budget.fruitless(self.run, pool)
+            or budget.pool_limit_reached(self.run, self._pools, pool)
+            or budget.why_fruitless(self.run, pool)
             or f"{self._lanes[pool].name} has nothing to propose"
         )
 
@@ -382,5 +382,5 @@ class Loop:
     def _sound(self) -> bool:
         """Whether any attempt finished, or none was asked for: by the budget, or by the target."""
         finished = self.run.account(Pool.ATTEMPT).endings.get(Ending.FINISHED, 0)
-        asked_for = self._pools.attempts > 0 and not budget.reached(self.history, self.run, self._pools)
+        asked_for = self._pools.attempts > 0 and not budget.target_reached(self.history, self.run, self._pools)
         return finished > 1 or (finished == 1 and not asked_for)

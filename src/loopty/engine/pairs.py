@@ -13,7 +13,7 @@ from loopty.domain.objective import Gain, Metric, gain
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
 from loopty.record.events import NodeJudged
-from loopty.record.records import Duel
+from loopty.record.records import Pairing
 
 _MOST_FAULTS = 3
 _CERTAIN = 1e3
@@ -21,7 +21,7 @@ _CERTAIN = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class MeasureAgain:
     """Nothing can be said before this node is measured once more; the rival is who it is held against."""
 
     node: NodeId
@@ -39,11 +39,11 @@ class Rules:
     seed: int
 
 
-def ruled(subject: NodeId, duel: Duel, rules: Rules) -> NodeJudged | Again:
+def judge_pairs(subject: NodeId, duel: Pairing, rules: Rules) -> NodeJudged | MeasureAgain:
     """The verdict that the pairs so far allow, or who is measured next."""
     if duel.mine and len(duel.mine) == len(duel.theirs):
-        effect, found = _weighed(duel, rules)
-        words = f"{_stated(effect)}{duel.rival.named}"
+        effect, found = _weigh(duel, rules)
+        words = f"{_effect_text(effect)}{duel.rival.of_id}"
         if found.better:
             return NodeJudged(subject, Verdict.KEPT, f"better: {words}", duel.rival, effect)
         if found.futile:
@@ -57,7 +57,7 @@ def ruled(subject: NodeId, duel: Duel, rules: Rules) -> NodeJudged | Again:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, why, duel.rival)
     if not rules.affordable:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, "no measurement is left to decide it", duel.rival)
-    return Again(_turn(subject, duel, rules.seed), duel.rival)
+    return MeasureAgain(_next_to_measure(subject, duel, rules.seed), duel.rival)
 
 
 def sigma(found: Gain, metrics: tuple[Metric, ...], floor: Mapping[str, float]) -> float:
@@ -67,7 +67,7 @@ def sigma(found: Gain, metrics: tuple[Metric, ...], floor: Mapping[str, float]) 
     return math.hypot(*((metric.weight or 0.0) * floor.get(metric.name, 0.0) for metric in metrics))
 
 
-def _weighed(duel: Duel, rules: Rules) -> tuple[Effect, Evidence]:
+def _weigh(duel: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     gains = [gain(mine, theirs, rules.metrics) for mine, theirs in duel.pairs]
     deciding = {found.metric for found in gains if found.amount} or {rules.metrics[0]}
     if len(deciding) == 1:
@@ -92,7 +92,7 @@ def _in_units_of_noise(found: Gain, metrics: tuple[Metric, ...], floor: Mapping[
     return math.copysign(_CERTAIN, found.amount) if found.amount else 0.0
 
 
-def _turn(subject: NodeId, duel: Duel, seed: int) -> NodeId:
+def _next_to_measure(subject: NodeId, duel: Pairing, seed: int) -> NodeId:
     """Who is measured next: within a pair the other one. Who comes first in a pair is the fall of a fair coin.
 
     So the order has no part in the signs of the gains, however the machine drifts.
@@ -103,7 +103,7 @@ def _turn(subject: NodeId, duel: Duel, seed: int) -> NodeId:
     return subject if random.Random(f"{seed} {subject} {duel.rival} {mine}").random() < 0.5 else duel.rival
 
 
-def _stated(effect: Effect) -> str:
+def _effect_text(effect: Effect) -> str:
     low = "…" if effect.low is None else f"{effect.low:.3g}"
     high = "…" if effect.high is None else f"{effect.high:.3g}"
     name = effect.metric or "all metrics, in units of noise,"

@@ -42,7 +42,7 @@ class Ask:
     history: History
     run: int
     pool: Pool
-    seeded: Callable[[int], random.Random]
+    generator_at: Callable[[int], random.Random]
     """The generator for the answer at a position: resuming continues the sequence."""
     busy: Collection[str]
     """Paths that the pool's proposals in flight edit; code proposals stay serial per file."""
@@ -53,7 +53,7 @@ class Ask:
 
     @functools.cached_property
     def rng(self) -> random.Random:
-        return self.seeded(self.position)
+        return self.generator_at(self.position)
 
     @property
     def position(self) -> int:
@@ -137,10 +137,10 @@ class Stage:
 
 Staging = Callable[[Trial], AbstractContextManager[Stage]]
 
-Curves = Callable[[Node], tuple[Sequence[Row], Directions]]
+ReadCurve = Callable[[Node], tuple[Sequence[Row], Directions]]
 """The learning curve that a finished node left behind."""
 
-Seen = Callable[[Sequence[Row], Directions], str | None]
+OnMetrics = Callable[[Sequence[Row], Directions], str | None]
 """Takes the rows of the metrics stream so far; answers why the trial should stop, or None."""
 
 
@@ -149,7 +149,7 @@ class Executor(Protocol):
 
     width: int
 
-    async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+    async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.
 
         Raises SandboxError when the machinery failed, and Outage or Exhausted when a model that it needs could not
@@ -173,7 +173,7 @@ class Reviewer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedFiles:
     commit: str
     tree: str
 
@@ -181,7 +181,7 @@ class Committed:
 class Workspaces(Protocol):
     """The files of nodes: commits, branches and folders."""
 
-    def commit(self, parent: Node, edits: Edits, message: str) -> Committed:
+    def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:
         """Record the parent's files with these edits as a commit."""
         ...
 

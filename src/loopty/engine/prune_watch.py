@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from loopty.domain.curve import Curve, Row, primary
+from loopty.domain.curve import Curve, Row, metric_curve
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Directions, Metric
 from loopty.domain.outcome import Pool
-from loopty.engine.protocols import Curves, Pruner, Seen, Trial
+from loopty.engine.protocols import ReadCurve, Pruner, OnMetrics, Trial
 from loopty.record.history import History
 from loopty.record.records import Node
 
 
-class Lookout:
+class PruneWatch:
     """Holds each trial of a session against the finished ones of its pool."""
 
-    def __init__(self, history: Callable[[], History], pruner: Pruner | None, curves: Curves) -> None:
+    def __init__(self, history: Callable[[], History], pruner: Pruner | None, curves: ReadCurve) -> None:
         self._history = history
         self._pruner = pruner
         self._read_curve = curves
@@ -28,7 +28,7 @@ class Lookout:
         rows = self._reported.get(node, ((), {}))[0]
         return rows[-1] if rows else None
 
-    def watch(self, trial: Trial) -> Seen:
+    def watch(self, trial: Trial) -> OnMetrics:
         """What the executor calls with the metrics stream while the trial runs."""
 
         def seen(rows: Sequence[Row], directions: Directions) -> str | None:
@@ -39,14 +39,14 @@ class Lookout:
                 return None
             history, run = self._history(), trial.node.id.run
             objective = history.runs[run].objective
-            metric = (history.yardstick(run) or objective.resolved(rows[-1].metrics, directions))[0]
-            curve = primary(rows, metric.name, metric.direction)
+            metric = (history.counting_metrics(run) or objective.counting_metrics(rows[-1].metrics, directions))[0]
+            curve = metric_curve(rows, metric.name, metric.direction)
             if not curve.points:  # the metric that counts is not reported on the way
                 return None
             peers = [
                 self._peer(node, metric)
                 for node in history.nodes(run, trial.pool)
-                if node.outcome and node.outcome.finished and node.id != trial.node.id
+                if node.outcome and node.outcome.is_finished and node.id != trial.node.id
             ]
             return self._pruner.doomed(curve, [peer for peer in peers if peer.points])
 
@@ -57,5 +57,5 @@ class Lookout:
         if node.id not in self._peers:
             known = self._reported.pop(node.id, None)
             rows, _ = known or self._read_curve(node)
-            self._peers[node.id] = primary(rows, metric.name, metric.direction)
+            self._peers[node.id] = metric_curve(rows, metric.name, metric.direction)
         return self._peers[node.id]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
-from loopty.domain.gate_spec import Gate, When, commands, exceeded
+from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.task import Benchmark, Limits
-from loopty.engine.protocols import Seen, Stage, Staging, Trial
+from loopty.engine.protocols import OnMetrics, Stage, Staging, Trial
 from loopty.evaluators import contract, gates, harvest, model_access, result
 from loopty.evaluators.benchmark_runner import Bench, Command, Tampered, Tampering
 from loopty.evaluators.contract import METRICS, RESULT, Places
@@ -58,7 +58,7 @@ class CommandEvaluator:
         self._serving = serving
         self._bench = Bench(benchmark, limits, sandbox, places, env, mounts, tampering)
 
-    async def evaluate(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+    async def evaluate(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; whatever the candidate does is an Outcome.
 
         Raises Exhausted and Outage where it was the user role's model that could not be had.
@@ -78,20 +78,20 @@ class CommandEvaluator:
                 return [
                     await self._found(gate, trial, stage, cancel)
                     if gate.command
-                    else Passage(gate, exceeded([gate], metrics))
+                    else Passage(gate, metric_refusal([gate], metrics))
                     for gate in trial.gates
                     if gate.command or metrics
                 ]
             except Tampered as finding:
                 raise SandboxError(str(finding)) from None
 
-    async def _evaluated(self, trial: Trial, stage: Stage, seen: Seen, cancel: asyncio.Event) -> Outcome:
+    async def _evaluated(self, trial: Trial, stage: Stage, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         if refused := await self._refused(When.BEFORE, trial, stage, cancel):
             return refused
         outcome = await self._benchmarked(trial, stage, seen, cancel)
-        if not outcome.finished:
+        if not outcome.is_finished:
             return outcome
-        if reason := exceeded(trial.gates, outcome.metrics):
+        if reason := metric_refusal(trial.gates, outcome.metrics):
             return replace(outcome, ending=Ending.REFUSED, reason=reason)
         refused = await self._refused(When.AFTER, trial, stage, cancel)
         if refused and refused.ending is Ending.REFUSED:
@@ -101,7 +101,7 @@ class CommandEvaluator:
     async def _refused(self, when: When, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Outcome | None:
         """What the first gate that does not pass makes of the trial, or None."""
         seconds = 0.0
-        for gate in commands(trial.gates, when):
+        for gate in command_gates(trial.gates, when):
             passage = await self._found(gate, trial, stage, cancel)
             seconds += passage.seconds
             if passage.refusal:
@@ -112,7 +112,7 @@ class CommandEvaluator:
     async def _found(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Passage:
         return await gates.found(gate, trial, stage, self._bench, self._benchmark, self._places, cancel)
 
-    async def _benchmarked(self, trial: Trial, stage: Stage, seen: Seen, cancel: asyncio.Event) -> Outcome:
+    async def _benchmarked(self, trial: Trial, stage: Stage, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         command = Command(
             argv=self._benchmark.argv,
             seconds=self._benchmark.timeout_seconds,
@@ -128,7 +128,7 @@ class CommandEvaluator:
         return model_access.weighed(door, outcome)
 
     async def _ran(
-        self, trial: Trial, stage: Stage, command: Command, seen: Seen, cancel: asyncio.Event
+        self, trial: Trial, stage: Stage, command: Command, seen: OnMetrics, cancel: asyncio.Event
     ) -> Outcome:
         watch = Watch(stage, seen, self._benchmark.grace_seconds, cancel)
         following = asyncio.create_task(watch.follow())

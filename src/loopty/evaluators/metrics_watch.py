@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 
-from loopty.engine.protocols import Seen, Stage
+from loopty.engine.protocols import OnMetrics, Stage
 from loopty.evaluators import harvest
 from loopty.evaluators.contract import METRICS, STOP
 from loopty.evaluators.metrics_csv import Stream
@@ -19,7 +19,7 @@ _LOOK_SECONDS = 0.2
 class Watch:
     """What is known of a trial while it runs. `kill` is set when it has to end."""
 
-    def __init__(self, stage: Stage, seen: Seen, grace_seconds: float, cancel: asyncio.Event) -> None:
+    def __init__(self, stage: Stage, seen: OnMetrics, grace_seconds: float, cancel: asyncio.Event) -> None:
         self._stage = stage
         self._seen = seen
         self._grace_seconds = grace_seconds

@@ -55,9 +55,9 @@ def weighed(door: Door, outcome: Outcome) -> Outcome:
         return outcome
     if door.overspent is not None:  # by what was answered alone: no outage excuses it
         return Outcome(Ending.FAILED, reason=str(door.overspent), seconds=outcome.seconds)
-    if (reason := door.excuse(outcome.finished)) is not None:
+    if (reason := door.excuse(outcome.is_finished)) is not None:
         raise reason
-    if door.refusal and not outcome.finished:  # clients rarely tell more of it than its status
+    if door.refusal and not outcome.is_finished:  # clients rarely tell more of it than its status
         return replace(outcome, reason=f"{outcome.reason}; its last request to the model: {door.refusal}")
     return outcome
 

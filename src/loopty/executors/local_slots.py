@@ -14,12 +14,12 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Ending, Outcome
-from loopty.engine.protocols import Seen, Trial
+from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.fingerprint import Machine
 
 _ASK_AGAIN_SECONDS = 0.05
 
-Evaluate = Callable[[Trial, Seen, asyncio.Event], Awaitable[Outcome]]
+Evaluate = Callable[[Trial, OnMetrics, asyncio.Event], Awaitable[Outcome]]
 
 
 class LocalExecutor:
@@ -32,7 +32,7 @@ class LocalExecutor:
         self._resources = sorted(set(resources))  # one order for all, so that nobody waits in a circle
         self._slots = asyncio.Semaphore(width)
 
-    async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+    async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         async with self._slots, contextlib.AsyncExitStack() as held:
             for resource in self._resources:
                 if not await held.enter_async_context(_held(resource, cancel)):

@@ -19,9 +19,9 @@ class MemoryLedger:
         self._lock = threading.RLock()
 
     @contextmanager
-    def turn(self) -> Iterator[MemoryTurn]:
+    def write_lock(self) -> Iterator[MemoryWriteLock]:
         with self._lock:
-            turn = MemoryTurn(self._events)
+            turn = MemoryWriteLock(self._events)
             yield turn
             self._events += turn.written
             self._pages |= turn.pages
@@ -34,7 +34,7 @@ class MemoryLedger:
         return iter(self._events[after:])
 
 
-class MemoryTurn:
+class MemoryWriteLock:
     """What one turn reads and will have written."""
 
     def __init__(self, events: Sequence[Recorded]) -> None:
@@ -42,7 +42,7 @@ class MemoryTurn:
         self.written: list[Recorded] = []
         self.pages: dict[str, str] = {}
 
-    def news(self, after: int) -> Iterator[Recorded]:
+    def events_after(self, after: int) -> Iterator[Recorded]:
         return iter(self._events[after:])
 
     def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:

@@ -50,9 +50,9 @@ class SqliteLedger:
         self._db.close()
 
     @contextmanager
-    def turn(self) -> Iterator[SqliteTurn]:
+    def write_lock(self) -> Iterator[SqliteWriteLock]:
         with self._explained(), self._transaction("IMMEDIATE"):
-            yield SqliteTurn(self._db)
+            yield SqliteWriteLock(self._db)
 
     def history(self) -> History:
         with self._explained():
@@ -71,12 +71,12 @@ class SqliteLedger:
 
     def _refold(self) -> None:
         """Make the pages anew: those that are saved are of an older fold, the events are the truth."""
-        with self.turn() as turn:
+        with self.write_lock() as turn:
             history = History()
-            for recorded in turn.news(0):
+            for recorded in turn.events_after(0):
                 history.apply(recorded)
             self._db.execute("DELETE FROM pages")
-            turn.write([], history.touched())
+            turn.write([], history.changed_pages())
             self._db.execute("UPDATE fold SET version = ?", (FOLD,))
 
     def _prepare(self) -> None:
@@ -123,13 +123,13 @@ class SqliteLedger:
             raise Misuse(f"cannot use the ledger {self._path}: {error} ({doubts})") from error
 
 
-class SqliteTurn:
+class SqliteWriteLock:
     """A write transaction."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
 
-    def news(self, after: int) -> Iterator[Recorded]:
+    def events_after(self, after: int) -> Iterator[Recorded]:
         return _events(self._db, after)
 
     def write(self, recorded: Sequence[Recorded], pages: Mapping[str, str]) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, Role, Stated
+from loopty.domain.model import Model, Role, ModelSpec
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
 from loopty.models.meter import Meter, Settlements
-from loopty.models.metered_model import MeteredLine
+from loopty.models.metered_model import MeteredModel
 from loopty.models.model_factory import PLAYED, made, placed
 from loopty.models.purse import Purse
 from loopty.models.retry import Retry
@@ -25,7 +25,7 @@ from loopty.models.throttle import Clock, Sleep, Throttle
 if TYPE_CHECKING:
     from loopty.models.embedding import Embedder
 
-Stray = Callable[[str, Stated], str | None]
+Stray = Callable[[str, ModelSpec], str | None]
 """Why the key of a model may not be sent where it is served, or None."""
 
 
@@ -36,7 +36,7 @@ _VECTOR_SECONDS = 20.0
 class _Shared:
     """What all lines to one model share."""
 
-    stated: Stated
+    stated: ModelSpec
     rates: prices.Rates | None
     throttle: Throttle
     retry: Retry
@@ -47,7 +47,7 @@ class Catalogue:
 
     def __init__(
         self,
-        stated: Mapping[str, Stated],
+        stated: Mapping[str, ModelSpec],
         environ: Mapping[str, str],
         top: Path,
         clock: Clock = time.monotonic,
@@ -67,13 +67,13 @@ class Catalogue:
         self._shared: dict[str, _Shared] = {}
         self._settlements = Settlements()
 
-    def stated(self, name: str) -> Stated:
+    def stated(self, name: str) -> ModelSpec:
         """What is said of the model. Raises Misuse for an unknown name."""
         if name in self._stated:
             return self._stated[name]
         provider, _, model = name.partition(":")
         if provider and model:
-            return Stated(provider, model)
+            return ModelSpec(provider, model)
         known = f"known are {', '.join(self._stated)}" if self._stated else "none is stated"
         raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or say provider:model")
 
@@ -102,11 +102,11 @@ class Catalogue:
             stated = replace(stated, context_tokens=context_of(file, stated))
         return stated.prompt_tokens
 
-    def line(self, role: Role, name: str, purse: Purse, archive: Archive) -> MeteredLine:
+    def line(self, role: Role, name: str, purse: Purse, archive: Archive) -> MeteredModel:
         """The model as this role calls it; the archive learns what key must never be written down."""
         model, shared = self.model(name), self._of(name)
         archive.hide(self.key(name))
-        return MeteredLine(role, model, shared.stated, self.meter(role, name, purse), archive, shared.retry)
+        return MeteredModel(role, model, shared.stated, self.meter(role, name, purse), archive, shared.retry)
 
     def embedding(self, name: str) -> Model:
         """The model as one that is asked for vectors. Raises Misuse where it cannot be."""
@@ -126,7 +126,7 @@ class Catalogue:
         # nobody waits long for vectors, as there are others.
         patience = min(shared.stated.outage_seconds, _VECTOR_SECONDS)
         retry = self._retry(name, replace(shared.stated, outage_seconds=patience))
-        line = MeteredLine(role, model, shared.stated, meter, archive, retry)
+        line = MeteredModel(role, model, shared.stated, meter, archive, retry)
         return Embedder(line, shared.stated)
 
     def meter(self, role: Role, name: str, purse: Purse, *, embeds: bool = False) -> Meter:
@@ -136,7 +136,7 @@ class Catalogue:
         if rates is None:
             prices.require_cap(role, name, shared.stated, purse.left(role))
         throttle, settlements = shared.throttle, self._settlements
-        model = shared.stated.shown(name)
+        model = shared.stated.display_name(name)
         return Meter(role, model, shared.stated, rates, purse, throttle, settlements, self._clock)
 
     def retry(self, name: str) -> Retry:
@@ -154,6 +154,6 @@ class Catalogue:
             )
         return self._shared[name]
 
-    def _retry(self, name: str, stated: Stated) -> Retry:
-        model, retries, seconds = stated.shown(name), stated.retries, stated.outage_seconds
+    def _retry(self, name: str, stated: ModelSpec) -> Retry:
+        model, retries, seconds = stated.display_name(name), stated.retries, stated.outage_seconds
         return Retry(model, retries, seconds, self._rng, self._clock, self._sleep)

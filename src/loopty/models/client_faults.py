@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from loopty.domain.model import ModelFault, Stated, Usage
+from loopty.domain.model import ModelFault, ModelSpec, Usage
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import cleaned
 from loopty.models.hiding import without_key
@@ -33,7 +33,7 @@ class Broken(Exception):  # noqa: N818
     """A reply that began well and is no reply."""
 
 
-def fault_of(error: Exception, stated: Stated, key: str | None, usage: Usage) -> ModelFault:
+def fault_of(error: Exception, stated: ModelSpec, key: str | None, usage: Usage) -> ModelFault:
     """The fault that the client library's error stands for; `usage` is what the request cost if it was read."""
     from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError, UserError
 
@@ -67,7 +67,7 @@ def fault_of(error: Exception, stated: Stated, key: str | None, usage: Usage) ->
     return ModelFault(f"the answer makes no sense: {said}", transient=True, retry_after_seconds=after, usage=usage)
 
 
-def _meaning(error: Exception, status: int, stated: Stated, key: str | None) -> tuple[bool, str]:
+def _meaning(error: Exception, status: int, stated: ModelSpec, key: str | None) -> tuple[bool, str]:
     """Whether it passes by itself, and what it means for the user."""
     from pydantic_ai import exceptions as library
 
@@ -90,7 +90,7 @@ def _meaning(error: Exception, status: int, stated: Stated, key: str | None) -> 
     return passes(status), "the server failed" if failed else "the request was refused"
 
 
-def not_there(stated: Stated, of: str = "") -> str:
+def not_there(stated: ModelSpec, of: str = "") -> str:
     """What it means that a server knows no such model, or no such path; `of` says where to look."""
     bare = stated.url and stated.provider == "openai" and "/v1" not in stated.url
     usual = ", which mostly ends in /v1" if bare else ""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.kit.fence import one_line
 from loopty.models.http import http_client
 from loopty.models.provider_names import nobody_called
@@ -22,7 +22,7 @@ _BYTES, _BYTES_PER_TOKEN = 4_000_000, 1_000
 _WITH_OLDER_HTTPX = ("cohere", "groq")
 
 
-def library_model(name: str, stated: Stated, key: str | None) -> LibraryModel:
+def library_model(name: str, stated: ModelSpec, key: str | None) -> LibraryModel:
     """The library's model. Raises Misuse when the provider is not known, not installed, or not to be bounded."""
     from pydantic_ai.exceptions import UserError
 
@@ -43,7 +43,7 @@ def library_model(name: str, stated: Stated, key: str | None) -> LibraryModel:
     return made
 
 
-def known_settings(stated: Stated) -> Mapping[str, Any]:
+def known_settings(stated: ModelSpec) -> Mapping[str, Any]:
     """Those of the stated settings that the client library knows; the server itself is to know the others."""
     from pydantic_ai.settings import ModelSettings
 
@@ -55,7 +55,7 @@ def known_settings(stated: Stated) -> Mapping[str, Any]:
     }
 
 
-def _openai(_: str, stated: Stated, key: str | None) -> LibraryModel:
+def _openai(_: str, stated: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile, openai_model_profile
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -74,7 +74,7 @@ def _openai(_: str, stated: Stated, key: str | None) -> LibraryModel:
     return OpenAIChatModel(stated.model, provider=provider)
 
 
-def _anthropic(_: str, stated: Stated, key: str | None) -> LibraryModel:
+def _anthropic(_: str, stated: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -84,7 +84,7 @@ def _anthropic(_: str, stated: Stated, key: str | None) -> LibraryModel:
     return AnthropicModel(stated.model, provider=provider)
 
 
-def _google(_: str, stated: Stated, key: str | None) -> LibraryModel:
+def _google(_: str, stated: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
@@ -94,7 +94,7 @@ def _google(_: str, stated: Stated, key: str | None) -> LibraryModel:
     return GoogleModel(stated.model, provider=provider)
 
 
-def _other(name: str, stated: Stated, key: str | None) -> LibraryModel:
+def _other(name: str, stated: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models import infer_model
     from pydantic_ai.providers import infer_provider_class
 
@@ -112,25 +112,25 @@ def _other(name: str, stated: Stated, key: str | None) -> LibraryModel:
         raise Misuse(f"model '{name}': {_through_a_gateway(stated)}") from None
 
 
-def _some_key(stated: Stated, key: str | None) -> str | None:
+def _some_key(stated: ModelSpec, key: str | None) -> str | None:
     """With a `url`, the library must not look for a key by itself: it may not be meant for that server."""
     return key or (_NO_KEY if stated.url else None)
 
 
-def _http(stated: Stated) -> Any:
+def _http(stated: ModelSpec) -> Any:
     library = import_module("httpx" if stated.provider in _WITH_OLDER_HTTPX else "httpx2")
     limit = _BYTES + _BYTES_PER_TOKEN * stated.max_output_tokens
     return http_client(library, limit, stated.timeout_seconds)
 
 
-def _through_a_gateway(stated: Stated) -> str:
+def _through_a_gateway(stated: ModelSpec) -> str:
     return (
         f"the client of {stated.provider} cannot be held to `url`, limits and retries from here: "
         'serve the model through a gateway that speaks OpenAI\'s chat API, with provider = "openai" and its `url`'
     )
 
 
-_MAKERS: dict[str, Callable[[str, Stated, str | None], LibraryModel]] = {
+_MAKERS: dict[str, Callable[[str, ModelSpec, str | None], LibraryModel]] = {
     "openai": _openai,
     "anthropic": _anthropic,
     "google": _google,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
-from loopty.domain.model import Prompt, Speaker, Stated
+from loopty.domain.model import Prompt, Speaker, ModelSpec
 from loopty.models.client_models import known_settings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def messages(prompt: Prompt) -> Iterator[ModelMessage]:
 
     if prompt.system:
         yield ModelRequest(parts=[SystemPromptPart(encodable(prompt.system))])
-    for turn in prompt.turns:
+    for turn in prompt.messages:
         # Some servers refuse a turn without text, and a model may have said nothing.
         text = encodable(turn.text) if turn.text.strip() else _NOTHING
         if turn.speaker is Speaker.ASKER:
@@ -51,7 +51,7 @@ def parameters(library: LibraryModel, prompt: Prompt) -> ModelRequestParameters:
     )
 
 
-def settings(stated: Stated, prompt: Prompt) -> ModelSettings:
+def settings(stated: ModelSpec, prompt: Prompt) -> ModelSettings:
     """What is stated, with retries off: they are counted, paid and waited for elsewhere."""
     known = known_settings(stated)
     others = {key: value for key, value in stated.settings.items() if key not in known}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import Line, Model, Outage, Prompt, Reply, Speaker, Stated, Turn, Usage
+from loopty.domain.model import RoleModel, Model, Outage, Prompt, Reply, Speaker, ModelSpec, Message, Usage
 from loopty.kit.token_count import size, tokens
 from loopty.models.client_faults import Broken, fault_of
 from loopty.models.client_prompts import encodable
@@ -37,7 +37,7 @@ _LARGEST = 1e100
 class Embedder:
     """Gives a vector for each text, or None where they cannot be had now: nobody is to stop for want of them."""
 
-    def __init__(self, line: Line, stated: Stated) -> None:
+    def __init__(self, line: RoleModel, stated: ModelSpec) -> None:
         self._line = line
         self._longest = _BYTES_PER_TOKEN * min(stated.window_tokens, _SEEN_TOKENS)
         self._failures = 0
@@ -59,7 +59,7 @@ class Embedder:
         return vectors
 
     async def _asked(self, texts: Sequence[str]) -> list[list[float]]:
-        prompt = Prompt("", tuple(Turn(Speaker.ASKER, text) for text in texts), max_output_tokens=0)
+        prompt = Prompt("", tuple(Message(Speaker.ASKER, text) for text in texts), max_output_tokens=0)
         answer = await self._line.ask(prompt, OPERATOR)
         try:
             return _sound(json.loads(answer.reply.text), len(texts))
@@ -67,7 +67,7 @@ class Embedder:
             raise Broken("the reply is no JSON") from None
 
 
-def embedding_model(name: str, stated: Stated, key: Callable[[], str | None]) -> Model:
+def embedding_model(name: str, stated: ModelSpec, key: Callable[[], str | None]) -> Model:
     """The model at the provider's endpoint for embeddings. Raises Misuse when it cannot be asked from here."""
     if stated.provider not in _LIKE_OPENAI:
         raise Misuse(
@@ -85,14 +85,14 @@ def embedding_model(name: str, stated: Stated, key: Callable[[], str | None]) ->
 class _Embedding:
     """Replies to each turn of a prompt with a vector, all of them as one JSON text."""
 
-    def __init__(self, stated: Stated, key: str | None) -> None:
+    def __init__(self, stated: ModelSpec, key: str | None) -> None:
         self.name = f"{stated.provider}:{stated.model}"
         self._stated = stated
         self._key = key
         self._library = _library_model(stated, key)
 
     async def reply(self, prompt: Prompt) -> Reply:
-        texts = [encodable(turn.text) for turn in prompt.turns]
+        texts = [encodable(turn.text) for turn in prompt.messages]
         counted = Usage(sum(map(tokens, texts)))
         try:
             async with asyncio.timeout(self._stated.timeout_seconds), answers_closed():
@@ -109,7 +109,7 @@ class _Embedding:
         raise fault
 
 
-def _library_model(stated: Stated, key: str | None) -> LibraryModel:
+def _library_model(stated: ModelSpec, key: str | None) -> LibraryModel:
     import httpx2
     from openai import AsyncOpenAI
     from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.hosts import nearby
 from loopty.models.provider_names import unknown_provider
 
@@ -21,7 +21,7 @@ _USUAL = {
 _KEYLESS = ("litellm", "ollama", "vllm")
 
 
-def key_of(name: str, stated: Stated, environ: Mapping[str, str]) -> str | None:
+def key_of(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> str | None:
     """The key of the model with this name; None where none is needed. Raises Misuse with the remedy."""
     if nearby(stated.url) and not (stated.key_env or stated.keyring):
         # A key that was meant for a provider is not shown to a server that merely speaks like it.
@@ -42,7 +42,7 @@ def key_of(name: str, stated: Stated, environ: Mapping[str, str]) -> str | None:
     )
 
 
-def variables_of(stated: Stated) -> tuple[str, ...]:
+def variables_of(stated: ModelSpec) -> tuple[str, ...]:
     """The environment variables that may hold the key."""
     if stated.key_env:
         return (stated.key_env,)
@@ -51,13 +51,13 @@ def variables_of(stated: Stated) -> tuple[str, ...]:
     return _USUAL.get(family, (f"{family.upper().replace('-', '_')}_API_KEY",))
 
 
-def place_of(stated: Stated) -> str:
+def place_of(stated: ModelSpec) -> str:
     """Where a key that was refused is to be put right."""
     place = " or ".join(variables_of(stated))
     return f"{place}, or in the keyring under {stated.keyring}" if stated.keyring else place
 
 
-def _from_keyring(name: str, stated: Stated) -> str:
+def _from_keyring(name: str, stated: ModelSpec) -> str:
     service, slash, user = stated.keyring.partition("/")
     if not (service and slash and user):
         raise Misuse(f"`keyring` of model '{name}' is to be `service/user`, not {stated.keyring!r}")

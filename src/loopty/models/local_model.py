@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, ModelFault, Prompt, Reply, Speaker, Stated, Usage
+from loopty.domain.model import Model, ModelFault, Prompt, Reply, Speaker, ModelSpec, Usage
 from loopty.models.gguf import trained_context
 from loopty.models.local_server import Address, LocalServer, Order, served
 from loopty.models.weights import weights_file
@@ -25,7 +25,7 @@ _LONGEST_STRING = 1_000
 """Characters of a string in JSON, where the schema sets no limit: a small model may find no end."""
 
 
-def local_model(name: str, stated: Stated) -> Model:
+def local_model(name: str, stated: ModelSpec) -> Model:
     """The model in `file`, or in the weights that `model` names; nothing is loaded before the first reply.
 
     Raises Misuse when the file or the library is not there.
@@ -43,7 +43,7 @@ def require_library(name: str) -> None:
         raise Misuse(f"model '{name}' is served here, which needs a library: pip install 'loopty[local]'")
 
 
-def gguf_file(name: str, stated: Stated, environ: Mapping[str, str]) -> Path:
+def gguf_file(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> Path:
     """The file with the weights. Raises Misuse when there is none."""
     if stated.file:
         file = Path(stated.file).expanduser()
@@ -58,7 +58,7 @@ def gguf_file(name: str, stated: Stated, environ: Mapping[str, str]) -> Path:
     return file
 
 
-def context_of(file: Path, stated: Stated) -> int:
+def context_of(file: Path, stated: ModelSpec) -> int:
     """How many tokens the model sees at once: no more than it was trained for."""
     return min(stated.window_tokens, trained_context(file) or stated.window_tokens)
 
@@ -66,7 +66,7 @@ def context_of(file: Path, stated: Stated) -> int:
 class LocalModel:
     """Asks the server of its file."""
 
-    def __init__(self, name: str, stated: Stated, server: LocalServer, parallel: int) -> None:
+    def __init__(self, name: str, stated: ModelSpec, server: LocalServer, parallel: int) -> None:
         self.name = name
         self._stated = stated
         self._server = server
@@ -104,7 +104,7 @@ class LocalModel:
             raise ModelFault(said, transient=True) from error
 
     def _request(self, prompt: Prompt) -> dict[str, Any]:
-        turns = [{"role": _SPEAKERS[turn.speaker], "content": turn.text} for turn in prompt.turns]
+        turns = [{"role": _SPEAKERS[turn.speaker], "content": turn.text} for turn in prompt.messages]
         request: dict[str, Any] = {
             "messages": [*([{"role": "system", "content": prompt.system}] if prompt.system else []), *turns],
             "max_tokens": prompt.longest_reply(self._stated.max_output_tokens),
@@ -176,7 +176,7 @@ def _free_cores() -> int:
     return max(len(os.sched_getaffinity(0)) - 1, 1)
 
 
-def _whole(name: str, stated: Stated, setting: str, default: int) -> int:
+def _whole(name: str, stated: ModelSpec, setting: str, default: int) -> int:
     value = stated.settings.get(setting, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise Misuse(f"model '{name}': settings.{setting} is a whole number above 0, not {value!r}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Role, Stated, Usage
+from loopty.domain.model import Prompt, Role, ModelSpec, Usage
 from loopty.domain.outcome import Pool
 from loopty.engine.budget import Price
 from loopty.kit.token_count import size, tokens
@@ -44,7 +44,7 @@ class Size:
     output: int
 
     @classmethod
-    def of(cls, prompt: Prompt, stated: Stated) -> Size:
+    def of(cls, prompt: Prompt, stated: ModelSpec) -> Size:
         texts = [*prompt.texts]
         if prompt.schema is not None:
             texts.append(json.dumps(prompt.schema))
@@ -101,7 +101,7 @@ class Meter:
         self,
         role: Role,
         model: str,
-        stated: Stated,
+        stated: ModelSpec,
         rates: Rates | None,
         purse: Purse,
         throttle: Throttle,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Answer, Model, ModelFault, Prompt, Reply, Role, Stated, Turn, Usage
+from loopty.domain.model import Answer, Model, ModelFault, Prompt, Reply, Role, ModelSpec, Message, Usage
 from loopty.domain.outcome import Pool
 from loopty.kit.token_count import tokens
 from loopty.models.archive import Archive
@@ -14,11 +14,11 @@ from loopty.models.meter import BROKEN_OFF, Meter, Reservation, Size, Subject
 from loopty.models.retry import Retry
 
 
-class MeteredLine:
+class MeteredModel:
     """Throttled, capped, paid, kept, and repeated when a request fails for no fault of its own."""
 
     def __init__(
-        self, role: Role, model: Model, stated: Stated, meter: Meter, archive: Archive, retry: Retry
+        self, role: Role, model: Model, stated: ModelSpec, meter: Meter, archive: Archive, retry: Retry
     ) -> None:
         self.model = model.name
         self._role = role
@@ -37,7 +37,7 @@ class MeteredLine:
         """The model's reply. Raises as `ask`, and Overspent where an allowance forbids it."""
         return await self._retry.answered(lambda: self._request(prompt, subject))
 
-    def kept(self, call: str) -> Reply:
+    def saved_reply(self, call: str) -> Reply:
         return self._archive.reply(call)
 
     async def _request(self, prompt: Prompt, subject: Subject) -> Answer:
@@ -68,7 +68,7 @@ class MeteredLine:
     def _sent(self, prompt: Prompt, reservation: Reservation) -> Prompt:
         """The prompt as it goes out: a key that got into a log or a file goes to nobody."""
         clean = self._archive.clean
-        turns = tuple(Turn(turn.speaker, clean(turn.text)) for turn in prompt.turns)
+        turns = tuple(Message(turn.speaker, clean(turn.text)) for turn in prompt.messages)
         return Prompt(clean(prompt.system), turns, prompt.schema, reservation.expected.output_tokens)
 
     def _keep(self, call: str, sent: Prompt, subject: Subject, reply: Reply | None, failure: str) -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, Stated
+from loopty.domain.model import Model, ModelSpec
 
 PLAYED = ("scripted", "recorded")
 """Providers with a file in the place of a client."""
 _ANY_KEY = "not-looked-for-here"
 
 
-def made(name: str, stated: Stated, top: Path, key: Callable[[], str | None], *, embeds: bool = False) -> Model:
+def made(name: str, stated: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False) -> Model:
     """The model, with `embeds` as one that is asked for vectors. Raises Misuse where it cannot be asked."""
     file = top / Path(stated.file).expanduser()
     match stated.provider:
@@ -40,7 +40,7 @@ def made(name: str, stated: Stated, top: Path, key: Callable[[], str | None], *,
             return provider_model(name, stated, key())
 
 
-def unmade(name: str, stated: Stated, top: Path, *, embeds: bool = False) -> str | None:
+def unmade(name: str, stated: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
     """Why there is no client for the model here, with the remedy; its key and its weights are another matter."""
     try:
         if stated.provider == "local" and not embeds:
@@ -54,6 +54,6 @@ def unmade(name: str, stated: Stated, top: Path, *, embeds: bool = False) -> str
     return None
 
 
-def placed(stated: Stated, top: Path) -> Stated:
+def placed(stated: ModelSpec, top: Path) -> ModelSpec:
     """With its file where the task means it."""
     return replace(stated, file=str(top / Path(stated.file).expanduser())) if stated.file else stated

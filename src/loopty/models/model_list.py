@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, Stated
+from loopty.domain.model import Role, ModelSpec
 from loopty.domain.task import Roles
 from loopty.models.catalogue import Catalogue, Stray
 from loopty.models.keys import key_of
@@ -45,7 +45,7 @@ class Listed:
 
 
 def listed(
-    stated: Mapping[str, Stated],
+    stated: Mapping[str, ModelSpec],
     roles: Roles,
     environ: Mapping[str, str],
     top: Path,
@@ -67,7 +67,7 @@ def listed(
         absent = _without_weights(name, found, environ, top)
         yield Listed(
             name,
-            found.shown(name),
+            found.display_name(name),
             tuple(asking),
             found.url,
             key,
@@ -80,7 +80,7 @@ def listed(
         )
 
 
-def _key(name: str, stated: Stated, environ: Mapping[str, str]) -> tuple[str, str]:
+def _key(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
     """Where the key stands, and what is wrong with it."""
     if stated.provider in OURS:
         return _NONE, ""
@@ -90,7 +90,7 @@ def _key(name: str, stated: Stated, environ: Mapping[str, str]) -> tuple[str, st
         return "missing", str(error)
 
 
-def _without_weights(name: str, stated: Stated, environ: Mapping[str, str], top: Path) -> str:
+def _without_weights(name: str, stated: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
     from loopty.models.local_model import gguf_file
 
     if stated.provider != "local":

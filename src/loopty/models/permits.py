@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.hosts import ADDRESSES, host_of
 from loopty.models.keys import variables_of
 
@@ -19,12 +19,12 @@ _FOR_LOOPTY = "LOOPTY"
 class Permits:
     """What the user's own configuration says of models and keys."""
 
-    models: Mapping[str, Stated] = field(default_factory=dict)
+    models: Mapping[str, ModelSpec] = field(default_factory=dict)
     """Those that the user states: their keys go where they say."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The servers to which a task may send a variable, or an entry of the keyring."""
 
-    def refusal(self, name: str, stated: Stated, where: str) -> str | None:
+    def refusal(self, name: str, stated: ModelSpec, where: str) -> str | None:
         """Why the key of this model may not be sent, with the remedy, or None; `where` is the user's own file."""
         if self.models.get(name) == stated:
             return None
@@ -47,7 +47,7 @@ class Permits:
         return {*stated, *map(_origin, stated)} - {""}
 
 
-def _at_home(stated: Stated) -> bool:
+def _at_home(stated: ModelSpec) -> bool:
     """Whether the key goes to the provider itself, encrypted."""
     parts = urlsplit(stated.url)
     home = host_of(ADDRESSES.get(stated.provider, ""))
@@ -57,7 +57,7 @@ def _at_home(stated: Stated) -> bool:
 
 def _named_after(place: str, provider: str) -> bool:
     """Whether a variable, or an entry, is by its name a key to this provider, or one for loopty."""
-    usual = variables_of(Stated(provider))
+    usual = variables_of(ModelSpec(provider))
     words = {provider.split("-")[0], _FOR_LOOPTY, *(name.partition("_")[0] for name in usual)}
     return place in usual or any(word.upper() in re.split(r"[^A-Z0-9]+", place.upper()) for word in words)
 

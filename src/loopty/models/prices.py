@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, Stated, Usage
+from loopty.domain.model import Role, ModelSpec, Usage
 from loopty.engine.budget import Price
 from loopty.models.hosts import on_loopback
 
@@ -52,18 +52,18 @@ class Rates:
 FREE = Rates(0.0, 0.0, 0.0)
 
 
-def price(stated: Stated, *, embeds: bool = False) -> Rates | None:
+def price(stated: ModelSpec, *, embeds: bool = False) -> Rates | None:
     """What the model costs; None where that is not known. What only embeds has no price of what it writes."""
     return _stated(stated) or _listed(stated, embeds)
 
 
-def free(stated: Mapping[str, Stated]) -> Callable[[str], bool]:
+def free(stated: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
     """Tells of a model, named as in the ledger, whether nobody sends a bill for it. Looks into no list."""
-    known = {found.shown(name) for name, found in stated.items() if _stated(found) == FREE}
+    known = {found.display_name(name) for name, found in stated.items() if _stated(found) == FREE}
     return lambda model: model.partition(":")[0] in OURS or model in known
 
 
-def unknown(name: str, stated: Stated, *, embeds: bool = False) -> str | None:
+def unknown(name: str, stated: ModelSpec, *, embeds: bool = False) -> str | None:
     """What is not known of the model's price, with the remedy; None where it is known."""
     if price(stated, embeds=embeds) is not None:
         return None
@@ -73,7 +73,7 @@ def unknown(name: str, stated: Stated, *, embeds: bool = False) -> str | None:
     )
 
 
-def require_cap(role: Role, name: str, stated: Stated, left: Price, instead: str = "") -> None:
+def require_cap(role: Role, name: str, stated: ModelSpec, left: Price, instead: str = "") -> None:
     """Refuse to spend where money is capped and the price is unknown, unless a cap on tokens holds.
 
     `left` is what the role may still spend: infinite where there is no cap; `instead` says which cap would hold.
@@ -91,14 +91,14 @@ def _quoted(name: str) -> str:
     return name if name.replace("-", "").replace("_", "").isalnum() else f'"{name}"'
 
 
-def _stated(stated: Stated) -> Rates | None:
+def _stated(stated: ModelSpec) -> Rates | None:
     if stated.input_usd is not None and stated.output_usd is not None:
         cached = stated.input_usd if stated.cached_usd is None else stated.cached_usd
         return Rates(stated.input_usd, cached, stated.output_usd)
     return FREE if stated.provider in OURS or on_loopback(stated.url) else None
 
 
-def _listed(stated: Stated, embeds: bool) -> Rates | None:
+def _listed(stated: ModelSpec, embeds: bool) -> Rates | None:
     try:
         from genai_prices import Usage as Counted
         from genai_prices import calc_price

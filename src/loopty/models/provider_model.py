@@ -7,7 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, Prompt, Reply, Stated, Usage
+from loopty.domain.model import Model, Prompt, Reply, ModelSpec, Usage
 from loopty.kit.token_count import size, tokens, tokens_of
 from loopty.models import client_prompts
 from loopty.models.client_faults import Broken, fault_of
@@ -25,7 +25,7 @@ _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
 """Each vendor has its own word for it."""
 
 
-def provider_model(name: str, stated: Stated, key: str | None) -> Model:
+def provider_model(name: str, stated: ModelSpec, key: str | None) -> Model:
     """The model that a provider serves. Raises Misuse when it cannot be asked from here."""
     if not stated.model:
         raise Misuse(f"model '{name}' has no `model`: state what {stated.provider} calls it")
@@ -37,7 +37,7 @@ def provider_model(name: str, stated: Stated, key: str | None) -> Model:
 class Provided:
     """A model behind the client library. To be asked from one event loop only."""
 
-    def __init__(self, stated: Stated, key: str | None, library: LibraryModel) -> None:
+    def __init__(self, stated: ModelSpec, key: str | None, library: LibraryModel) -> None:
         self.name = f"{stated.provider}:{stated.model}"
         self._stated = stated
         self._key = key
@@ -57,7 +57,7 @@ class Provided:
 class _Exchange:
     """One request and what has come back so far."""
 
-    def __init__(self, stated: Stated, library: LibraryModel, prompt: Prompt) -> None:
+    def __init__(self, stated: ModelSpec, library: LibraryModel, prompt: Prompt) -> None:
         self._library = library
         self._asked: dict[str, Any] = {
             "messages": list(client_prompts.messages(prompt)),

@@ -12,15 +12,15 @@ from loopty.domain.outcome import Pool
 from loopty.domain.task import Pools, Roles
 from loopty.engine import budget
 from loopty.engine.budget import Price
-from loopty.record.events import Event, Reserved, Settled
+from loopty.record.events import Event, CallReserved, CallSettled
 from loopty.record.history import History
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 
 
 class Purse:
     """The tokens and the money of one run. A call in flight when its process dies is charged as reserved."""
 
-    def __init__(self, scribe: Scribe, run: int, pools: Pools, owner: str, roles: Roles | None = None) -> None:
+    def __init__(self, scribe: Recorder, run: int, pools: Pools, owner: str, roles: Roles | None = None) -> None:
         self._scribe = scribe
         self._run = run
         self._pools = pools
@@ -53,7 +53,7 @@ class Purse:
             if reason := budget.crowded(run, self._pools, self._roles, role, price):
                 raise Crowded(reason)
             return [
-                Reserved(
+                CallReserved(
                     self._run,
                     call,
                     role,
@@ -69,7 +69,7 @@ class Purse:
                 )
             ]
 
-        self._scribe.decide(reserved)
+        self._scribe.record(reserved)
         return call
 
     def left(self, role: str) -> Price:
@@ -80,4 +80,4 @@ class Purse:
         self, call: str, tokens: int, money_usd: float, usage: Usage | None = None, failure: str = ""
     ) -> None:
         """Charge what the call really cost, and give the rest back."""
-        self._scribe.decide(lambda _: [Settled(self._run, call, tokens, money_usd, usage, failure)])
+        self._scribe.record(lambda _: [CallSettled(self._run, call, tokens, money_usd, usage, failure)])

@@ -9,7 +9,7 @@ from typing import Any
 from loopty.domain.errors import Crowded, Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.proposal import Step, Suggestion
+from loopty.domain.proposal import RungChange, Suggestion
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.option import option
 from loopty.record.account import Account
@@ -86,7 +86,7 @@ class Ladder:
                 raise
         return step
 
-    def _due(self, ask: Ask, account: Account, at: int) -> Step | None:
+    def _due(self, ask: Ask, account: Account, at: int) -> RungChange | None:
         """The step that the trials and the refusals on this rung call for."""
         rung = self._rungs[at]
         if account.rung_refused >= self._options.fallback:
@@ -100,9 +100,9 @@ class Ladder:
             return self._step(ways, f"trials on {rung.name} without an improvement: {rung.patience}")
         return None
 
-    def _step(self, ways: Iterable[int], reason: str) -> Step | None:
+    def _step(self, ways: Iterable[int], reason: str) -> RungChange | None:
         """To the first of these rungs."""
-        return next((Step(rung, self._rungs[rung].name, reason) for rung in ways), None)
+        return next((RungChange(rung, self._rungs[rung].name, reason) for rung in ways), None)
 
     def _above(self, account: Account, at: int) -> list[int]:
         return [rung for rung in range(at + 1, len(self._rungs)) if self._open(account, rung)]

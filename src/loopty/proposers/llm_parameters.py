@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Line, Prompt
+from loopty.domain.model import RoleModel, Prompt
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
@@ -52,7 +52,7 @@ class ParametersProposer:
     name = "llm-parameters"
 
     def __init__(
-        self, space: Space, line: Line, briefing: Briefing, options: ParametersOptions, width: int = 1
+        self, space: Space, line: RoleModel, briefing: Briefing, options: ParametersOptions, width: int = 1
     ) -> None:
         self.width = width
         self._space = space
@@ -88,7 +88,7 @@ class ParametersProposer:
             return _Page(waiting.call, text, self._read(text, given), waiting.item)
         prompt = (before and before.prompt) or self._first_prompt(ask, parent)
         if before:
-            prompt = prompt.answered(before.said, objection(_faults(ask, parent, before.reading)))
+            prompt = prompt.with_reply(before.said, objection(_faults(ask, parent, before.reading)))
         answer = await self._line.ask(prompt, self.name, parent.id, ask.pool)
         text = answer.reply.text
         return _Page(answer.call, text, self._read(text, parent.params), prompt=prompt)
@@ -102,7 +102,7 @@ class ParametersProposer:
 
     def _kept(self, call: str) -> str:
         try:
-            return self._line.kept(call).text
+            return self._line.saved_reply(call).text
         except Misuse:
             return ""  # it is refused as any reply without a proposal, and so forgotten
 
@@ -113,7 +113,7 @@ class ParametersProposer:
         self._queue.put(page.call, page.taken + 1, left)
         if twin := _twin(ask, parent, point.params):
             return Refusal(self.name, f"the same as {twin}", Objection.DUPLICATE, calls, left, page.taken)
-        return Proposal(self.name, parent.id, point.summary, point.params, calls=calls, left=left, item=page.taken)
+        return Proposal(self.name, parent.id, point.summary, point.params, calls=calls, remaining_in_reply=left, index_in_reply=page.taken)
 
     def _refusal(self, ask: Ask, parent: Node, pages: list[_Page]) -> Refusal:
         reading = pages[-1].reading

@@ -14,7 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import Kind, Parameter, Space, Value
+from loopty.domain.space import ParameterKind, Parameter, Space, Value
 from loopty.engine.protocols import Ask
 from loopty.proposers.params_text import listed
 from loopty.proposers.shared_pool import home, turn
@@ -69,7 +69,7 @@ class _Base:
 
     def _new_nodes(self, ask: Ask) -> list[Node]:
         """The pool's nodes since the last question, so that one costs the same however long the history is."""
-        lane = ask.history.lane(ask.run, ask.pool)
+        lane = ask.history.nodes_of_pool(ask.run, ask.pool)
         new = [ask.history[node] for node in lane[self._seen :] if node.parent]
         self._seen = len(lane)
         return new
@@ -101,7 +101,7 @@ class _Base:
             trial = study.ask()
             params: dict[str, Value] = {}
             for name in self._space.order():
-                if self._space.active(name, params):
+                if self._space.is_active(name, params):
                     params[name] = _suggested(trial, name, self._space.parameters[name])
         return trial, params
 
@@ -208,10 +208,10 @@ class StatefulProposer(_Base):
         now = turn(ask, self.name)
         for before in range(self._turn, now):
             self._tell(study, ask, metrics, before=self._asked_at(ask, before, now))
-            self._open[before] = self._asked(study, ask.seeded(before))
+            self._open[before] = self._asked(study, ask.generator_at(before))
         self._tell(study, ask, metrics, before=None)
         self._turn = now + 1
-        self._open[now] = self._asked(study, ask.seeded(now))
+        self._open[now] = self._asked(study, ask.generator_at(now))
         return self._proposal(ask, dict(self._open[now][1]))
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
@@ -242,7 +242,7 @@ class StatefulProposer(_Base):
     def _asked_at(self, ask: Ask, asked: int, now: int) -> int | None:
         """The event before which this question was asked: its own node, or the next one."""
         later = (self._node(ask, other) for other in range(asked, now))
-        return next((node.asked_after + 1 for node in later if node), None)
+        return next((node.known_event + 1 for node in later if node), None)
 
 
 def _require(module: str, extra: str, proposer: str) -> None:
@@ -253,21 +253,21 @@ def _require(module: str, extra: str, proposer: str) -> None:
 def _distribution(parameter: Parameter) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if parameter.type is Kind.CATEGORICAL:
+    if parameter.type is ParameterKind.CATEGORICAL:
         return CategoricalDistribution(parameter.choices)
     assert parameter.low is not None
     assert parameter.high is not None
-    if parameter.type is Kind.INT:
+    if parameter.type is ParameterKind.INT:
         return IntDistribution(int(parameter.low), int(parameter.high), parameter.log, int(parameter.step or 1))
     return FloatDistribution(parameter.low, parameter.high, parameter.log, parameter.step)
 
 
 def _suggested(trial: Trial, name: str, parameter: Parameter) -> Value:
-    if parameter.type is Kind.CATEGORICAL:
+    if parameter.type is ParameterKind.CATEGORICAL:
         return trial.suggest_categorical(name, parameter.choices)  # type: ignore[return-value]
     assert parameter.low is not None
     assert parameter.high is not None
-    if parameter.type is Kind.INT:
+    if parameter.type is ParameterKind.INT:
         step = int(parameter.step or 1)
         return int(trial.suggest_int(name, int(parameter.low), int(parameter.high), step=step, log=parameter.log))
     return float(trial.suggest_float(name, parameter.low, parameter.high, step=parameter.step, log=parameter.log))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
-from loopty.domain.leftovers import Left
+from loopty.domain.leftovers import Leftovers
 from loopty.domain.outcome import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.option import option
@@ -53,7 +53,7 @@ class Briefing:
         self,
         statement: str,
         access: Access | None,
-        notes: Callable[[Node], Left],
+        notes: Callable[[Node], Leftovers],
         options: BriefingOptions | None = None,
     ) -> None:
         """`access` is that of the search, with the held-out split hidden, and None where no file is to be changed;
@@ -63,7 +63,7 @@ class Briefing:
         self._access = access
         self._notes = notes
         self._options = options or BriefingOptions()
-        self._last: tuple[tuple[NodeId, int], Left] | None = None
+        self._last: tuple[tuple[NodeId, int], Leftovers] | None = None
         self._lines = NodeLines()
         self._experiments: dict[tuple[int, Pool, str], Experiments] = {}
 
@@ -79,7 +79,7 @@ class Briefing:
             told += _section(f"# What the trial of node {parent.id.name} left", left)
         return "\n\n".join((*told, *others, *wanted)) + "\n"
 
-    def _left(self, node: Node) -> Left:
+    def _left(self, node: Node) -> Leftovers:
         """What the node left: read once for many changes of it, as what was decided of leaves nothing more."""
         key = node.id, node.judged
         if self._last is None or self._last[0] != key or not node.judged:

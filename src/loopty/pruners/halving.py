@@ -25,7 +25,7 @@ class HalvingPruner:
         others = [other for peer in peers if (other := peer.at(rung)) is not None]
         if value is None or len(others) + 1 < self.factor:
             return None
-        better = sum(curve.worse(value, other) for other in others)
+        better = sum(curve.is_worse(value, other) for other in others)
         places = max((len(others) + 1) // self.factor, 1)
         if better < places:
             return None

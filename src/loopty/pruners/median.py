@@ -25,6 +25,6 @@ class MedianPruner:
         if len(at_step) < self.startup_trials:
             return None
         median = statistics.median(at_step)
-        if not curve.worse(value, median):
+        if not curve.is_worse(value, median):
             return None
         return f"{value:g} at step {step:g} is worse than the median {median:g} of {len(at_step)} peers"

@@ -36,7 +36,7 @@ class RunStarted:
     """Digest of the benchmark's files; part of the criteria."""
     data: str = ""
     """Digest of the benchmark's data outside the repository; part of the criteria."""
-    stated: Mapping[str, str] = field(default_factory=dict)
+    criteria_parts: Mapping[str, str] = field(default_factory=dict)
     """The criteria part by part, to tell which of them changed."""
 
 
@@ -52,16 +52,16 @@ class NodeAdded:
     tree: str
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
-    asked_after: int = 0
+    known_event: int = 0
     """The last event that its proposer knew of."""
     edits: tuple[str, ...] = ()
     """The paths that it changes in its parent."""
     inspirations: tuple[NodeId, ...] = ()
     calls: tuple[str, ...] = ()
     """The calls of models that it took, the one that gave it last."""
-    left: int = 0
+    remaining_in_reply: int = 0
     """How many proposals of the last call come after it."""
-    item: int = 0
+    index_in_reply: int = 0
     """Which of the last call's proposals it is, from 0."""
 
 
@@ -84,12 +84,12 @@ class ProposalRefused:
     reason: str
     objection: Objection = Objection.OTHER
     calls: tuple[str, ...] = ()
-    left: int = 0
-    item: int = 0
+    remaining_in_reply: int = 0
+    index_in_reply: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class RungChanged:
     """The ladder of a pool went to another rung, and why."""
 
     run: int
@@ -100,7 +100,7 @@ class Stepped:
 
 
 @dataclass(frozen=True, slots=True)
-class Directed:
+class DirectiveSet:
     """What the user wants the models to know from here on; empty takes it back."""
 
     run: int
@@ -108,7 +108,7 @@ class Directed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stalled:
+class SessionStalled:
     """Nothing could be proposed or scored for a while, because a model could not be had."""
 
     run: int
@@ -142,7 +142,7 @@ class TrialStarted:
     pool: Pool
     owner: str
     subject: NodeId | None = None
-    rival: NodeId | None = None
+    incumbent: NodeId | None = None
     """The incumbent that the subject is measured against."""
 
 
@@ -175,7 +175,7 @@ class NodeJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebaselined:
+class RunRebaselined:
     """From here on results are compared under this fingerprint, with this node as the first incumbent."""
 
     run: int
@@ -199,7 +199,7 @@ class SessionEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
+class CallReserved:
     """Tokens and money that are about to be spent: counted from here on."""
 
     run: int
@@ -214,13 +214,13 @@ class Reserved:
     """What the call is about."""
     pool: Pool | None = None
     """The pool whose proposer asks, where the reply is to be a proposal."""
-    worst_tokens: float = 0
+    max_tokens: float = 0
     """The most that the call can use."""
-    worst_money_usd: float = 0.0
+    max_money_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class CallSettled:
     """What a reserved call really cost."""
 
     run: int
@@ -239,20 +239,20 @@ Event = (
     | NodeAdded
     | NodeSealed
     | ProposalRefused
-    | Stepped
-    | Directed
-    | Stalled
+    | RungChanged
+    | DirectiveSet
+    | SessionStalled
     | GateAdded
     | MachineSeen
     | TrialStarted
     | SplitShown
     | TrialEnded
     | NodeJudged
-    | Rebaselined
+    | RunRebaselined
     | SessionStarted
     | SessionEnded
-    | Reserved
-    | Settled
+    | CallReserved
+    | CallSettled
 )
 
 _NAMES: dict[type[Event], str] = {

@@ -21,7 +21,7 @@ from loopty.kit.replace import replace
 from loopty.record import events, samples, spend
 from loopty.record.events import Recorded
 from loopty.record.node_index import Index
-from loopty.record.records import Flight, Node, Run, trial_name
+from loopty.record.records import RunningTrial, Node, Run, trial_name
 
 LOOKING = (Pool.REPLAY, Pool.REBASE, Pool.AUDIT)
 """Trials in these pools decide of nothing. What audits find is in their events alone, where no search looks."""
@@ -78,12 +78,12 @@ class History:
         found = self._nodes[node]
         return found if isinstance(found, str) else codec.text(found)
 
-    def lane(self, run: int, pool: Pool) -> list[NodeId]:
+    def nodes_of_pool(self, run: int, pool: Pool) -> list[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is in the lane of attempts."""
         return self._index.lane(run, pool)
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
-        return map(self.__getitem__, self.lane(run, pool))
+        return map(self.__getitem__, self.nodes_of_pool(run, pool))
 
     def twin(self, run: int, pool: Pool, digest: str) -> NodeId | None:
         """The node of this run and pool that is the same experiment, or None; the baseline is in all pools."""
@@ -91,21 +91,21 @@ class History:
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
         """The metrics by which this node is compared, most important first."""
-        if yardstick := self.yardstick(node.id.run):
+        if yardstick := self.counting_metrics(node.id.run):
             return yardstick
         if node.outcome is None:
             return ()
-        return self.runs[node.id.run].objective.resolved(node.outcome.metrics, node.outcome.directions)
+        return self.runs[node.id.run].objective.counting_metrics(node.outcome.metrics, node.outcome.directions)
 
-    def yardstick(self, run: int) -> tuple[Metric, ...]:
+    def counting_metrics(self, run: int) -> tuple[Metric, ...]:
         """The metrics that count in this run: what the task names, else what the baseline reported.
 
         No candidate has a say in it. Empty while nothing is named and there is no baseline.
         """
         objective, outcome = self.runs[run].objective, self[self.runs[run].root].outcome
-        if outcome is None or not outcome.finished:
+        if outcome is None or not outcome.is_finished:
             return objective.metrics
-        return objective.resolved(outcome.metrics, outcome.directions)
+        return objective.counting_metrics(outcome.metrics, outcome.directions)
 
     def score(self, node: Node) -> float | None:
         """The node's value of the most important metric; missing is missing."""
@@ -114,7 +114,7 @@ class History:
             return None
         return node.outcome.metrics.get(metrics[0].name)
 
-    def touched(self) -> dict[str, str]:
+    def changed_pages(self) -> dict[str, str]:
         """The pages that changed since this was last asked."""
         pages = {
             key: codec.text(self.runs[int(key[4:])]) if key.startswith("run ") else self.page(NodeId(key))
@@ -130,7 +130,7 @@ class History:
         match recorded.event:
             case events.RunStarted(run, criteria, objective, seed, why, benchmark, data, stated):
                 self._put_run(
-                    Run(run, criteria, objective, seed, why, at, benchmark=benchmark, data=data, stated=stated)
+                    Run(run, criteria, objective, seed, why, at, benchmark=benchmark, data=data, criteria_parts=stated)
                 )
             case events.NodeAdded() as event:
                 self._add(event, at)
@@ -138,10 +138,10 @@ class History:
                 self._put(replace(self[node], commit=commit, tree=tree, draft=False))
                 self._index.sealed(self[node])
             case events.ProposalRefused(run, pool) as event:
-                calls = 0 if event.item else len(event.calls)  # the rest of a batch took none
+                calls = 0 if event.index_in_reply else len(event.calls)  # the rest of a batch took none
                 account = self.runs[run].account(pool)
                 account = account.refusing(event.operator, event.objection, event.reason, calls)
-                taken = spend.taken(self.runs[run], event.calls, event.item, event.left)
+                taken = spend.taken(self.runs[run], event.calls, event.index_in_reply, event.remaining_in_reply)
                 self._put_run(_ticked(taken, at).with_account(pool, account))
             case events.GateAdded(node, gate):
                 gates = self.runs[node.run].gates
@@ -150,7 +150,7 @@ class History:
             case events.MachineSeen(run, fingerprint, facts):
                 machines = {**self.runs[run].machines, fingerprint: facts}
                 self._put_run(replace(self.runs[run], machines=machines))
-            case events.Rebaselined() as event:
+            case events.RunRebaselined() as event:
                 self._rebase(event)
             case events.SplitShown():
                 pass  # for audits to count; nothing of the search may depend on it
@@ -176,14 +176,14 @@ class History:
                 # A lost session is closed by a later process: the time in between was nobody's work.
                 ticked = self.runs[run] if lost else _ticked(self.runs[run], at)
                 self._put_run(replace(ticked, driver="", ended=reason))
-            case events.Reserved() | events.Settled():
+            case events.CallReserved() | events.CallSettled():
                 self._put_run(spend.folded(_ticked(self.runs[recorded.event.run], at), recorded.event))
-            case events.Stepped(run, pool, rung, name, reason):
+            case events.RungChanged(run, pool, rung, name, reason):
                 account = self.runs[run].account(pool)
                 self._put_run(self.runs[run].with_account(pool, account.stepped(rung, name, reason)))
-            case events.Directed(run, text):
+            case events.DirectiveSet(run, text):
                 self._put_run(replace(self.runs[run], directive=text))
-            case events.Stalled(run, _, seconds):
+            case events.SessionStalled(run, _, seconds):
                 known = _ticked(self.runs[run], at)
                 stalled = known.stalled_seconds + seconds
                 self._put_run(replace(known, stalls=known.stalls + 1, stalled_seconds=stalled))
@@ -203,12 +203,12 @@ class History:
             turn=run.account(event.pool).answers.get(event.operator, 0),
             params=event.params,
             draft=event.draft,
-            asked_after=event.asked_after,
+            known_event=event.known_event,
             edits=event.edits,
             inspirations=event.inspirations,
             calls=event.calls,
         )
-        run = spend.taken(run, event.calls, event.item, event.left)
+        run = spend.taken(run, event.calls, event.index_in_reply, event.remaining_in_reply)
         if parent := event.node.parent:
             account = run.account(event.pool).applied(event.operator)
             run = run.with_account(event.pool, account)
@@ -219,7 +219,7 @@ class History:
 
     def _start(self, event: events.TrialStarted, at: float) -> None:
         run, node = _ticked(self.runs[event.node.run], at), self[event.node]
-        flight = Flight(event.pool, event.owner, at, event.subject)
+        flight = RunningTrial(event.pool, event.owner, at, event.subject)
         account = run.account(event.pool)
         if event.node.parent or event.subject:
             account = replace(account, started=account.started + 1)
@@ -228,7 +228,7 @@ class History:
         self._put(replace(node, trials=event.number))
         if event.pool not in LOOKING:
             subject = self[event.subject or event.node]
-            duel = samples.duelling(subject, self[event.rival], run.floors) if event.rival else subject.duel
+            duel = samples.duelling(subject, self[event.incumbent], run.floors) if event.incumbent else subject.pairing
             self._put(replace(subject, running=True, duel=duel))
 
     def _end(self, event: events.TrialEnded, at: float) -> None:
@@ -256,7 +256,7 @@ class History:
         self._put_run(run)
 
     def _sampled(self, node: NodeId, outcome: Outcome) -> tuple[Metrics, ...]:
-        return samples.sampled(outcome, self.yardstick(node.run))
+        return samples.sampled(outcome, self.counting_metrics(node.run))
 
     def _repeat(self, subject: NodeId, node: NodeId, outcome: Outcome) -> None:
         """A measurement that helps to decide of the subject: of itself, or of its rival."""
@@ -295,7 +295,7 @@ class History:
             run = run.with_account(pool, account)
         self._put_run(run)
 
-    def _rebase(self, event: events.Rebaselined) -> None:
+    def _rebase(self, event: events.RunRebaselined) -> None:
         run = replace(self.runs[event.run], fingerprint=event.fingerprint)
         known = self[run.root].result(event.fingerprint)
         floor = noise_floor(known.samples if known else ())

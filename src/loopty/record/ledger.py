@@ -10,10 +10,10 @@ from loopty.record.events import Recorded
 from loopty.record.history import History
 
 
-class Turn(Protocol):
+class WriteLock(Protocol):
     """The exclusive right to write, held while a decision is made and recorded."""
 
-    def news(self, after: int) -> Iterator[Recorded]:
+    def events_after(self, after: int) -> Iterator[Recorded]:
         """Events with a higher number, oldest first."""
         ...
 
@@ -25,7 +25,7 @@ class Turn(Protocol):
 class Ledger(Protocol):
     """An append-only list of events, shared by any number of processes."""
 
-    def turn(self) -> AbstractContextManager[Turn]:
+    def write_lock(self) -> AbstractContextManager[WriteLock]:
         """Wait for the turn; what was written is durable when the block ends, and gone if it raises."""
         ...
 

@@ -12,7 +12,7 @@ Decide = Callable[[History], Iterable[Event]]
 """Makes events of the history; a generator finds what it has yielded folded in already."""
 
 
-class Scribe:
+class Recorder:
     """One process's hand on the ledger."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
@@ -22,20 +22,20 @@ class Scribe:
         self.listeners: list[Callable[[Recorded], None]] = []
         """Told of every event that this process records, after it is durable."""
 
-    def decide(self, decide: Decide) -> Sequence[Recorded]:
+    def record(self, decide: Decide) -> Sequence[Recorded]:
         """Record what `decide` makes of the history as it is now, with nobody writing in between."""
         events: list[Recorded] = []
         try:
-            with self._ledger.turn() as turn:
-                for recorded in turn.news(self.history.number):
+            with self._ledger.write_lock() as turn:
+                for recorded in turn.events_after(self.history.number):
                     self.history.apply(recorded)
-                self.history.touched()  # the process that wrote them has saved their pages
+                self.history.changed_pages()  # the process that wrote them has saved their pages
                 at = self._clock()
                 for event in decide(self.history):
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
                 if events:
-                    turn.write(events, self.history.touched())
+                    turn.write(events, self.history.changed_pages())
         except BaseException:
             if events:
                 self.history = self._ledger.history()  # it held what was never written
@@ -49,5 +49,5 @@ class Scribe:
         """The history with what other processes have written since."""
         for recorded in self._ledger.read(self.history.number):
             self.history.apply(recorded)
-        self.history.touched()
+        self.history.changed_pages()
         return self.history

@@ -20,7 +20,7 @@ MOST_SAMPLES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Duel:
+class Pairing:
     """A node measured against the incumbent, again and again; the pairs are in the order of measurement."""
 
     rival: NodeId
@@ -35,7 +35,7 @@ class Duel:
     def pairs(self) -> list[tuple[Metrics, Metrics]]:
         return list(zip(self.mine, self.theirs, strict=True))
 
-    def whole(self) -> Duel:
+    def whole(self) -> Pairing:
         """Without a half pair: after a break its halves would lie too far apart."""
         whole = min(len(self.mine), len(self.theirs))
         return replace(self, mine=self.mine[:whole], theirs=self.theirs[:whole])
@@ -82,7 +82,7 @@ class Node:
     """How many of those answers were its operator's."""
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
-    asked_after: int = 0
+    known_event: int = 0
     """The last event that its proposer knew of."""
     edits: tuple[str, ...] = ()
     """The paths that it changes in its parent."""
@@ -97,8 +97,8 @@ class Node:
     """The metrics that count, of each measurement under the outcome's fingerprint, newest last."""
     fault: Outcome | None = None
     """A repeated measurement of it that gave no result."""
-    duel: Duel | None = None
-    elsewhere: Mapping[str, Result] = field(default_factory=dict)
+    pairing: Pairing | None = None
+    other_fingerprints: Mapping[str, Result] = field(default_factory=dict)
     """Results under other fingerprints than the outcome's."""
     effect: Effect | None = None
     verdict: Verdict | None = None
@@ -112,7 +112,7 @@ class Node:
     """The number of the event that judged it."""
 
     @property
-    def pending(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether it waits for a trial."""
         return not (self.draft or self.running or self.verdict)
 
@@ -120,7 +120,7 @@ class Node:
         """What it gave under this fingerprint."""
         if self.outcome and self.outcome.fingerprint == fingerprint:
             return Result(self.outcome, self.samples)
-        return self.elsewhere.get(fingerprint)
+        return self.other_fingerprints.get(fingerprint)
 
     @property
     def identity(self) -> str:
@@ -128,7 +128,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class RunningTrial:
     """A trial that is being executed."""
 
     pool: Pool
@@ -139,7 +139,7 @@ class Flight:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Reservation:
     """Tokens and money reserved for a call in flight."""
 
     role: str
@@ -149,12 +149,12 @@ class Hold:
     operator: str = ""
     node: NodeId | None = None
     pool: Pool | None = None
-    worst_tokens: float = 0
-    worst_money_usd: float = 0.0
+    max_tokens: float = 0
+    max_money_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadReply:
     """A reply that was paid for and holds proposals that nobody has taken yet."""
 
     pool: Pool
@@ -181,7 +181,7 @@ class Run:
     started_at: float
     benchmark: str = ""
     data: str = ""
-    stated: Mapping[str, str] = field(default_factory=dict)
+    criteria_parts: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     """Under which results are compared at present."""
     machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -194,13 +194,13 @@ class Run:
     """Nodes that have a result and no verdict yet."""
     nodes: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    flights: Mapping[str, Flight] = field(default_factory=dict)
+    flights: Mapping[str, RunningTrial] = field(default_factory=dict)
     """By trial: `node#number`."""
-    holds: Mapping[str, Hold] = field(default_factory=dict)
+    holds: Mapping[str, Reservation] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Spent by role, calls in flight not counted."""
     money_usd: Mapping[str, float] = field(default_factory=dict)
-    unread: Mapping[str, Unread] = field(default_factory=dict)
+    unread: Mapping[str, UnreadReply] = field(default_factory=dict)
     """By call."""
     stalls: int = 0
     stalled_seconds: float = 0.0
@@ -219,7 +219,7 @@ class Run:
 
     def gates_of(self, node: NodeId) -> tuple[Gate, ...]:
         """The gates added to the node and to those above it."""
-        return tuple(gate for above, gates in self.gates.items() if node.within(above) for gate in gates)
+        return tuple(gate for above, gates in self.gates.items() if node.is_within(above) for gate in gates)
 
     def account(self, pool: Pool) -> Account:
         return self.accounts.get(pool, _NOTHING_YET)

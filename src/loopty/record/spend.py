@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.kit.replace import replace
-from loopty.record.events import Reserved, Settled
-from loopty.record.records import Hold, Run, Unread
+from loopty.record.events import CallReserved, CallSettled
+from loopty.record.records import Reservation, Run, UnreadReply
 
 MOST_UNREAD = 64
 """Replies that wait; older ones are forgotten."""
 
 
-def folded(run: Run, event: Reserved | Settled) -> Run:
-    return _reserved(run, event) if isinstance(event, Reserved) else _settled(run, event)
+def folded(run: Run, event: CallReserved | CallSettled) -> Run:
+    return _reserved(run, event) if isinstance(event, CallReserved) else _settled(run, event)
 
 
-def _reserved(run: Run, event: Reserved) -> Run:
-    hold = Hold(
+def _reserved(run: Run, event: CallReserved) -> Run:
+    hold = Reservation(
         event.role,
         event.tokens,
         event.money_usd,
@@ -25,20 +25,20 @@ def _reserved(run: Run, event: Reserved) -> Run:
         event.operator,
         event.node,
         event.pool,
-        max(event.tokens, event.worst_tokens),
-        max(event.money_usd, event.worst_money_usd),
+        max(event.tokens, event.max_tokens),
+        max(event.money_usd, event.max_money_usd),
     )
     return replace(run, holds={**run.holds, event.call: hold})
 
 
-def _settled(run: Run, event: Settled) -> Run:
+def _settled(run: Run, event: CallSettled) -> Run:
     if event.call not in run.holds:
         return run  # its process was taken for dead, and the call was charged as reserved
     holds = dict(run.holds)
     hold = holds.pop(event.call)
     unread = run.unread
     if hold.pool and not event.failure and not event.lost:
-        unread = {**unread, event.call: Unread(hold.pool, hold.operator, hold.node)}
+        unread = {**unread, event.call: UnreadReply(hold.pool, hold.operator, hold.node)}
         unread = dict(list(unread.items())[-MOST_UNREAD:])
     role = hold.role
     return replace(

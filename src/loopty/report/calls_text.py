@@ -80,7 +80,7 @@ def _spent(call: Call) -> str:
 
 def _texts(prompt: Prompt, reply: Reply | None) -> Iterator[tuple[str, str]]:
     yield "system", prompt.system
-    for turn in prompt.turns:
+    for turn in prompt.messages:
         yield turn.speaker.value, turn.text
     if prompt.schema is not None:
         yield "schema of the reply", json.dumps(prompt.schema, indent=2, ensure_ascii=False)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopty.domain.task import Pools
-from loopty.record.events import NodeJudged, Recorded, Settled
-from loopty.record.recorder import Scribe
+from loopty.record.events import NodeJudged, Recorded, CallSettled
+from loopty.record.recorder import Recorder
 from loopty.report.columns import cut, width
 from loopty.report.live_frame import Latest, Line, frame
 from loopty.report.outlet import Outlet
@@ -24,7 +24,7 @@ class Live:
 
     def __init__(
         self,
-        scribe: Scribe,
+        scribe: Recorder,
         run: int,
         pools: Pools,
         out: TextIO,
@@ -53,7 +53,7 @@ class Live:
         self._pace.heard(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._last = recorded.event
-        elif isinstance(recorded.event, Settled) and recorded.event.usage:
+        elif isinstance(recorded.event, CallSettled) and recorded.event.usage:
             self._failure = recorded.event.failure
         self.tick()
 

@@ -7,8 +7,8 @@ from typing import TextIO
 
 from loopty.domain.outcome import Ending, Pool, Verdict
 from loopty.domain.task import Pools
-from loopty.record.events import NodeJudged, Recorded, Settled, Stalled, Stepped
-from loopty.record.recorder import Scribe
+from loopty.record.events import NodeJudged, Recorded, CallSettled, SessionStalled, RungChanged
+from loopty.record.recorder import Recorder
 from loopty.report.columns import cut, harmless, short
 from loopty.report.figures import duration, figure, plural, rate, signed
 from loopty.report.live_frame import progress, seconds_left
@@ -27,7 +27,7 @@ class Lines:
     """Listens to a scribe. Hearing an event costs O(1)."""
 
     def __init__(
-        self, scribe: Scribe, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
+        self, scribe: Recorder, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
     ) -> None:
         self._scribe = scribe
         self._run = run
@@ -44,11 +44,11 @@ class Lines:
         self._pace.heard(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
-        elif isinstance(recorded.event, Stepped):
+        elif isinstance(recorded.event, RungChanged):
             self._say(f"on to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
-        elif isinstance(recorded.event, Stalled):
+        elif isinstance(recorded.event, SessionStalled):
             self._say_stall(recorded.event.reason)
-        elif isinstance(recorded.event, Settled) and recorded.event.usage:
+        elif isinstance(recorded.event, CallSettled) and recorded.event.usage:
             self._say_failure(recorded.event.failure)
         self.tick()
 

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 from loopty.domain.task import Pools
 from loopty.record.events import Recorded
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.report.live_frame import Latest
 from loopty.report.live_progress import Live
 from loopty.report.plain_progress import Lines
@@ -30,7 +30,7 @@ class Progress(Protocol):
 
 
 def progress(
-    scribe: Scribe,
+    scribe: Recorder,
     run: int,
     pools: Pools,
     out: TextIO,

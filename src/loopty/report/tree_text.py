@@ -42,7 +42,7 @@ def mark(node: Node) -> tuple[str, str]:
         return " ", ""
     if node.verdict is Verdict.REJECTED:
         return "!", "bad"
-    if node.outcome is None or not node.outcome.finished:
+    if node.outcome is None or not node.outcome.is_finished:
         return "×", "bad"
     if node.verdict is Verdict.INCONCLUSIVE:
         return "?", "warn"

@@ -17,7 +17,7 @@ from typing import Any
 
 from loopty import __version__
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
-from loopty.domain.task import Sandboxing
+from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
 from loopty.kit.atomic_file import put
 from loopty.sandboxes.cgroup import cgroups_can_be_made
@@ -41,7 +41,7 @@ class Candidate:
     make: Callable[[], Sandbox] | None
     """None when it was not even tried."""
 
-    def refusal(self, wanted: Sandboxing) -> str:
+    def refusal(self, wanted: SandboxSpec) -> str:
         """Why it cannot be taken, or an empty text."""
         if self.found.problem:
             return self.found.problem
@@ -61,7 +61,7 @@ class Tried:
         return await self._sandbox.run(launch, cancel)
 
 
-def chosen(wanted: Sandboxing, cache: Path | None = None, system: str = sys.platform) -> Sandbox:
+def chosen(wanted: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Sandbox:
     """The sandbox for trials that start in the calling thread. SandboxError when none gives what is required.
 
     What was found is kept in the file `cache` until the machine or a program changes.
@@ -81,7 +81,7 @@ def chosen(wanted: Sandboxing, cache: Path | None = None, system: str = sys.plat
     )
 
 
-def candidates(wanted: Sandboxing, cache: Path | None = None, system: str = sys.platform) -> Iterator[Candidate]:
+def candidates(wanted: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Iterator[Candidate]:
     """The back ends that may be taken, in their order; each is tried when it is asked for."""
     for kind in _KINDS if wanted.kind == "auto" else (wanted.kind,):
         if obstacle := _obstacle(kind, wanted, system):
@@ -91,7 +91,7 @@ def candidates(wanted: Sandboxing, cache: Path | None = None, system: str = sys.
             yield Candidate(_remembered(kind, wanted, make, cache), make)
 
 
-def _obstacle(kind: str, wanted: Sandboxing, system: str) -> str:
+def _obstacle(kind: str, wanted: SandboxSpec, system: str) -> str:
     """Why it is not even worth trying."""
     if system != "linux":
         return _ELSEWHERE
@@ -104,7 +104,7 @@ def _obstacle(kind: str, wanted: Sandboxing, system: str) -> str:
     return ""
 
 
-def _maker(kind: str, wanted: Sandboxing) -> Callable[[], Sandbox]:
+def _maker(kind: str, wanted: SandboxSpec) -> Callable[[], Sandbox]:
     match kind:
         case "bubblewrap":
             from loopty.sandboxes.bubblewrap import Bubblewrap
@@ -120,7 +120,7 @@ def _maker(kind: str, wanted: Sandboxing) -> Callable[[], Sandbox]:
             return lambda: Container(wanted.engine, wanted.image, wanted.gpus)
 
 
-def _remembered(kind: str, wanted: Sandboxing, make: Callable[[], Sandbox], cache: Path | None) -> Probe:
+def _remembered(kind: str, wanted: SandboxSpec, make: Callable[[], Sandbox], cache: Path | None) -> Probe:
     key = _key(wanted)
     known = _read(cache)
     if known.get(kind, {}).get("key") == key:
@@ -139,7 +139,7 @@ def _probed(make: Callable[[], Sandbox]) -> Probe:
         return thread.submit(lambda: asyncio.run(probe(make()))).result()
 
 
-def _key(wanted: Sandboxing) -> str:
+def _key(wanted: SandboxSpec) -> str:
     """What the answer of a probe depends on."""
     facts: list[object] = [__version__, platform.release(), os.geteuid(), cgroups_can_be_made()]
     facts += [wanted.engine, wanted.image, wanted.gpus]

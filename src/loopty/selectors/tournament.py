@@ -37,7 +37,7 @@ class TournamentSelector:
 
 def _drawn(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
     """A node that can be compared, each as likely as the other; the price does not grow with the pool."""
-    lane = ask.history.lane(ask.run, ask.pool)
+    lane = ask.history.nodes_of_pool(ask.run, ask.pool)
     for _ in range(_TRIES if lane else 0):
         node = ask.history[ask.rng.choice(lane)]
         if _has_all(node, metrics):
@@ -49,6 +49,6 @@ def _drawn(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
 def _has_all(node: Node, metrics: Sequence[Metric]) -> bool:
     """Whether it is a change that finished, was not rejected, and reported everything that it is compared by."""
     outcome = node.outcome
-    if not node.id.parent or outcome is None or not outcome.finished or node.verdict is Verdict.REJECTED:
+    if not node.id.parent or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:
         return False
     return all(metric.name in outcome.metrics for metric in metrics)

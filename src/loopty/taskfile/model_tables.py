@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from loopty.domain.access import clean
-from loopty.domain.model import Role, Stated
-from loopty.domain.task import Choice, Roles, Verification
+from loopty.domain.access import is_clean_path
+from loopty.domain.model import Role, ModelSpec
+from loopty.domain.task import PluginChoice, Roles, VerifierSpec
 from loopty.models.permits import Permits
 from loopty.models.provider_names import unknown_provider
 from loopty.taskfile.schema import WRONG, Checker
@@ -48,7 +48,7 @@ def own_file(environ: Mapping[str, str]) -> Path:
     return (stated if stated.is_absolute() else home / ".config") / "loopty" / "config.toml"
 
 
-def own_models(environ: Mapping[str, str]) -> Mapping[str, Stated]:
+def own_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
     """The models of the user's own file, where there is one; Misuse names every fault in it with its line."""
     return own_permits(environ).models
 
@@ -71,19 +71,19 @@ def own_permits(environ: Mapping[str, str]) -> Permits:
     )
 
 
-def stray_key(environ: Mapping[str, str]) -> Callable[[str, Stated], str | None]:
+def stray_key(environ: Mapping[str, str]) -> Callable[[str, ModelSpec], str | None]:
     """Tells of a model why its key may not be sent where it is served, or None."""
     permits, where = own_permits(environ), str(own_file(environ))
     return lambda name, stated: permits.refusal(name, stated, where)
 
 
-def stated_models(data: Any, checker: Checker) -> dict[str, Stated]:
+def stated_models(data: Any, checker: Checker) -> dict[str, ModelSpec]:
     """What the tables `[models.NAME]` say."""
     if not isinstance(data, dict):
         checker.fault(("models",), "must be tables, as in [models.NAME]")
         return {}
     models = {
-        name: checker.table(Stated, _without_keys(table, ("models", name), checker), ("models", name))
+        name: checker.table(ModelSpec, _without_keys(table, ("models", name), checker), ("models", name))
         for name, table in data.items()
     }
     for name, stated in models.items():
@@ -105,8 +105,8 @@ def _without_keys(table: Any, path: KeyPath, checker: Checker) -> Any:
 
 def check_roles(
     roles: Roles,
-    verifier: Verification,
-    proposer: Choice,
+    verifier: VerifierSpec,
+    proposer: PluginChoice,
     known: Collection[str],
     checker: Checker,
 ) -> None:
@@ -135,20 +135,20 @@ def check_roles(
                 checker.fault(path, f"is {kind}, which needs a model: {_remedy(Role.EVOLVER)}")
     for index, judged in enumerate(verifier.judged):
         # It is read, and one that was left before is removed.
-        if not _KEPT.fullmatch(judged.artifact) or not clean(judged.artifact):
+        if not _KEPT.fullmatch(judged.artifact) or not is_clean_path(judged.artifact):
             path = ("verifier", "judged", index, "artifact")
             checker.fault(path, "must be the name of a file below $EVO_TRACES_DIR that is kept: task_NAME.json")
     if not roles.verifier.model and (key := verifying(verifier)):
         checker.fault(("verifier", key), f"needs a model: {_remedy(Role.VERIFIER)}")
 
 
-def _anchored(stated: Stated, folder: Path) -> Stated:
+def _anchored(stated: ModelSpec, folder: Path) -> ModelSpec:
     """The model with its file named from the root: a task would look for it in its own repository."""
     file = stated.file and str(folder / Path(stated.file).expanduser())
     return replace(stated, file=file)
 
 
-def _faults(stated: Stated) -> Iterator[tuple[str, str]]:
+def _faults(stated: ModelSpec) -> Iterator[tuple[str, str]]:
     """What is wrong between the keys of a model: the key, and the message."""
     if stated.url and not _is_address(stated.url):
         # Without the value: what is wrong with it may be a password.
@@ -183,7 +183,7 @@ def _is_address(url: str) -> bool:
     return sound and "@" not in parts.netloc and not (parts.query or parts.fragment) and url.isprintable()
 
 
-def kinds(proposer: Choice) -> Iterator[tuple[KeyPath, Any]]:
+def kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
     """The kind of the proposer, and those of its rungs where it is a ladder."""
     yield ("proposer", "kind"), proposer.kind
     rungs = proposer.options.get("rungs")
@@ -192,7 +192,7 @@ def kinds(proposer: Choice) -> Iterator[tuple[KeyPath, Any]]:
             yield ("proposer", "rungs", index, "kind"), rung.get("kind")
 
 
-def embeddings(proposer: Choice) -> Iterator[tuple[KeyPath, str]]:
+def embeddings(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
     """The models that the proposer, or its rungs, compare changes by."""
     rungs = proposer.options.get("rungs")
     listed = rungs if isinstance(rungs, list) else ()
@@ -204,12 +204,12 @@ def embeddings(proposer: Choice) -> Iterator[tuple[KeyPath, str]]:
             yield (*path, "embedding"), name
 
 
-def embedding_models(proposer: Choice) -> frozenset[str]:
+def embedding_models(proposer: PluginChoice) -> frozenset[str]:
     """Their names."""
     return frozenset(name for _, name in embeddings(proposer))
 
 
-def verifying(verifier: Verification) -> str | None:
+def verifying(verifier: VerifierSpec) -> str | None:
     """The key that makes use of the verifier."""
     used = {"screen": verifier.screen, "review": verifier.review != "off", "judged": bool(verifier.judged)}
     return next((key for key, use in used.items() if use), None)

@@ -10,22 +10,22 @@ from typing import Any
 
 from loopty.domain.access import TASK_FILE, Access
 from loopty.domain.errors import Misuse
-from loopty.domain.evidence import winnable
+from loopty.domain.evidence import can_win
 from loopty.domain.gate_spec import Gate
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
 from loopty.domain.space import Parameter, Space
 from loopty.domain.task import (
     Audit,
     Benchmark,
-    Choice,
+    PluginChoice,
     Limits,
     Noise,
     Pools,
     Roles,
-    Sandboxing,
+    SandboxSpec,
     Task,
-    Verification,
+    VerifierSpec,
 )
 from loopty.taskfile.model_tables import check_roles, own_models, stated_models
 from loopty.taskfile.plugins import CONTROLS, EXTERNAL, PROPOSERS, PRUNERS, Plugins, external, options_of
@@ -41,9 +41,9 @@ TABLES: dict[str, type] = {
     "pools": Pools,
     "noise": Noise,
     "audit": Audit,
-    "sandbox": Sandboxing,
+    "sandbox": SandboxSpec,
     "roles": Roles,
-    "verifier": Verification,
+    "verifier": VerifierSpec,
 }
 TOP = {
     "statement": "What is to be improved, in words.",
@@ -80,7 +80,7 @@ def _anchored(task: Task, top: Path) -> Task:
     )
 
 
-def parse(text: str, own: Mapping[str, Stated] | None = None) -> Task:
+def parse(text: str, own: Mapping[str, ModelSpec] | None = None) -> Task:
     """The task that the text describes; Misuse names every fault with its line.
 
     `own` are the user's models: the task's win where they have the same name.
@@ -91,7 +91,7 @@ def parse(text: str, own: Mapping[str, Stated] | None = None) -> Task:
     return task
 
 
-def _task(data: Mapping[str, Any], own: Mapping[str, Stated], checker: Checker) -> Task:
+def _task(data: Mapping[str, Any], own: Mapping[str, ModelSpec], checker: Checker) -> Task:
     checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None, "gates": None, "models": None}, ())
     if "benchmark" not in data:
         checker.fault(("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60')
@@ -113,7 +113,7 @@ def _task(data: Mapping[str, Any], own: Mapping[str, Stated], checker: Checker) 
     benchmark, audit, noise = tables["benchmark"], tables["audit"], tables["noise"]
     if WRONG not in (benchmark, audit) and audit.files and not benchmark.files:
         checker.fault(("audit", "files"), "needs benchmark.files: say what of the benchmark the search may see")
-    if noise is not WRONG and not winnable(noise.error_rate, noise.pairs):
+    if noise is not WRONG and not can_win(noise.error_rate, noise.pairs):
         checker.fault(("noise", "pairs"), f"is too few to keep anything at an error rate of {noise.error_rate:g}")
     _consistent(tables["objective"], chosen, has_space, checker)
     gates = _gates(data.get("gates", []), checker)
@@ -149,7 +149,7 @@ def _space(data: Any, checker: Checker) -> Space:
         return Space()
     for name, parameter in parameters.items():
         for other, value in parameter.when.items():
-            if other in parameters and not parameters[other].holds(value):
+            if other in parameters and not parameters[other].accepts(value):
                 checker.fault(("parameters", name, "when"), f"asks for {other} = {value!r}, which it never is")
     return space
 
@@ -171,19 +171,19 @@ def _gates(data: Any, checker: Checker) -> tuple[Gate, ...]:
     return tuple(gates)
 
 
-def _choice(role: str, data: Any, has_space: bool, checker: Checker, at: KeyPath = ()) -> Choice:
+def _choice(role: str, data: Any, has_space: bool, checker: Checker, at: KeyPath = ()) -> PluginChoice:
     plugins, path = CHOSEN[role], at or (role,)
     if not isinstance(data, dict):
         checker.fault(path, f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
-        return Choice(plugins.default(has_space))
+        return PluginChoice(plugins.default(has_space))
     kind = checker.value(str, data.get("kind", plugins.default(has_space)), (*path, "kind"), {})
     if kind is WRONG:
-        return Choice(plugins.default(has_space))
+        return PluginChoice(plugins.default(has_space))
     if role in EXTERNAL and kind not in plugins.kinds and external(role, kind):
-        return Choice(kind, {name: value for name, value in data.items() if name != "kind"})
+        return PluginChoice(kind, {name: value for name, value in data.items() if name != "kind"})
     if kind not in plugins.kinds:
         checker.fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
-        return Choice(plugins.default(has_space))
+        return PluginChoice(plugins.default(has_space))
     options = {name: value for name, value in data.items() if name != "kind"}
     if not data:
         options = dict(plugins.default_options(has_space))
@@ -191,7 +191,7 @@ def _choice(role: str, data: Any, has_space: bool, checker: Checker, at: KeyPath
     checker.table(options_of(plugins, kind), options, path, beside)
     if kind == "ladder":
         _check_rungs(options.get("rungs"), has_space, checker)
-    return Choice(kind, options)
+    return PluginChoice(kind, options)
 
 
 def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
@@ -211,7 +211,7 @@ def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
             checker.fault((*path, "kind"), f"is {choice.kind}, which needs parameters: add [parameters.NAME]")
 
 
-def _consistent(objective: Any, chosen: Mapping[str, Choice], has_space: bool, checker: Checker) -> None:
+def _consistent(objective: Any, chosen: Mapping[str, PluginChoice], has_space: bool, checker: Checker) -> None:
     for role in ("proposer", "control"):
         if chosen[role].kind in CHOSEN[role].needs_space and not has_space:
             checker.fault((role, "kind"), f"is {chosen[role].kind}, which needs parameters: add [parameters.NAME]")

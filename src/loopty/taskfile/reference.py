@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopty.domain.gate_spec import Gate
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
 from loopty.taskfile.plugins import Plugins, options_of
 from loopty.taskfile.read import CHOSEN, TABLES, TOP
@@ -40,7 +40,7 @@ def page() -> str:
             lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
     lines += ["", "## `[[gates]]`", "", _first_line(Gate), "", *_rows(Gate)]
     lines += ["", "## `[parameters.NAME]`", "", _first_line(Parameter), "", *_rows(Parameter)]
-    lines += ["", "## `[models.NAME]`", "", _first_line(Stated), "", _OWN_MODELS, "", *_rows(Stated)]
+    lines += ["", "## `[models.NAME]`", "", _first_line(ModelSpec), "", _OWN_MODELS, "", *_rows(ModelSpec)]
     for role, plugins in CHOSEN.items():
         lines += ["", f"## `[{role}]`", "", *_plugin_rows(plugins)]
         tables = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.model import Role
-from loopty.domain.task import Funds, Task
+from loopty.domain.task import RoleBudget, Task
 from loopty.taskfile.model_tables import ASKING, kinds, verifying
 
 
@@ -17,7 +17,7 @@ def idle(task: Task) -> Mapping[Role, str]:
         funds = task.roles.of(role)
         if funds.model and (reason := unasked.get(role)):
             told[role] = f"the {role} has model {funds.model}, but {reason}"
-        elif not funds.model and funds != Funds():
+        elif not funds.model and funds != RoleBudget():
             told[role] = f'[roles.{role}] names no model, so nothing is asked: add model = "…"'
     return told
 

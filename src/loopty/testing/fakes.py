@@ -14,7 +14,7 @@ from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
 from loopty.domain.objective import SCORE
 from loopty.domain.outcome import Ending, Outcome, Pool
 from loopty.domain.proposal import Edits, Proposal
-from loopty.engine.protocols import Ask, Committed, Seen, Trial
+from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Trial
 from loopty.models.purse import Purse
 from loopty.record.history import History
 from loopty.record.records import Node
@@ -35,11 +35,11 @@ class MemoryWorkspaces:
         self.published: list[str] = []
         self.concluded: list[str] = []
 
-    def commit(self, parent: Node, edits: Edits, message: str) -> Committed:  # noqa: ARG002
+    def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:  # noqa: ARG002
         if not edits:
-            return Committed(parent.commit, parent.tree)
+            return CommittedFiles(parent.commit, parent.tree)
         digest = hashlib.sha256(repr((parent.tree, sorted(edits.items()))).encode()).hexdigest()[:12]
-        return Committed(f"commit-{digest}", f"tree-{digest}")
+        return CommittedFiles(f"commit-{digest}", f"tree-{digest}")
 
     def publish(self, node: Node, parent: Node | None) -> None:  # noqa: ARG002
         self.published.append(node.id)
@@ -64,7 +64,7 @@ class FunctionExecutor:
         self._score = score
         self._pause = pause
 
-    async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:  # noqa: ARG002
+    async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:  # noqa: ARG002
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
@@ -93,7 +93,7 @@ class ScriptedProposer:
         return self._proposals[ask.position]
 
 
-class ScriptedLine:
+class ScriptedRoleModel:
     """Answers in turn what it was given, or what one function makes of each prompt; its replies are kept.
 
     With a purse its calls are in the ledger, as those of any line.
@@ -133,7 +133,7 @@ class ScriptedLine:
         self.archive[call] = said
         return Answer(call, said)
 
-    def kept(self, call: str) -> Reply:
+    def saved_reply(self, call: str) -> Reply:
         if call not in self.archive:
             raise Misuse(f"the reply of call {call} is gone: ask again")
         return self.archive[call]

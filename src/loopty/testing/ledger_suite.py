@@ -11,7 +11,7 @@ from loopty.kit import codec
 from loopty.record.events import Event, NodeAdded, Recorded, RunStarted
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 
 
 def run_events(number: int = 1) -> list[Event]:
@@ -33,31 +33,31 @@ class LedgerConformance:
     """The contract of the Ledger protocol, as tests."""
 
     def test_events_come_back_as_they_went_in_and_in_order(self, ledger: Ledger) -> None:
-        scribe = Scribe(ledger, lambda: 12.5)
-        written = [*scribe.decide(lambda _: run_events()), *scribe.decide(child_events)]
+        scribe = Recorder(ledger, lambda: 12.5)
+        written = [*scribe.record(lambda _: run_events()), *scribe.record(child_events)]
         assert list(ledger.read()) == written
         assert [recorded.number for recorded in written] == [1, 2, 3]
 
     def test_reading_starts_after_a_number(self, ledger: Ledger) -> None:
-        scribe = Scribe(ledger, lambda: 0.0)
-        scribe.decide(lambda _: run_events())
-        scribe.decide(child_events)
+        scribe = Recorder(ledger, lambda: 0.0)
+        scribe.record(lambda _: run_events())
+        scribe.record(child_events)
         assert [recorded.number for recorded in ledger.read(after=2)] == [3]
 
     def test_the_saved_fold_equals_the_fold_of_all_events(self, ledger: Ledger) -> None:
-        scribe = Scribe(ledger, lambda: 1.0)
-        scribe.decide(lambda _: run_events())
+        scribe = Recorder(ledger, lambda: 1.0)
+        scribe.record(lambda _: run_events())
         for _ in range(3):
-            scribe.decide(child_events)
+            scribe.record(child_events)
         assert _everything(ledger.history()) == _everything(_folded(list(ledger.read())))
         assert _everything(ledger.history()) == _everything(scribe.history)
 
     def test_a_turn_that_raises_leaves_no_trace(self, ledger: Ledger) -> None:
-        scribe = Scribe(ledger, lambda: 0.0)
-        scribe.decide(lambda _: run_events())
+        scribe = Recorder(ledger, lambda: 0.0)
+        scribe.record(lambda _: run_events())
         before = list(ledger.read())
         try:
-            with ledger.turn() as turn:
+            with ledger.write_lock() as turn:
                 turn.write([Recorded(3, 0.0, child_events(scribe.history)[0])], {"1.1": "{}"})
                 raise KeyError("something went wrong")
         except KeyError:
@@ -66,24 +66,24 @@ class LedgerConformance:
         assert NodeId("1.1") not in set(ledger.history().ids)
 
     def test_two_scribes_see_each_other(self, ledger: Ledger) -> None:
-        one, two = Scribe(ledger, lambda: 0.0), Scribe(ledger, lambda: 0.0)
-        one.decide(lambda _: run_events())
-        two.decide(child_events)
-        one.decide(child_events)
+        one, two = Recorder(ledger, lambda: 0.0), Recorder(ledger, lambda: 0.0)
+        one.record(lambda _: run_events())
+        two.record(child_events)
+        one.record(child_events)
         assert set(one.history.ids) == {"1", "1.1", "1.2"}
         assert set(two.refresh().ids) == set(one.history.ids)
 
     def test_a_decision_that_raises_records_nothing_and_the_scribe_goes_on(self, ledger: Ledger) -> None:
-        scribe = Scribe(ledger, lambda: 0.0)
-        scribe.decide(lambda _: run_events())
+        scribe = Recorder(ledger, lambda: 0.0)
+        scribe.record(lambda _: run_events())
 
         def refuse(_: History) -> Sequence[Event]:
             raise KeyError("no")
 
         try:
-            scribe.decide(refuse)
+            scribe.record(refuse)
         except KeyError:
-            scribe.decide(child_events)
+            scribe.record(child_events)
         assert [recorded.number for recorded in ledger.read()] == [1, 2, 3]
 
 

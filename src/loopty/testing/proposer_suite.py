@@ -9,19 +9,19 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import SCORE, Objective
 from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.space import ParameterKind, Parameter, Space
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 
 SPACE = Space(
     {
-        "x": Parameter(Kind.FLOAT, -5.0, 5.0),
-        "rate": Parameter(Kind.FLOAT, 1e-4, 1.0, log=True),
-        "n": Parameter(Kind.INT, 1, 8),
-        "method": Parameter(Kind.CATEGORICAL, choices=("a", "b")),
-        "depth": Parameter(Kind.INT, 1, 3, when={"method": "b"}),
+        "x": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
+        "rate": Parameter(ParameterKind.FLOAT, 1e-4, 1.0, log=True),
+        "n": Parameter(ParameterKind.INT, 1, 8),
+        "method": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b")),
+        "depth": Parameter(ParameterKind.INT, 1, 3, when={"method": "b"}),
     }
 )
 
@@ -32,7 +32,7 @@ class Story:
     """A run in memory whose nodes are scored by their distance from the origin."""
 
     def __init__(self) -> None:
-        self._scribe = Scribe(MemoryLedger(), lambda: 0.0)
+        self._scribe = Recorder(MemoryLedger(), lambda: 0.0)
         root = NodeId("1")
         self._tell(
             RunStarted(1, "criteria", Objective(), 0, "the first run"),
@@ -51,7 +51,7 @@ class Story:
         known = history.number
         self._tell(
             NodeAdded(
-                node, Pool.ATTEMPT, proposal.operator, "", "commit", "tree", proposal.params, asked_after=known
+                node, Pool.ATTEMPT, proposal.operator, "", "commit", "tree", proposal.params, known_event=known
             )
         )
         self._measured(node, -abs(float(proposal.params["x"])))
@@ -64,7 +64,7 @@ class Story:
         )
 
     def _tell(self, *events: Event) -> None:
-        self._scribe.decide(lambda _: events)
+        self._scribe.record(lambda _: events)
 
 
 class ProposerConformance:

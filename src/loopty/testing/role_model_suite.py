@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Line, ModelFault, Outage, Prompt, Reply, Speaker, Turn, Usage
+from loopty.domain.model import RoleModel, ModelFault, Outage, Prompt, Reply, Speaker, Message, Usage
 from loopty.domain.outcome import Pool
 from loopty.models.scripted_model import Script
-from loopty.record.events import Reserved, Settled
+from loopty.record.events import CallReserved, CallSettled
 from loopty.record.ledger import Ledger
 
-PROMPT = Prompt("You are terse.", (Turn(Speaker.ASKER, "What next?"),), max_output_tokens=600)
+PROMPT = Prompt("You are terse.", (Message(Speaker.ASKER, "What next?"),), max_output_tokens=600)
 
-Made = Callable[[Script, int | None], tuple[Line, Ledger]]
+Made = Callable[[Script, int | None], tuple[RoleModel, Ledger]]
 """A line of the evolver to a model with this script, which may use so many tokens in run 1 of a ledger."""
 
 
@@ -25,7 +25,7 @@ class LineConformance:
     async def test_a_reply_is_kept_under_its_call(self, made: Made) -> None:
         line, _ = made([Reply("this", Usage(7, 5))], None)
         answer = await line.ask(PROMPT, "guess")
-        assert answer.reply == line.kept(answer.call) == Reply("this", Usage(7, 5))
+        assert answer.reply == line.saved_reply(answer.call) == Reply("this", Usage(7, 5))
 
     async def test_the_ledger_says_who_asked_whom_about_what_and_what_it_cost(self, made: Made) -> None:
         line, ledger = made([Reply("this", Usage(7, 5))], None)
@@ -74,7 +74,7 @@ class LineConformance:
     async def test_a_reply_that_is_not_there_any_more_is_misuse(self, made: Made) -> None:
         line, _ = made([], None)
         try:
-            line.kept("0" * 32)
+            line.saved_reply("0" * 32)
         except Misuse:
             return
         raise AssertionError("it was there")
@@ -89,9 +89,9 @@ async def _raised(kind: type[BaseException], asking: Awaitable[object]) -> str:
     raise AssertionError(f"no {kind.__name__} was raised")
 
 
-def reserves(ledger: Ledger) -> list[Reserved]:
-    return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, Reserved)]
+def reserves(ledger: Ledger) -> list[CallReserved]:
+    return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, CallReserved)]
 
 
-def settles(ledger: Ledger) -> list[Settled]:
-    return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, Settled)]
+def settles(ledger: Ledger) -> list[CallSettled]:
+    return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, CallSettled)]

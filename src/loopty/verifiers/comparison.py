@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Prompt
-from loopty.domain.task import Judged
+from loopty.domain.task import JudgedMetric
 from loopty.kit.scrub import cleaned
 from loopty.verifiers.shown_change import shown
 from loopty.verifiers.verifier_question import Asking, Fields, chosen, question, reasoning
@@ -34,13 +34,13 @@ ITSELF = Preference(_EVEN, 0.0)
 """What comparing a result with itself gives."""
 
 
-def room(asking: Asking, judged: Judged) -> int:
+def room(asking: Asking, judged: JudgedMetric) -> int:
     """How many tokens of each result a question has room for. Raises Misuse where that is next to nothing."""
     return asking.room(_prompt(judged, ())) // 2
 
 
 async def preferred(
-    asking: Asking, judged: Judged, mine: str, theirs: str, node: NodeId, rng: random.Random
+    asking: Asking, judged: JudgedMetric, mine: str, theirs: str, node: NodeId, rng: random.Random
 ) -> Preference:
     """How often mine is preferred to theirs. Raises Exhausted and Outage where that cannot be told."""
     each = room(asking, judged)
@@ -88,7 +88,7 @@ async def _answer(asking: Asking, prompt: Prompt, first: bool, node: NodeId) -> 
     return await asking.answered(prompt, OPERATOR, node, read)
 
 
-def _prompt(judged: Judged, results: Sequence[str]) -> Prompt:
+def _prompt(judged: JudgedMetric, results: Sequence[str]) -> Prompt:
     asked = 'Which is better? Answer as {"reasoning": "…", "better": "A" or "B" or "tie"}.'
     text = "\n\n".join((f"What makes one better than the other:\n{judged.question}", *results, asked))
     return question(_DUTY, text, {"better": {"type": "string", "enum": ["A", "B", "tie"]}})

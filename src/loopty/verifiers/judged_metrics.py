@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from loopty.domain.launch import SandboxError
-from loopty.domain.model import Line
+from loopty.domain.model import RoleModel
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome, Pool
-from loopty.domain.task import Judged
-from loopty.engine.protocols import Executor, Seen, Trial
+from loopty.domain.task import JudgedMetric
+from loopty.engine.protocols import Executor, OnMetrics, Trial
 from loopty.verifiers.comparison import ITSELF, Preference, preferred, room
 from loopty.verifiers.verifier_question import Asking, unless_stopped
 
@@ -33,8 +33,8 @@ class JudgedExecutor(Generic[M]):
         self,
         executor: Executor,
         machine: M,
-        judged: Sequence[Judged],
-        line: Line,
+        judged: Sequence[JudgedMetric],
+        line: RoleModel,
         traces: Callable[[Trial], Path],
         most_tokens: int,
     ) -> None:
@@ -53,7 +53,7 @@ class JudgedExecutor(Generic[M]):
         for metric in judged:
             room(self._asking, metric)
 
-    async def execute(self, trial: Trial, seen: Seen, cancel: asyncio.Event) -> Outcome:
+    async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Raises Exhausted and Outage when there is no verifier to be had: then nothing is said of the node."""
         if trial.pool in _UNJUDGED:
             return await self._executor.execute(trial, seen, cancel)
@@ -61,11 +61,11 @@ class JudgedExecutor(Generic[M]):
             (self._traces(trial) / judged.artifact).unlink(missing_ok=True)
         outcome = await self._executor.execute(trial, seen, cancel)
         for judged in self._judged:
-            if outcome.finished:
+            if outcome.is_finished:
                 outcome = await self._with(judged, trial, outcome, cancel)
         return outcome
 
-    async def _with(self, judged: Judged, trial: Trial, outcome: Outcome, cancel: asyncio.Event) -> Outcome:
+    async def _with(self, judged: JudgedMetric, trial: Trial, outcome: Outcome, cancel: asyncio.Event) -> Outcome:
         """The outcome with this metric, which is the verifier's alone to report."""
         mine = _content(self._traces(trial) / judged.artifact)
         if mine is None:
@@ -83,7 +83,7 @@ class JudgedExecutor(Generic[M]):
             directions={**outcome.directions, judged.name: Direction.MAX, swaps: Direction.MIN},
         )
 
-    async def _preferred(self, judged: Judged, trial: Trial, mine: bytes) -> Preference:
+    async def _preferred(self, judged: JudgedMetric, trial: Trial, mine: bytes) -> Preference:
         place = self._traces(replace(trial, node=trial.root, number=1, pool=Pool.ATTEMPT)) / judged.artifact
         theirs = _content(place)
         if theirs is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import Line, Outage, Prompt
+from loopty.domain.model import RoleModel, Outage, Prompt
 from loopty.domain.proposal import Objection, Proposal, Suggestion
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.fence import one_line
@@ -34,7 +34,7 @@ class Screened:
     def __init__(
         self,
         proposer: Proposer,
-        line: Line,
+        line: RoleModel,
         statement: str,
         rules: str,
         writable: Callable[[str], Sequence[str]],
@@ -61,7 +61,7 @@ class Screened:
         line = Noting(self._asking.line)
         reason = await self._advice(ask.history[suggestion.parent], suggestion, replace(self._asking, line=line))
         screened = replace(suggestion, calls=(*line.calls, *suggestion.calls))
-        return screened.refused(f"the verifier: {reason}", Objection.SCREENED) if reason else screened
+        return screened.as_refusal(f"the verifier: {reason}", Objection.SCREENED) if reason else screened
 
     async def _advice(self, parent: Node, proposal: Proposal, asking: Asking) -> str | None:
         """Why the proposal should get no trial, or None: also where the verifier has nothing readable to say."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Answer, Line, Prompt, Reply, Speaker, Turn
+from loopty.domain.model import Answer, RoleModel, Prompt, Reply, Speaker, Message
 from loopty.domain.outcome import Pool
 from loopty.kit import reply_json
 from loopty.kit.fence import FENCED_IS_DATA
@@ -44,13 +44,13 @@ Think first, and write your reasoning down before you decide. Answer with one JS
 def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
     """The prompt; the fields of the answer are in the order in which they are to be written, reasoning first."""
     schema = reply_json.schema({"reasoning": REASONING, **fields})
-    return Prompt(_SYSTEM.format(duty=duty), (Turn(Speaker.ASKER, text),), schema)
+    return Prompt(_SYSTEM.format(duty=duty), (Message(Speaker.ASKER, text),), schema)
 
 
 class Noting:
     """A line that notes which calls were answered over it."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: RoleModel) -> None:
         self.model = line.model
         self.calls: list[str] = []
         self._line = line
@@ -62,15 +62,15 @@ class Noting:
         self.calls.append(answer.call)
         return answer
 
-    def kept(self, call: str) -> Reply:
-        return self._line.kept(call)
+    def saved_reply(self, call: str) -> Reply:
+        return self._line.saved_reply(call)
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
     """The line to the verifier, and the longest prompt that its model sees whole."""
 
-    line: Line
+    line: RoleModel
     most_tokens: int
 
     def room(self, asked: Prompt) -> int:
@@ -97,7 +97,7 @@ class Asking:
                 return read(reply_json.sole(said))
             except ValueError as fault:
                 objection = f"That cannot be read: {fault}. Answer again, with the JSON object alone."
-                prompt = prompt.answered(cut_to(said, self._quoted, tokens_of_data) or _NOTHING, objection)
+                prompt = prompt.with_reply(cut_to(said, self._quoted, tokens_of_data) or _NOTHING, objection)
         return None
 
     @property

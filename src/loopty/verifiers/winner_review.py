@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import Line, Prompt
+from loopty.domain.model import RoleModel, Prompt
 from loopty.domain.outcome import Ending, Outcome, Pool
 from loopty.engine.protocols import Trial
 from loopty.kit.fence import one_line
@@ -60,7 +60,7 @@ class Reviewer:
 
     def __init__(
         self,
-        line: Line,
+        line: RoleModel,
         mode: str,
         statement: str,
         rules: str,
@@ -144,7 +144,7 @@ def _measured(history: History, trial: Trial) -> str:
     best = history.runs[node.id.run].account(Pool.ATTEMPT).champions.get(fingerprint)
     known = {"the baseline": trial.root, "the best so far": history[best] if best else None, "this change": node}
     lines = ["What the benchmark measured:"]
-    for metric in history.yardstick(node.id.run):
+    for metric in history.counting_metrics(node.id.run):
         values = [
             f"{name} {result.outcome.metrics[metric.name]:g}"
             for name, other in known.items()

@@ -118,16 +118,16 @@ def _trials(recorded: Iterable[Recorded]) -> list[_Trial]:
 def _figures(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Survival:
     node, run = history[trial.shown.node], history.runs[trial.shown.node.run]
     fingerprint = node.outcome.fingerprint if node.outcome else ""
-    mine = node.outcome.metrics if node.outcome and node.outcome.finished else {}
+    mine = node.outcome.metrics if node.outcome and node.outcome.is_finished else {}
     root = history[run.root].result(fingerprint)
     theirs = root.outcome.metrics if root and node.id != run.root else {}
-    scale = scale_of(history.yardstick(run.number), mine, theirs)
+    scale = scale_of(history.counting_metrics(run.number), mine, theirs)
     baseline = _baseline(run.root, trial, trials) if node.id != run.root else None
     return Survival(
         scale,
         scale.of(mine),
         scale.of(theirs),
-        scale.of(trial.outcome.metrics) if trial.outcome and trial.outcome.finished else None,
+        scale.of(trial.outcome.metrics) if trial.outcome and trial.outcome.is_finished else None,
         scale.of(baseline.metrics) if baseline else None,
         scale.noise(run.floors.get(fingerprint, {})),
     )
@@ -141,7 +141,7 @@ def _baseline(root: NodeId, trial: _Trial, trials: Sequence[_Trial]) -> Outcome 
         if other.shown.node == root and other.shown.split == trial.shown.split
     )
     wanted = trial.outcome.fingerprint if trial.outcome else None
-    return next((found for found in outcomes if found and found.finished and found.fingerprint == wanted), None)
+    return next((found for found in outcomes if found and found.is_finished and found.fingerprint == wanted), None)
 
 
 def _row(trial: _Trial, found: Survival) -> Audited:
@@ -167,7 +167,7 @@ def _ended(trial: _Trial, found: Survival) -> str:
         return "still running"
     if trial.lost:
         return f"lost: {trial.outcome.reason}; the split may have been seen, so it counts as a look"
-    if not trial.outcome.finished:
+    if not trial.outcome.is_finished:
         return f"{trial.outcome.ending}: {trial.outcome.reason}"
     if found.held_out is None:
         wanted = ", ".join(metric.name for metric in found.scale.metrics)

@@ -15,7 +15,7 @@ _UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED)
 def comparable(node: Node, fingerprint: str) -> Result | None:
     """What a ranking under this fingerprint may use of a node: a finished result of one that was judged."""
     result = node.result(fingerprint)
-    return result if result and result.outcome.finished and node.verdict not in _UNRANKED else None
+    return result if result and result.outcome.is_finished and node.verdict not in _UNRANKED else None
 
 
 def established(run: Run) -> bool:
@@ -25,7 +25,7 @@ def established(run: Run) -> bool:
 
 def foreign(node: Node, run: Run) -> bool:
     """Whether the node has results, and none under the run's present fingerprint."""
-    measured = node.outcome is not None and node.outcome.finished
+    measured = node.outcome is not None and node.outcome.is_finished
     return established(run) and measured and node.result(run.fingerprint) is None
 
 

@@ -86,4 +86,4 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
 
 def _repeats(node: Node) -> int:
     """What it cost to measure the node again, and its rival beside it."""
-    return len(node.samples) - 1 + len(node.duel.theirs) if node.duel else 0
+    return len(node.samples) - 1 + len(node.pairing.theirs) if node.pairing else 0

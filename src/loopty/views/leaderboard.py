@@ -49,8 +49,8 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
     found = history.runs[run]
     under = found.fingerprint if fingerprint is None else fingerprint
     root = history[found.root]
-    metrics = history.yardstick(run)
-    if not metrics or root.outcome is None or not root.outcome.finished:
+    metrics = history.counting_metrics(run)
+    if not metrics or root.outcome is None or not root.outcome.is_finished:
         return []
     wanted = {metric.name for metric in metrics}
     varying = noisy(found, under)

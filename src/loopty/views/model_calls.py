@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import GIVEN_AGAIN, Role
+from loopty.domain.model import CACHED_CALL, Role
 from loopty.domain.outcome import Pool, Verdict
-from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, Recorded, Reserved, Settled
+from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, Recorded, CallReserved, CallSettled
 from loopty.record.records import Node
 
 NOT_TAKEN = "not taken"
@@ -19,10 +19,10 @@ NOT_TAKEN = "not taken"
 class Call:
     """One request."""
 
-    reserved: Reserved
+    reserved: CallReserved
     at: float
     """When it was made, in seconds since the epoch."""
-    settled: Settled | None = None
+    settled: CallSettled | None = None
     """None while it is in flight."""
     gave: list[NodeId] = field(default_factory=list)
     refused: list[ProposalRefused] = field(default_factory=list)
@@ -86,12 +86,12 @@ def calls(recorded: Iterable[Recorded], run: int) -> Calls:
     last: ProposalRefused | None = None
     for item in recorded:
         event = item.event
-        if isinstance(event, Reserved) and event.run == run:
-            if event.operator == GIVEN_AGAIN:
+        if isinstance(event, CallReserved) and event.run == run:
+            if event.operator == CACHED_CALL:
                 again.add(event.call)
             else:
                 found[event.call] = Call(event, item.at)
-        elif isinstance(event, Settled) and (call := found.get(event.call)):
+        elif isinstance(event, CallSettled) and (call := found.get(event.call)):
             call.settled = call.settled or event  # a process taken for dead may settle late, and in vain
         elif isinstance(event, NodeAdded | ProposalRefused):
             _led_to(found, event)
@@ -127,6 +127,6 @@ def _led_to(found: Mapping[str, Call], event: NodeAdded | ProposalRefused) -> No
                 call.gave.append(event.node)
             else:
                 call.refused.append(event)
-            call.taken.add(event.item)
-            size = event.item + event.left + 1 if name == event.calls[-1] else 0
+            call.taken.add(event.index_in_reply)
+            size = event.index_in_reply + event.remaining_in_reply + 1 if name == event.calls[-1] else 0
             call.left = max(size - len(call.taken), 0)

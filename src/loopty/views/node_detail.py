@@ -100,7 +100,7 @@ def _measured(history: History, run: Run, node: Node) -> tuple[Measured, ...]:
 
 
 def _effect_percent(node: Node) -> float | None:
-    effect, duel = node.effect, node.duel
+    effect, duel = node.effect, node.pairing
     if effect is None or duel is None:
         return None
     theirs = [sample[effect.metric] for sample in duel.theirs if effect.metric in sample]
@@ -114,7 +114,7 @@ def _other_machine(run: Run, node: Node) -> str:
 
 
 def _elsewhere(history: History, run: Run, node: Node) -> Iterator[Elsewhere]:
-    for fingerprint, result in node.elsewhere.items():
+    for fingerprint, result in node.other_fingerprints.items():
         if (found := score(history, node, fingerprint)) is not None:
             yield Elsewhere(machine_words(run, fingerprint), found, len(result.samples))
 

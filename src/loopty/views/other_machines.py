@@ -27,7 +27,7 @@ def elsewhere(history: History, run: int, top: int) -> list[Cohort]:
     for pool in (Pool.ATTEMPT, Pool.CONTROL):
         for node in history.nodes(run, pool):
             if node.outcome:
-                seen |= dict.fromkeys((node.outcome.fingerprint, *node.elsewhere))
+                seen |= dict.fromkeys((node.outcome.fingerprint, *node.other_fingerprints))
     cohorts = (
         Cohort(fingerprint, machine_words(found, fingerprint), tuple(leaderboard(history, run, top, fingerprint)))
         for fingerprint in seen

@@ -42,7 +42,7 @@ def reproduction(
     `floor` is the noise that was known when it was recorded, a standard deviation by metric.
     """
     last = now[-1]
-    ended = "" if last.finished else f"{last.ending}: {last.reason}"
+    ended = "" if last.is_finished else f"{last.ending}: {last.reason}"
     samples = then.samples or (then.outcome.metrics,)
     tolerances = {metric.name: metric.tolerance for metric in counting}
     metrics = []
@@ -52,7 +52,7 @@ def reproduction(
         same = _same(was, found, max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0)))
         metrics.append(Compared(name, was, found, same, name in tolerances))
     counted = [metric.same for metric in metrics if metric.counts]
-    alike = last.ending is then.outcome.ending and (not last.finished or (bool(counted) and all(counted)))
+    alike = last.ending is then.outcome.ending and (not last.is_finished or (bool(counted) and all(counted)))
     return Reproduction(ended, tuple(metrics), alike)
 
 

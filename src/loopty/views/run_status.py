@@ -13,7 +13,7 @@ from loopty.domain.outcome import Ending, Pool, Verdict
 from loopty.domain.task import Pools
 from loopty.engine import budget
 from loopty.record.history import LOOKING, History
-from loopty.record.records import Flight, Node, Run, trial_parts
+from loopty.record.records import RunningTrial, Node, Run, trial_parts
 from loopty.views.against_baseline import Standing, standing
 from loopty.views.comparable import machine_words, sigma
 from loopty.views.score_change import Change, change, share
@@ -251,18 +251,18 @@ def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
     return Floor(noise, share(noise, around, noise), len(baseline.samples))
 
 
-def _in_order(history: History, run: Run) -> list[tuple[str, Flight]]:
+def _in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
     """By the node that is decided of: it keeps its place while it and its rival take turns."""
     return sorted(run.flights.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order)
 
 
-def _repeat(history: History, flight: Flight) -> Repeat | None:
+def _repeat(history: History, flight: RunningTrial) -> Repeat | None:
     if flight.subject is None or flight.pool is Pool.REVIEW:
         return None
     node = history[flight.subject]
-    if node.duel is None:
+    if node.pairing is None:
         return Repeat(node.id, None, len(node.samples) + 1)
-    return Repeat(node.id, node.duel.rival, min(len(node.duel.mine), len(node.duel.theirs)) + 1)
+    return Repeat(node.id, node.pairing.rival, min(len(node.pairing.mine), len(node.pairing.theirs)) + 1)
 
 
 def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:

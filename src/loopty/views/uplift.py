@@ -66,8 +66,8 @@ class Uplift:
 def uplift(history: History, run: int) -> Uplift | None:
     """None while there is no baseline or no trial of the control. Looks at every node of both lanes."""
     found = history.runs[run]
-    baseline, metrics = history[found.root].result(found.fingerprint), history.yardstick(run)
-    if baseline is None or not baseline.outcome.finished or not metrics:
+    baseline, metrics = history[found.root].result(found.fingerprint), history.counting_metrics(run)
+    if baseline is None or not baseline.outcome.is_finished or not metrics:
         return None
     metric, start = metrics[0], baseline.outcome.metrics[metrics[0].name]
     attempts, control = (
@@ -99,7 +99,7 @@ def _gain(node: Node, fingerprint: str, metric: Metric, baseline: float) -> floa
     # Of its own trial alone: only winners are measured again on another machine, and only those of one lane.
     if node.outcome is None or node.outcome.fingerprint != fingerprint:
         return None
-    if not node.outcome.finished or node.verdict is Verdict.REJECTED:
+    if not node.outcome.is_finished or node.verdict is Verdict.REJECTED:
         return 0.0
     return max(change(node.outcome.metrics[metric.name], baseline, metric.direction).amount, 0.0)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
@@ -54,8 +54,8 @@ class Unpacked:
     """An artifact as a repository: the baseline is checked out, the node is a commit on top of it."""
 
     repository: Repository
-    baseline: Committed
-    node: Committed
+    baseline: CommittedFiles
+    node: CommittedFiles
     contradictions: tuple[str, ...]
     """What the files say otherwise than the manifest."""
 

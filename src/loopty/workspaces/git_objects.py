@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from loopty.domain.proposal import Edits
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.object_store import Memory, Store
 
 REGULAR_FILES = ("100644", "100755")
@@ -115,7 +115,7 @@ class Objects:
         """What a directory holds; nothing for a file."""
         return self._tree(entry.blob) if entry and entry.mode == DIRECTORY else {}
 
-    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> Committed:
+    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> CommittedFiles:
         """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
         made: dict[str, Entry | None] = {}
         for path, content in edits.items():
@@ -128,7 +128,7 @@ class Objects:
         said = message.replace("\0", "")
         stated = f"tree {tree}\nparent {parent}\nauthor {signed}\ncommitter {signed}\n\n{said}"
         commit = self._store.write("commit", stated.encode(errors="replace"), parent)
-        return Committed(commit, self._roots.put(commit, tree))
+        return CommittedFiles(commit, self._roots.put(commit, tree))
 
     def _edited(self, tree: str | None, edits: Mapping[str, Entry | None], like: str) -> str | None:
         """The tree with these edits; None when nothing is left in it."""

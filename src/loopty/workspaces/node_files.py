@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from loopty.domain.access import TASK_FILE, clean
+from loopty.domain.access import TASK_FILE, is_clean_path
 from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
 from loopty.kit.atomic_file import put
 from loopty.kit.markers import outside_changed
@@ -97,7 +97,7 @@ class Files:
         return [
             path
             for path, entry in listing.items()
-            if entry.mode in REGULAR_FILES and access.writable(path) and not self.of_benchmark(path)
+            if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.of_benchmark(path)
         ]
 
     def readable(self, commit: str) -> list[str]:
@@ -110,8 +110,8 @@ class Files:
             path
             for path in paths
             if path != TASK_FILE
-            and access.visible(path)
-            and (access.writable(path) or not globs.matches(path.lower(), _SECRET))
+            and access.is_visible(path)
+            and (access.is_writable(path) or not globs.matches(path.lower(), _SECRET))
         ]
 
     def text(self, commit: str, path: str) -> str | None:
@@ -164,9 +164,9 @@ class Files:
             reason = str(error)
         return f"{path}: {reason}" if reason else None
 
-    def commit(self, parent: Node, edits: Edits, message: str) -> Committed:
+    def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:
         if not edits:
-            return Committed(parent.commit, parent.tree)
+            return CommittedFiles(parent.commit, parent.tree)
         modes = self._repository.entries(parent.commit, edits)
         return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
 
@@ -216,7 +216,7 @@ def _named_by(names: frozenset[str], path: str) -> list[str]:
 def _named(command: str | tuple[str, ...]) -> frozenset[str]:
     """The words of the command that may be files of the repository."""
     words = _split(command) if isinstance(command, str) else command
-    return frozenset(path for word in words if clean(path := word.removeprefix("./")))
+    return frozenset(path for word in words if is_clean_path(path := word.removeprefix("./")))
 
 
 def _split(line: str) -> Sequence[str]:

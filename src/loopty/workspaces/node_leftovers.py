@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from loopty.domain.leftovers import Left
+from loopty.domain.leftovers import Leftovers
 from loopty.record.records import Node
 from loopty.workspaces.state_folder import State
 
@@ -40,10 +40,10 @@ class Notes:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def of(self, node: Node) -> Left:
+    def of(self, node: Node) -> Leftovers:
         """What the node's own trial left. Whatever is missing or cannot be read is empty."""
         folder = self._state.node(node.id)
-        return Left(
+        return Leftovers(
             diff=_text(_read(folder / "change.diff", _DIFF_BYTES)),
             stdout=_text(_read(folder / "stdout.log", _TAIL_BYTES, tail=True)),
             stderr=_text(_read(folder / "stderr.log", _TAIL_BYTES, tail=True)),

@@ -14,7 +14,7 @@ from typing import IO
 
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
-from loopty.engine.protocols import Committed
+from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.git_objects import REGULAR_FILES, Change, Entry, Objects
 from loopty.workspaces.git_session import Conversation, GitError, line
 from loopty.workspaces.object_store import Store
@@ -74,13 +74,13 @@ class Repository:
             raise Misuse(f"{top} is not a repository of yours, it was left in {state}: start in {state.parent}")
         return cls(top, git_dir)
 
-    def head(self) -> Committed:
+    def head(self) -> CommittedFiles:
         try:
             return self._committed("HEAD")
         except GitError:
             raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
 
-    def snapshot(self, message: str) -> Committed:
+    def snapshot(self, message: str) -> CommittedFiles:
         """The working tree as it is, as a commit on top of HEAD; HEAD itself when nothing is uncommitted.
 
         Works on a copy of the index: the user's index and HEAD stay as they are.
@@ -101,9 +101,9 @@ class Repository:
         if tree == head.tree:
             return head
         commit = self._git("commit-tree", tree, "-p", head.commit, "-m", message).strip()
-        return Committed(commit, tree)
+        return CommittedFiles(commit, tree)
 
-    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> Committed:
+    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> CommittedFiles:
         """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
         try:
             return self._objects.commit(parent, edits, modes, message)
@@ -144,7 +144,7 @@ class Repository:
         return self._git("commit-tree", tree, *parents, "-m", message, env=at, config=coded).strip()
 
     @classmethod
-    def unbundled(cls, bundle: Path, top: Path) -> tuple[Repository, Committed, Committed]:
+    def unbundled(cls, bundle: Path, top: Path) -> tuple[Repository, CommittedFiles, CommittedFiles]:
         """A new repository with what `write_bundle` wrote, the baseline checked out; baseline and winner.
 
         Raises GitError where the bundle is not sound, or files are in the way.
@@ -160,9 +160,9 @@ class Repository:
         made._git("checkout", "--quiet", branch, "--", env=at_top, cwd=top)
         return made, made._committed(_BASELINE), made._committed(_WINNER)
 
-    def _committed(self, revision: str) -> Committed:
+    def _committed(self, revision: str) -> CommittedFiles:
         commit, tree = self._git("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}").split()
-        return Committed(commit, tree)
+        return CommittedFiles(commit, tree)
 
     def patched(self, tree: str, patch: bytes) -> str | None:
         """The tree that a patch makes of this one; None where it does not apply."""

@@ -191,7 +191,7 @@ class Stages:
             return False
         if self._task.benchmark.isolated and (self._files.of_benchmark(path) or self._data.names(path)):
             return False
-        return self._files.of_benchmark(path) or self._task.access.visible(path)
+        return self._files.of_benchmark(path) or self._task.access.is_visible(path)
 
     def _content(self, entry: Entry) -> bytes:
         return self._repository.blob(entry.blob)

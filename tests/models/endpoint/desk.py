@@ -7,15 +7,15 @@ import socket
 import httpx2
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Stated
-from loopty.domain.task import Funds, Pools, Roles
+from loopty.domain.model import ModelSpec
+from loopty.domain.task import RoleBudget, Pools, Roles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.endpoint_factory import opened
 from loopty.models.purse import Purse
-from loopty.record.events import Reserved, Settled
-from loopty.record.recorder import Scribe
+from loopty.record.events import CallReserved, CallSettled
+from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import run_events
 
 from ..timing import Time
@@ -30,13 +30,13 @@ class Desk:
     def __init__(self, folder, pools=None, funds=None, **stated):
         self.folder = folder
         self.ledger = MemoryLedger()
-        self.scribe = Scribe(self.ledger, lambda: 0.0)
-        self.scribe.decide(lambda _: run_events())
-        self.funds = funds or Funds("user", cache="never")
+        self.scribe = Recorder(self.ledger, lambda: 0.0)
+        self.scribe.record(lambda _: run_events())
+        self.funds = funds or RoleBudget("user", cache="never")
         purse = Purse(self.scribe, 1, pools or Pools(), "me", Roles(user=self.funds))
         time = Time()
         usual = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
-        known = {"user": Stated(**{**usual, **stated})}
+        known = {"user": ModelSpec(**{**usual, **stated})}
         catalogue = Catalogue(known, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
         self.serving = opened(catalogue, self.funds, purse, Archive(folder / "calls"), folder / "model-cache")
         self.place = ""
@@ -60,11 +60,11 @@ class Desk:
 
     @property
     def reserved(self):
-        return [event.event for event in self.ledger.read() if isinstance(event.event, Reserved)]
+        return [event.event for event in self.ledger.read() if isinstance(event.event, CallReserved)]
 
     @property
     def settled(self):
-        return [event.event for event in self.ledger.read() if isinstance(event.event, Settled)]
+        return [event.event for event in self.ledger.read() if isinstance(event.event, CallSettled)]
 
 
 def client(place):

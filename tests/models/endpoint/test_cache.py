@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from loopty.domain.model import Usage
-from loopty.domain.task import Funds
+from loopty.domain.task import RoleBudget
 from loopty.models.endpoint import cache
 
 from ..server import ScriptedServer, answer, refusal, stream
@@ -18,7 +18,7 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture
 def cached(tmp_path):
     def made(server, when="auto", **limits):
-        return Desk(tmp_path, None, Funds("user", cache=when, **limits), url=f"{server.url}/v1")
+        return Desk(tmp_path, None, RoleBudget("user", cache=when, **limits), url=f"{server.url}/v1")
 
     return made
 

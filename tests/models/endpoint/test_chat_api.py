@@ -6,7 +6,7 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
-from loopty.domain.task import Funds
+from loopty.domain.task import RoleBudget
 
 from .desk import Desk, chat
 
@@ -94,7 +94,7 @@ async def test_other_apis_are_refused_with_the_one_to_use(scripted):
 
 
 async def test_a_cap_and_an_outage_are_remembered(scripted):
-    desk = scripted({"fault": "the script says no"}, {"text": "x", "usage": USED}, funds=Funds("user", tokens=110))
+    desk = scripted({"fault": "the script says no"}, {"text": "x", "usage": USED}, funds=RoleBudget("user", tokens=110))
     async with desk.trial() as (client, door):
         first = await client.post(CHAT, json=chat(max_tokens=50))
         assert isinstance(door.excuse(False), Outage)

@@ -8,7 +8,7 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage, Usage
-from loopty.domain.task import Funds, Pools
+from loopty.domain.task import RoleBudget, Pools
 
 from ..server import ScriptedServer, answer, hang, hang_up, refusal, said, stalling, stream, unframed
 from ..vendor_replies import (
@@ -51,7 +51,7 @@ async def test_a_chat_goes_on_with_loopty_s_key_and_the_role_s_model(served):
     (reserved,), (settled,) = desk.reserved, desk.settled
     assert (reserved.role, reserved.operator, reserved.node) == ("user", "benchmark", "1.2")
     assert reserved.model == f"openai:{MODEL}"
-    assert 100 < reserved.tokens <= reserved.worst_tokens
+    assert 100 < reserved.tokens <= reserved.max_tokens
     assert (settled.tokens, settled.usage, settled.failure) == (32, COUNTED, "")
     assert desk.run.tokens == {"user": 32}
     assert door.excuse(False) is None
@@ -430,7 +430,7 @@ async def test_what_is_under_way_when_a_trial_ends_is_paid_for(served):
 
 async def test_a_spent_cap_is_told_and_remembered(served):
     with ScriptedServer(answer(openai_reply())) as server:
-        desk = served(server, funds=Funds("user", tokens=150, cache="never"))
+        desk = served(server, funds=RoleBudget("user", tokens=150, cache="never"))
         async with desk.trial() as (client, door):
             statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
             found = await client.post(CHAT, json=chat())

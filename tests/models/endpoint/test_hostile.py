@@ -6,8 +6,8 @@ import json
 import httpx2
 import pytest
 
-from loopty.domain.model import Stated, Usage
-from loopty.domain.task import Funds, Pools
+from loopty.domain.model import ModelSpec, Usage
+from loopty.domain.task import RoleBudget, Pools
 from loopty.models.endpoint import endpoint, http_exchange, usage_reader
 from loopty.models.endpoint.answer_source import Answered
 from loopty.models.endpoint.provider_faults import fault_of
@@ -103,7 +103,7 @@ async def test_a_text_that_looks_like_a_picture_counts_as_a_text_at_the_worst(de
         await client.post(CHAT, json=chat("A" * 400_000))
     (reserved,) = desk.reserved
     assert reserved.tokens < 10_000
-    assert reserved.worst_tokens > 400_000
+    assert reserved.max_tokens > 400_000
 
 
 async def test_a_request_beyond_the_context_is_refused_and_spends_no_cap(tmp_path, server):
@@ -149,7 +149,7 @@ async def test_counts_that_are_none_are_nothing(tmp_path, told):
 
 async def test_replies_are_kept_apart_by_the_headers_that_they_were_asked_with(tmp_path):
     with ScriptedServer(answer(openai_reply("odd")), answer(openai_reply("plain"))) as server:
-        desk = Desk(tmp_path, None, Funds("user"), url=f"{server.url}/v1")
+        desk = Desk(tmp_path, None, RoleBudget("user"), url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             await client.post(CHAT, json=chat(temperature=0), headers={"openai-beta": "poison"})
         async with desk.trial() as (client, _):
@@ -266,7 +266,7 @@ async def test_an_answer_of_nothing_but_brackets_is_passed_on_unread(tmp_path):
 )
 @pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
 def test_what_a_provider_says_of_when_to_ask_again_is_a_time_or_nothing(header, name):
-    refused, stated = Answered(429, {}, b""), Stated("openai")
+    refused, stated = Answered(429, {}, b""), ModelSpec("openai")
     down = fault_of(refused, {name: header}, stated, "/v1/chat/completions", None, known=True)
     assert down.retry_after_seconds in (None, 0.0)
 
@@ -275,7 +275,7 @@ def test_what_a_provider_says_of_when_to_ask_again_is_a_time_or_nothing(header, 
     ("key", "told"), [("a-key-that-was-sent", "the key in OPENAI_API_KEY"), (None, "the server asks for a key")]
 )
 def test_a_key_that_was_never_sent_is_not_called_refused(key, told):
-    refused, stated = Answered(401, {}, b""), Stated("openai")
+    refused, stated = Answered(401, {}, b""), ModelSpec("openai")
     assert told in str(fault_of(refused, {}, stated, "/v1/chat/completions", key, known=False))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Outage
-from loopty.domain.task import Funds, Pools
+from loopty.domain.task import RoleBudget, Pools
 
 from ..server import ScriptedServer, answer, hang, hang_up
 from ..vendor_replies import openai_reply
@@ -27,7 +27,7 @@ def server():
 
 def served(folder, server, pools=None, **limits):
     cache = limits.pop("cache", "never")
-    return Desk(folder, pools, Funds("user", cache=cache, **limits), url=f"{server.url}/v1")
+    return Desk(folder, pools, RoleBudget("user", cache=cache, **limits), url=f"{server.url}/v1")
 
 
 async def test_a_trial_that_wants_more_is_refused_and_the_next_is_not(tmp_path, server):
@@ -49,7 +49,7 @@ async def test_a_trial_that_wants_more_is_refused_and_the_next_is_not(tmp_path, 
 
 async def test_money_is_bounded_too(tmp_path, server):
     priced = {"url": f"{server.url}/v1", "input_usd": 100.0, "output_usd": 1000.0}
-    desk = Desk(tmp_path, None, Funds("user", cache="never", trial_money_usd=0.12), **priced)
+    desk = Desk(tmp_path, None, RoleBudget("user", cache="never", trial_money_usd=0.12), **priced)
     async with desk.trial() as (client, door):
         statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
@@ -59,8 +59,8 @@ async def test_money_is_bounded_too(tmp_path, server):
 def test_money_that_cannot_be_counted_is_no_bound(tmp_path):
     nowhere = {"url": "https://models.invalid/v1"}
     with pytest.raises(Misuse, match=r"or cap trial_tokens under \[roles.user\]"):
-        Desk(tmp_path, None, Funds("user", tokens=1000, trial_money_usd=1.0), **nowhere)
-    Desk(tmp_path, None, Funds("user", trial_tokens=1000, trial_money_usd=1.0), **nowhere)
+        Desk(tmp_path, None, RoleBudget("user", tokens=1000, trial_money_usd=1.0), **nowhere)
+    Desk(tmp_path, None, RoleBudget("user", trial_tokens=1000, trial_money_usd=1.0), **nowhere)
 
 
 async def test_many_at_once_wait_for_each_other_and_keep_to_it(tmp_path, server):
@@ -128,7 +128,7 @@ async def test_a_model_that_is_not_spoken_to_over_http_is_bounded_too(tmp_path):
     reply = {"text": "x", "usage": {"input_tokens": 20, "output_tokens": 12}}
     (tmp_path / "script.jsonl").write_text((json.dumps(reply) + "\n") * 3)
     settings = {"provider": "scripted", "model": "", "key_env": "", "file": "script.jsonl"}
-    desk = Desk(tmp_path, None, Funds("user", cache="never", trial_tokens=150), **settings)
+    desk = Desk(tmp_path, None, RoleBudget("user", cache="never", trial_tokens=150), **settings)
     async with desk.trial() as (client, door):
         statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]

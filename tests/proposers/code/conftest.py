@@ -22,11 +22,11 @@ from loopty.models.purse import Purse
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.record.events import NodeJudged, TrialEnded, TrialStarted
-from loopty.record.recorder import Scribe
+from loopty.record.recorder import Recorder
 from loopty.record.records import Node
 from loopty.selectors.best_node import BestSelector
 from loopty.taskfile import read
-from loopty.testing.fakes import ScriptedLine
+from loopty.testing.fakes import ScriptedRoleModel
 from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import State
@@ -77,11 +77,11 @@ class World:
         task = read.load(top)
         state = State(top)
         state.prepare()
-        self.files = Files(self.repository, state, task.searching())
-        self.scribe = Scribe(MemoryLedger(), lambda: 0.0)
+        self.files = Files(self.repository, state, task.without_held_out())
+        self.scribe = Recorder(MemoryLedger(), lambda: 0.0)
         base = self.repository.head()
-        self.scribe.decide(lambda history: decisions.run_started(history, task, "", "", base, "asked for"))
-        self.line = ScriptedLine(purse=Purse(self.scribe, 1, task.pools, "owner"))
+        self.scribe.record(lambda history: decisions.start_run(history, task, "", "", base, "asked for"))
+        self.line = ScriptedRoleModel(purse=Purse(self.scribe, 1, task.pools, "owner"))
         self.ended(self.root, 1.0)
 
     @property
@@ -126,7 +126,7 @@ class World:
         answer = await proposer.propose(self.ask())
         assert not self.line.replies
         if isinstance(answer, Refusal):
-            self.scribe.decide(lambda _: [decisions.proposal_refused(1, Pool.ATTEMPT, answer)])
+            self.scribe.record(lambda _: [decisions.refuse_proposal(1, Pool.ATTEMPT, answer)])
         return answer
 
     def added(self, proposal: Proposal, pool: Pool = Pool.ATTEMPT) -> Node:
@@ -134,7 +134,7 @@ class World:
         parent = self.scribe.history[proposal.parent]
         assert self.files.refusal(parent, proposal) is None
         committed = self.files.commit(parent, proposal.edits, proposal.summary)
-        (recorded,) = self.scribe.decide(lambda history: decisions.node_added(history, proposal, committed, pool))
+        (recorded,) = self.scribe.record(lambda history: decisions.add_node(history, proposal, committed, pool))
         return self.scribe.history[recorded.event.node]  # type: ignore[union-attr]
 
     def ended(self, node: Node, score: float | None) -> Node:
@@ -143,7 +143,7 @@ class World:
         over = self.scribe.history.score(self.scribe.history[best]) if best else None
         outcome = Outcome(Ending.FINISHED, {"score": score}) if score is not None else _failed()
         kept = score is not None and (over is None or score > over)
-        self.scribe.decide(
+        self.scribe.record(
             lambda _: [
                 TrialStarted(node.id, 1, node.pool, "owner"),
                 TrialEnded(node.id, 1, outcome),
@@ -166,7 +166,7 @@ class World:
     def said(self) -> str:
         """All that the model was told in the last call."""
         prompt = self.line.prompts[-1]
-        return "\n".join((prompt.system, *(turn.text for turn in prompt.turns)))
+        return "\n".join((prompt.system, *(turn.text for turn in prompt.messages)))
 
 
 def _failed() -> Outcome:

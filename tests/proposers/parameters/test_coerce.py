@@ -1,12 +1,12 @@
 import pytest
 
-from loopty.domain.space import Kind, Parameter
+from loopty.domain.space import ParameterKind, Parameter
 from loopty.proposers.parameters.coerce import mended
 
-FLOAT = Parameter(Kind.FLOAT, -5.0, 5.0)
-STEPPED = Parameter(Kind.FLOAT, 0.0, 1.05, step=0.1)
-INT = Parameter(Kind.INT, 1, 9, step=2.0)
-WORDS = Parameter(Kind.CATEGORICAL, choices=("relu", "GELU", 3, 0.5, True))
+FLOAT = Parameter(ParameterKind.FLOAT, -5.0, 5.0)
+STEPPED = Parameter(ParameterKind.FLOAT, 0.0, 1.05, step=0.1)
+INT = Parameter(ParameterKind.INT, 1, 9, step=2.0)
+WORDS = Parameter(ParameterKind.CATEGORICAL, choices=("relu", "GELU", 3, 0.5, True))
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_what_is_no_choice_is_refused_with_the_choices(word) -> None:
 
 def test_a_word_that_fits_two_choices_is_refused() -> None:
     with pytest.raises(ValueError, match="none of"):
-        mended("p", Parameter(Kind.CATEGORICAL, choices=("A", "a ")), " a")
+        mended("p", Parameter(ParameterKind.CATEGORICAL, choices=("A", "a ")), " a")

@@ -1,10 +1,10 @@
-from loopty.domain.space import Kind, Parameter, Space
+from loopty.domain.space import ParameterKind, Parameter, Space
 from loopty.proposers.parameters.parameter_prompts import reply_schema, space_text
 from loopty.testing.proposer_suite import SPACE
 
 
 def test_the_space_is_told_with_types_bounds_scales_steps_choices_and_conditions() -> None:
-    text = space_text(Space({**SPACE.parameters, "even": Parameter(Kind.INT, 0, 12345678, step=2.0, default=0)}))
+    text = space_text(Space({**SPACE.parameters, "even": Parameter(ParameterKind.INT, 0, 12345678, step=2.0, default=0)}))
     assert text.splitlines() == [
         "- `x`: float from -5 to 5, both included; 0 in the baseline",
         "- `rate`: float from 0.0001 to 1, both included; to be thought of on a logarithmic scale; "
@@ -17,7 +17,7 @@ def test_the_space_is_told_with_types_bounds_scales_steps_choices_and_conditions
 
 
 def test_the_schema_has_choices_and_bounds_and_lets_conditional_ones_be_null() -> None:
-    mixed = Parameter(Kind.CATEGORICAL, choices=("a", 3, True), when={"n": 1})
+    mixed = Parameter(ParameterKind.CATEGORICAL, choices=("a", 3, True), when={"n": 1})
     schema = reply_schema(Space({**SPACE.parameters, "mixed": mixed}))
     parameters = schema["properties"]["proposals"]["items"]["properties"]["parameters"]
     assert parameters["properties"] == {

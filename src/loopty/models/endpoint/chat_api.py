@@ -6,12 +6,12 @@ import json
 import time
 from typing import Any
 
-from loopty.domain.model import Prompt, Reply, Speaker, Turn
+from loopty.domain.model import Prompt, Reply, Speaker, Message
 from loopty.models.endpoint.answer_source import Answered, Visit
 from loopty.models.endpoint.apis import Api
 from loopty.models.endpoint.forwarded_call import Call
 from loopty.models.endpoint.http_exchange import Refused
-from loopty.models.metered_model import MeteredLine
+from loopty.models.metered_model import MeteredModel
 
 _JSON, _EVENTS = {"content-type": "application/json"}, {"content-type": "text/event-stream"}
 _SYSTEM = ("system", "developer")
@@ -20,7 +20,7 @@ _SYSTEM = ("system", "developer")
 class Speaking:
     """Answers from a line."""
 
-    def __init__(self, line: MeteredLine) -> None:
+    def __init__(self, line: MeteredModel) -> None:
         self._line = line
 
     async def answer(self, call: Call, visit: Visit) -> None:
@@ -42,13 +42,13 @@ def _prompt(call: Call, model: str) -> Prompt:
     if body.get("tools"):
         raise _unspoken(f"{model} calls no tools")
     system: list[str] = []
-    turns: list[Turn] = []
+    turns: list[Message] = []
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         if role in _SYSTEM:
             system.append(_text(message))
         elif role in ("user", "assistant"):
-            turns.append(Turn(Speaker.ASKER if role == "user" else Speaker.MODEL, _text(message)))
+            turns.append(Message(Speaker.ASKER if role == "user" else Speaker.MODEL, _text(message)))
         else:
             raise _unspoken(f"{model} knows no messages of {role!r}")
     return Prompt("\n\n".join(system), tuple(turns), _schema(body), call.size.output)

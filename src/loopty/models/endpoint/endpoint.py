@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.model import GIVEN_AGAIN, Outage, Role, Stated, Usage
+from loopty.domain.model import CACHED_CALL, Outage, Role, ModelSpec, Usage
 from loopty.engine.budget import Price
 from loopty.models.allowance import Allowance, Overspent
 from loopty.models.endpoint import forwarded_call
@@ -39,7 +39,7 @@ class Offer:
 
     model: str
     """As the ledger shows it."""
-    stated: Stated
+    stated: ModelSpec
     source: Source
     purse: Purse
     cache: Cache
@@ -183,7 +183,7 @@ class Endpoint:
     def _record_hit(self) -> None:
         purse = self._offer.purse
         with contextlib.suppress(Exhausted):  # a cap that is passed does not forbid what is free
-            call = purse.reserve(Role.USER, 0, 0.0, model=self._offer.model, operator=GIVEN_AGAIN, node=self._node)
+            call = purse.reserve(Role.USER, 0, 0.0, model=self._offer.model, operator=CACHED_CALL, node=self._node)
             purse.settle(call, 0, 0.0, Usage())
 
     def _admit(self, request: Request) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
-from loopty.domain.task import Funds
+from loopty.domain.task import RoleBudget
 from loopty.engine.budget import Price
 from loopty.models import prices
 from loopty.models.archive import Archive
@@ -24,7 +24,7 @@ from loopty.models.endpoint.upstream import Upstream, on_this_machine, upstream
 from loopty.models.purse import Purse
 
 
-def opened(catalogue: Catalogue, funds: Funds, purse: Purse, archive: Archive, folder: Path) -> Serving:
+def opened(catalogue: Catalogue, funds: RoleBudget, purse: Purse, archive: Archive, folder: Path) -> Serving:
     """What serves the user role's model, paid from the purse; `folder` keeps replies for equal requests.
 
     Raises Misuse where the model is not known, its key is missing, or money is capped and cannot be counted.
@@ -47,7 +47,7 @@ def opened(catalogue: Catalogue, funds: Funds, purse: Purse, archive: Archive, f
     return serving
 
 
-def _allowance(funds: Funds) -> Price:
+def _allowance(funds: RoleBudget) -> Price:
     tokens, money_usd = funds.allowance
     return Price(math.inf if tokens is None else tokens, math.inf if money_usd is None else money_usd)
 
@@ -55,7 +55,7 @@ def _allowance(funds: Funds) -> Price:
 def _way(catalogue: Catalogue, name: str) -> Upstream | None:
     stated = catalogue.stated(name)
     if stated.provider != "local":
-        return upstream(stated.shown(name), stated, catalogue.key(name))
+        return upstream(stated.display_name(name), stated, catalogue.key(name))
     from loopty.models.local_model import LocalModel
 
     model = catalogue.model(name)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.endpoint.apis import TOLD_BY, Api
 from loopty.models.endpoint.hosted_tools import refuse_hosted
 from loopty.models.endpoint.http_exchange import Refused, Request
@@ -44,7 +44,7 @@ class Call:
     """Equal for equal requests, however they are written down."""
 
 
-def call(request: Request, stated: Stated, model: str) -> Call:
+def call(request: Request, stated: ModelSpec, model: str) -> Call:
     """The call that a request means. Raises Refused."""
     api, stream = _api(request.path)
     if request.method != "POST":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from loopty.domain.model import Outage, Stated, Usage
+from loopty.domain.model import Outage, ModelSpec, Usage
 from loopty.models.endpoint.answer_source import Answered, Cut, Unanswered, Visit
 from loopty.models.endpoint.cache import LARGEST_REPLY
 from loopty.models.endpoint.charges import Bill, charged
@@ -43,7 +43,7 @@ class _Streaming:
 class Forwarding:
     """The way to one provider. To be used from one event loop only."""
 
-    def __init__(self, upstream: Upstream, stated: Stated, meter: Meter, retry: Retry) -> None:
+    def __init__(self, upstream: Upstream, stated: ModelSpec, meter: Meter, retry: Retry) -> None:
         self._upstream = upstream
         self._stated = stated
         self._meter = meter

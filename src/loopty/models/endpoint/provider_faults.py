@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopty.domain.model import ModelFault, Stated, Usage
+from loopty.domain.model import ModelFault, ModelSpec, Usage
 from loopty.models.client_faults import UNKEYED, not_there, passes, quoted
 from loopty.models.endpoint.answer_source import Answered
 from loopty.models.endpoint.charges import Bill
@@ -37,7 +37,7 @@ class Down(ModelFault):
 
 
 def fault_of(
-    answered: Answered, headers: Mapping[str, str], stated: Stated, place: str, key: str | None, *, known: bool
+    answered: Answered, headers: Mapping[str, str], stated: ModelSpec, place: str, key: str | None, *, known: bool
 ) -> Down | None:
     """The fault that a refusal stands for; None where the request itself is to blame.
 
@@ -100,7 +100,7 @@ def _parsed(body: bytes) -> Any:
 
 
 @contextlib.contextmanager
-def faults(bill: Bill, stated: Stated) -> Iterator[None]:
+def faults(bill: Bill, stated: ModelSpec) -> Iterator[None]:
     """Have what goes wrong on the way to a provider raised as Down; what was never sent costs nothing."""
     import httpx2
 

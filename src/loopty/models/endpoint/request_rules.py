@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.endpoint.apis import Api
 from loopty.models.endpoint.http_exchange import Refused
 
@@ -38,7 +38,7 @@ def refuse_misspelt(body: Body) -> None:
             raise Refused(400, "invalid_request_error", f"`{name}` is spelt `{known}`")
 
 
-def settle_terms(api: Api, body: Body, stated: Stated, model: str) -> int:
+def settle_terms(api: Api, body: Body, stated: ModelSpec, model: str) -> int:
     """Write the terms into a request; the most tokens that its answer may have. Raises Refused."""
     if api is not Api.GENERATE:  # there the path says it
         body["model"] = model
@@ -58,7 +58,7 @@ def is_repeatable(api: Api, body: Body) -> bool:
     return settings.get("temperature") == 0 or settings.get("seed") is not None or api is Api.EMBEDDINGS
 
 
-def _chat(body: Body, stated: Stated) -> int:
+def _chat(body: Body, stated: ModelSpec) -> int:
     _tempered(body, stated)
     # Servers that only speak like OpenAI may not know the newer name, and OpenAI's newer models not the older.
     usual = "max_tokens" if stated.url or stated.provider != "openai" else "max_completion_tokens"
@@ -66,19 +66,19 @@ def _chat(body: Body, stated: Stated) -> int:
     return max(_capped(body, name, stated) for name in names) * _times(body, "n")
 
 
-def _responses(body: Body, stated: Stated) -> int:
+def _responses(body: Body, stated: ModelSpec) -> int:
     if body.get("background"):
         raise Refused(400, "invalid_request_error", "`background` is not served: nobody would count its tokens")
     _tempered(body, stated)
     return _capped(body, "max_output_tokens", stated)
 
 
-def _messages(body: Body, stated: Stated) -> int:
+def _messages(body: Body, stated: ModelSpec) -> int:
     _tempered(body, stated)
     return _capped(body, "max_tokens", stated)
 
 
-def _generate(body: Body, stated: Stated) -> int:
+def _generate(body: Body, stated: ModelSpec) -> int:
     # One spelling of what is ours to say: the API knows two, and would take either.
     settings = body.pop("generation_config", None)
     settings = body.get("generationConfig", settings)
@@ -92,7 +92,7 @@ def _generate(body: Body, stated: Stated) -> int:
     return _capped(settings, "maxOutputTokens", stated) * _times(settings, "candidateCount")
 
 
-_TERMS: dict[Api, Callable[[Body, Stated], int]] = {
+_TERMS: dict[Api, Callable[[Body, ModelSpec], int]] = {
     Api.CHAT: _chat,
     Api.RESPONSES: _responses,
     Api.MESSAGES: _messages,
@@ -101,7 +101,7 @@ _TERMS: dict[Api, Callable[[Body, Stated], int]] = {
 }
 
 
-def _capped(settings: Body, name: str, stated: Stated) -> int:
+def _capped(settings: Body, name: str, stated: ModelSpec) -> int:
     asked, limit = settings.get(name), stated.max_output_tokens
     sound = isinstance(asked, int) and not isinstance(asked, bool) and asked > 0
     settings[name] = tokens = min(int(asked or limit), limit) if sound else limit
@@ -118,6 +118,6 @@ def _times(settings: Body, name: str) -> int:
     return asked
 
 
-def _tempered(settings: Body, stated: Stated) -> None:
+def _tempered(settings: Body, stated: ModelSpec) -> None:
     if stated.temperature is not None:
         settings.setdefault("temperature", stated.temperature)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.endpoint.apis import TOLD_BY, Api
 from loopty.models.endpoint.forwarded_call import Call
 from loopty.models.endpoint.http_exchange import Refused, Request
@@ -60,7 +60,7 @@ class Upstream:
         return passed
 
 
-def upstream(model: str, stated: Stated, key: str | None) -> Upstream | None:
+def upstream(model: str, stated: ModelSpec, key: str | None) -> Upstream | None:
     """How the provider is spoken to; None for those that loopty does not know how to forward to."""
 
     def at(bare: bool) -> Callable[[], Awaitable[Place]]:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Speaker, Turn
+from loopty.domain.model import Prompt, Speaker, Message
 from loopty.kit.fence import FENCED_IS_DATA, fenced
 from loopty.proposers.code.code_options import Operator
 from loopty.proposers.code.plan import Plan
@@ -66,7 +66,7 @@ def prompt_of(plan: Plan, briefing: str, shelf: Shelf, others: Sequence[Page], b
         shown = "\n\n".join(map(_page, others))
         parts.append(f"# The other program: where node {node.id.name} differs\n\n{shown}")
     parts.append(f"# What to do\n\n{_TASKS[plan.operator]}{_several(batch)} {_form(plan.operator, batch)}")
-    return Prompt(_SYSTEM, (Turn(Speaker.ASKER, "\n\n".join(parts)),))
+    return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),))
 
 
 def answered(prompt: Prompt, reply: str, unfit: Unfit, batch: int, longest: int) -> Prompt:
@@ -75,7 +75,7 @@ def answered(prompt: Prompt, reply: str, unfit: Unfit, batch: int, longest: int)
     if unfit.advice:
         told += f"\n{fenced('details', unfit.advice, _LONGEST_ERROR, exact=True)}"
     many = "a proposal" if batch == 1 else f"{batch} proposals"
-    return prompt.answered(
+    return prompt.with_reply(
         reply[: min(longest, _LONGEST_ANSWER)], f"{told}\nReply once more, in the same form, with {many}."
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import Answer, Line, Outage, Prompt, Reply
+from loopty.domain.model import Answer, RoleModel, Outage, Prompt, Reply
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
 from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code import code_prompts, code_replies
@@ -60,7 +60,7 @@ class CodeProposer:
 
     def __init__(
         self,
-        line: Line,
+        line: RoleModel,
         options: CodeOptions,
         selector: Selector,
         briefing: Briefs,
@@ -160,7 +160,7 @@ class CodeProposer:
         """What an item of an earlier reply comes to."""
         operator, calls = Operator(waiting.operator), (waiting.call,)
         try:
-            reply = self._line.kept(waiting.call)
+            reply = self._line.saved_reply(waiting.call)
         except Misuse as gone:
             self._queue.close(waiting.call)
             return Refusal(operator, str(gone), Objection.REPLY, calls)
@@ -188,8 +188,8 @@ def _suggestion(
         edits=edits,
         inspirations=tuple(node.id for node in plan.inspirations),
         calls=calls,
-        left=left,
-        item=number,
+        remaining_in_reply=left,
+        index_in_reply=number,
     )
 
 

@@ -88,7 +88,7 @@ class Novelty:
 
     def _look(self, ask: Ask) -> None:
         """Take note of the nodes that are new since the last look."""
-        lane = ask.history.lane(ask.run, ask.pool)
+        lane = ask.history.nodes_of_pool(ask.run, ask.pool)
         start = self._seen.get((ask.run, ask.pool), max(len(lane) - _LOOKED_BACK, 0))
         self._seen[ask.run, ask.pool] = len(lane)
         for node in (ask.root, *map(ask.history.__getitem__, lane[start:])):
@@ -140,7 +140,7 @@ def _siblings(history: History, parent: Node, pool: Pool) -> Iterator[Node]:
     newest = history[parent.id].children
     for number in range(newest, max(newest - _SIBLINGS, 0), -1):
         node = history[parent.id.child(number)]
-        failed = node.outcome is not None and not node.outcome.finished
+        failed = node.outcome is not None and not node.outcome.is_finished
         if node.pool is pool and node.edits and node.params == parent.params and not failed:
             yield node
 

@@ -7,7 +7,7 @@ from loopty.domain.objective import gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask
 from loopty.proposers.code.code_options import Operator
-from loopty.record.records import Hold, Node, Unread
+from loopty.record.records import Reservation, Node, UnreadReply
 
 _BEST = 8
 _RECENT = 8
@@ -27,7 +27,7 @@ class Standing:
 
     def best(self, ask: Ask) -> list[Node]:
         """The best nodes that have a result under the run's fingerprint, the best first."""
-        lane, fingerprint = ask.history.lane(ask.run, ask.pool), ask.history.runs[ask.run].fingerprint
+        lane, fingerprint = ask.history.nodes_of_pool(ask.run, ask.pool), ask.history.runs[ask.run].fingerprint
         if self._of != (of := (ask.run, ask.pool, fingerprint)) or self._seen > len(lane):
             self._of, self._seen, self._open, self._best = of, 0, [], []
         waiting = [*self._open, *lane[self._seen :]]
@@ -38,10 +38,10 @@ class Standing:
         return [ask.history[node] for node in self._best]
 
     def _enter(self, ask: Ask, node: Node, fingerprint: str) -> None:
-        metrics = ask.history.yardstick(ask.run)
+        metrics = ask.history.counting_metrics(ask.run)
         good = node.verdict in (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
         result = node.result(fingerprint)
-        if not (good and metrics and result and result.outcome.finished):
+        if not (good and metrics and result and result.outcome.is_finished):
             return
         reached = result.outcome.metrics
         if any(metric.name not in reached for metric in metrics):
@@ -59,16 +59,16 @@ class Standing:
         return [
             node
             for node in self.best(ask)
-            if node.tree != parent.tree and not parent.id.within(node.id) and not node.id.within(parent.id)
+            if node.tree != parent.tree and not parent.id.is_within(node.id) and not node.id.is_within(parent.id)
         ]
 
 
 def broken(ask: Ask) -> Node | None:
     """The newest node that failed, if that was not long ago and nobody has tried to fix it."""
     run = ask.history.runs[ask.run]
-    calls: list[Hold | Unread] = [*run.holds.values(), *run.unread.values()]
+    calls: list[Reservation | UnreadReply] = [*run.holds.values(), *run.unread.values()]
     underway = {call.node for call in calls if call.operator == Operator.FIX}
-    for node in map(ask.history.__getitem__, reversed(ask.history.lane(ask.run, ask.pool)[-_RECENT:])):
+    for node in map(ask.history.__getitem__, reversed(ask.history.nodes_of_pool(ask.run, ask.pool)[-_RECENT:])):
         failed = node.verdict is not Verdict.QUARANTINED and node.outcome and node.outcome.ending in _FAILURES
         if failed and node.verdict and node.id.parent and not node.children and node.id not in underway:
             above = [ask.history[one].operator for one in node.id.lineage[-_FIXES:]]

@@ -42,7 +42,7 @@ class Experiments:
 
     def update(self, history: History) -> None:
         """Take in what was decided since."""
-        lane = history.lane(self._run, self._pool)
+        lane = history.nodes_of_pool(self._run, self._pool)
         waiting = [history[node] for node in (*self._undecided, *lane[self._known :]) if node.parent]
         self._known = len(lane)
         self._undecided = [node.id for node in waiting if node.verdict is None]
@@ -81,7 +81,7 @@ class Experiments:
 
     def _take(self, history: History, node: Node) -> None:
         assert node.verdict is not None
-        without = node.outcome is None or not node.outcome.finished
+        without = node.outcome is None or not node.outcome.is_finished
         failed = without or node.verdict in (Verdict.REJECTED, Verdict.QUARANTINED)
         self._verdicts["failed or rejected" if failed else node.verdict.value] += 1
         if failed:

@@ -19,7 +19,7 @@ _LONGEST = 120
 
 def objective_text(ask: Ask) -> str:
     """The metrics and their directions, and where the run stands."""
-    history, metrics = ask.history, ask.history.yardstick(ask.run)
+    history, metrics = ask.history, ask.history.counting_metrics(ask.run)
     lines = ["# Objective", "", *_wanted(metrics[:_MOST_METRICS])]
     if len(metrics) > _MOST_METRICS:
         lines.append(f"- and {len(metrics) - _MOST_METRICS} more metrics, in the order of the benchmark's report")

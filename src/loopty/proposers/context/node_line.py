@@ -38,7 +38,7 @@ class NodeLines:
 
 def _node_line(history: History, node: Node, why: bool) -> str:
     said = node.summary or (listed(node.params) if node.params else "")
-    ended = node.verdict and node.outcome and not node.outcome.finished
+    ended = node.verdict and node.outcome and not node.outcome.is_finished
     parts = [
         node.id.name,
         _line(node.operator, _NAME),
@@ -55,7 +55,7 @@ def result_words(history: History, node: Node, most: int = _MOST_METRICS) -> str
     if outcome is None:
         return "being tried" if node.verdict is None else ""
     known = [metric.name for metric in history.metrics(node) if metric.name in outcome.metrics]
-    if not outcome.finished or not known:
+    if not outcome.is_finished or not known:
         return str(outcome.ending)
     figures = (f"{_line(name, _NAME)} {outcome.metrics[name]:.6g}" for name in known[:most])
     return ", ".join(figures)

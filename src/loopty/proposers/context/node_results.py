@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from loopty.domain.leftovers import Left
+from loopty.domain.leftovers import Leftovers
 from loopty.kit.fence import one_line
 from loopty.proposers.context.node_line import NodeLines
 from loopty.proposers.context.room import in_room
@@ -29,7 +29,7 @@ def results_text(node: Node) -> str:
     return "\n".join(lines)
 
 
-def left_texts(node: Node, left: Left, room: int) -> Iterator[str]:
+def left_texts(node: Node, left: Leftovers, room: int) -> Iterator[str]:
     """The evaluator's artifacts, the traces, and the ends of the logs: each in half of the room that is left."""
     artifacts = "\n".join(f"{one_line(name, _NAME)}: {text}" for name, text in left.artifacts.items())
     traces = "\n\n".join(f"task {one_line(task, _NAME)}\n{text}" for task, text in left.traces.items())
@@ -46,7 +46,7 @@ def left_texts(node: Node, left: Left, room: int) -> Iterator[str]:
 
 
 def inspiration_texts(
-    history: History, nodes: Sequence[Node], notes: Callable[[Node], Left], room: int, told: NodeLines
+    history: History, nodes: Sequence[Node], notes: Callable[[Node], Leftovers], room: int, told: NodeLines
 ) -> Iterator[str]:
     """Each of these nodes in a line, with its change below: the same room for each."""
     for node in nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.domain.model import Prompt, Speaker, Turn
+from loopty.domain.model import Prompt, Speaker, Message
 from loopty.domain.space import Space
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.proposers.parameters.parameter_prompts import reply_schema, space_text
@@ -28,7 +28,7 @@ def question(briefing: str, space: Space, tried: str, batch: int) -> Prompt:
         "alone, no files. Give every parameter that exists under the others' values. Reply with JSON alone:\n"
         f"{_SHAPE}",
     )
-    return Prompt(_SYSTEM, (Turn(Speaker.ASKER, "\n\n".join(sections)),), reply_schema(space))
+    return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(sections)),), reply_schema(space))
 
 
 def objection(faults: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ class Ranking:
 
     def update(self, history: History) -> None:
         """Take in what was added and decided since."""
-        lane = history.lane(self._run, self._pool)
+        lane = history.nodes_of_pool(self._run, self._pool)
         waiting = [history[node] for node in (*self._open, *lane[self._known :]) if node.parent]
         self._known = len(lane)
         self._open = [node.id for node in waiting if node.verdict is None]
@@ -78,7 +78,7 @@ class Ranking:
     def _entry(self, node: Node) -> tuple[Worth, int, NodeId] | None:
         """Its place among the others; None where it cannot be compared."""
         outcome, metrics = node.outcome, self._metrics
-        if not metrics or outcome is None or not outcome.finished or node.verdict is Verdict.REJECTED:
+        if not metrics or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:
             return None
         if any(metric.name not in outcome.metrics for metric in metrics):
             return None

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from loopty.domain.space import Kind, Parameter, Value
+from loopty.domain.space import ParameterKind, Parameter, Value
 from loopty.kit.fence import one_line
 from loopty.proposers.parameters.parameter_prompts import said
 
@@ -22,7 +22,7 @@ class Mended:
 
 def mended(name: str, parameter: Parameter, word: Any) -> Mended:
     """Raises ValueError with a reason that the model can go by."""
-    if parameter.type is Kind.CATEGORICAL:
+    if parameter.type is ParameterKind.CATEGORICAL:
         return Mended(_choice(name, parameter, word))
     number = _number(name, word)
     value = _nearest(parameter, number)
@@ -32,7 +32,7 @@ def mended(name: str, parameter: Parameter, word: Any) -> Mended:
 
 
 def _choice(name: str, parameter: Parameter, word: Any) -> Value:
-    if parameter.holds(word):
+    if parameter.accepts(word):
         return word  # type: ignore[no-any-return]
     alike = [choice for choice in parameter.choices if _plain(choice) == _plain(word)]
     if len(alike) == 1:
@@ -65,12 +65,12 @@ def _nearest(parameter: Parameter, number: float) -> float | int:
     assert parameter.low is not None
     assert parameter.high is not None
     number = min(max(number, parameter.low), parameter.high)
-    if step := parameter.step or (1.0 if parameter.type is Kind.INT else None):
+    if step := parameter.step or (1.0 if parameter.type is ParameterKind.INT else None):
         steps = min(
             round((number - parameter.low) / step), math.floor((parameter.high - parameter.low) / step + 1e-9)
         )
         number = min(parameter.low + steps * step, parameter.high)
-    return round(number) if parameter.type is Kind.INT else float(number)
+    return round(number) if parameter.type is ParameterKind.INT else float(number)
 
 
 def _shown(word: Any) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from loopty.domain.space import Kind, Parameter, Space, Value
+from loopty.domain.space import ParameterKind, Parameter, Space, Value
 from loopty.kit.reply_json import schema
 
 _TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -30,7 +30,7 @@ def said(value: Value) -> str:
 
 
 def _facts(parameter: Parameter) -> Iterator[str]:
-    if parameter.type is Kind.CATEGORICAL:
+    if parameter.type is ParameterKind.CATEGORICAL:
         yield f"one of {', '.join(map(said, parameter.choices))}"
     else:
         assert parameter.low is not None
@@ -53,11 +53,11 @@ def _exact(number: float) -> str:
 def _property(parameter: Parameter) -> dict[str, Any]:
     # Strict servers want every key in each reply: what does not exist is null there.
     optional = bool(parameter.when)
-    if parameter.type is Kind.CATEGORICAL:
+    if parameter.type is ParameterKind.CATEGORICAL:
         kinds = sorted({_TYPES[type(choice)] for choice in parameter.choices})
         choices = [*parameter.choices, *([None] if optional else [])]
         return {"type": _type(kinds, optional), "enum": choices}
-    kind = "integer" if parameter.type is Kind.INT else "number"
+    kind = "integer" if parameter.type is ParameterKind.INT else "number"
     return {"type": _type([kind], optional), "minimum": parameter.low, "maximum": parameter.high}
 
 

@@ -71,7 +71,7 @@ def _point(item: Any, space: Space, given: Params) -> Point:
     params: dict[str, Value] = {}
     notes: list[str] = []
     for name in space.order():
-        if not space.active(name, params):
+        if not space.is_active(name, params):
             continue  # what it says of a parameter that does not exist has no meaning
         parameter, known = space.parameters[name], given.get(name)
         if (word := words.get(name)) is not None:
@@ -79,7 +79,7 @@ def _point(item: Any, space: Space, given: Params) -> Point:
             params[name] = mend.value
             notes += [mend.note] if mend.note else []
         else:
-            params[name] = known if known is not None and parameter.holds(known) else parameter.baseline
+            params[name] = known if known is not None and parameter.accepts(known) else parameter.baseline
     summary = listed(params) + (f" ({'; '.join(notes)})" if notes else "")
     reason = item.get("reason")
     if nested and isinstance(reason, str) and reason.strip():

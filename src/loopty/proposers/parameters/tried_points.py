@@ -39,7 +39,7 @@ class Tried:
         )
 
     def _ranked(self, ask: Ask, parent: Node) -> Ranking:
-        key = ask.run, ask.pool, parent.tree, ask.history.yardstick(ask.run)
+        key = ask.run, ask.pool, parent.tree, ask.history.counting_metrics(ask.run)
         if self._ranking is None or self._ranking[0] != key:
             self._ranking = key, Ranking(*key, most=self._most + 1)
         ranking = self._ranking[1]
@@ -51,7 +51,7 @@ def _line(ask: Ask, node: Node) -> str:
     """`1.3 | score 2.41 | {"x": 1.5}`, and what went wrong where something did."""
     params = ", ".join(f'"{name}": {said(value)}' for name, value in node.params.items())
     parts = [node.id.name, result_words(ask.history, node), f"{{{params}}}"]
-    if node.outcome and not node.outcome.finished:
+    if node.outcome and not node.outcome.is_finished:
         parts.append(one_line(node.outcome.reason, _REASON))
     elif node.verdict is Verdict.REJECTED:
         parts.append(f"rejected: {one_line(node.reason, _REASON)}")
