@@ -18,10 +18,10 @@ from instant_program import version
 from loopty.campaign.campaign import Campaign
 from loopty.campaign.proposer_factory import Proposing
 from loopty.cli.optimize import collect_rarely
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
-from loopty.engine.trials import TrialRunner
+from loopty.engine.trial_runner import TrialRunner
 from loopty.testing.fakes import FunctionExecutor
 from loopty.workspaces.node_leftovers import Notes
 
@@ -95,8 +95,8 @@ def _programs(numbers: Iterable[int]) -> str:
 _REPLIES = {"code": _programs, "parameters": _configurations}
 
 
-def _loop(workshop: Campaign, counter: Path) -> Loop:
-    run = workshop.enter_run(new=False, say=print)
+def _loop(campaign: Campaign, counter: Path) -> Loop:
+    run = campaign.enter_run(new=False, say=print)
     collect_rarely()
 
     def scored(trial: Trial) -> float:
@@ -104,19 +104,19 @@ def _loop(workshop: Campaign, counter: Path) -> Loop:
             evaluated.write(b".")
         return hash((trial.node.commit, *trial.node.params.values())) % 1000 / 1000
 
-    lines = workshop.lines(run)
-    task, executor = workshop.task, FunctionExecutor(scored)
+    lines = campaign.lines(run)
+    task, executor = campaign.task, FunctionExecutor(scored)
     return Loop(
-        workshop.scribe,
+        campaign.recorder,
         run,
         task.pools,
-        {Pool.ATTEMPT: Proposing(task, workshop.files, Notes(workshop.state), lines).proposer()},
-        TrialRunner(workshop.scribe, task.pools, task.noise, (), executor, workshop.files, workshop.owner),
-        workshop.files,
+        {Pool.ATTEMPT: Proposing(task, campaign.files, Notes(campaign.state), lines).proposer()},
+        TrialRunner(campaign.recorder, task.pools, task.noise, (), executor, campaign.files, campaign.owner),
+        campaign.files,
         None,
         lambda _: ((), {}),
         lines.purse,
-        workshop.owner,
+        campaign.owner,
         time.time,
     )
 

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from loopty.domain.ids import NodeId
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
+from loopty.record.event import Event
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.records import Node
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 from loopty.workspaces.state_folder import State
 
 _MODEL = NodeId("1.1")
@@ -22,12 +25,12 @@ _NODES_PER_TURN = 1000
 
 
 def main(shape: str, count: int) -> None:
-    scribe = Recorder(SqliteLedger(State(Path.cwd()).ledger), time.time)
-    model = scribe.history[_MODEL]
+    recorder = Recorder(SqliteLedger(State(Path.cwd()).ledger), time.time)
+    model = recorder.history[_MODEL]
     more = {"chain": _chain, "siblings": _siblings}[shape](count - 1)
     while batch := list(itertools.islice(more, _NODES_PER_TURN)):
         events = [event for node in batch for event in _life(node, model)]
-        scribe.record(lambda _, events=events: events)  # type: ignore[misc]
+        recorder.record(lambda _, events=events: events)  # type: ignore[misc]
 
 
 def _chain(count: int) -> Iterator[NodeId]:

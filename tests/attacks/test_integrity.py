@@ -21,8 +21,8 @@ import pytest
 from loopty.campaign.saved_state import read_history
 from loopty.domain.outcome import Ending, Integrity, Verdict
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import ProposalRefused
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.proposals import ProposalRefused
 
 from . import cheats
 from .cheats import CHEATS, CHEATS_AT_TESTS, HELD_BY_THE_SANDBOX, REFUSED, SLOW_CALLS_SECONDS, Cheat

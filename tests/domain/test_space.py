@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.domain.space import ParameterKind, Parameter, Space, Value
+from loopty.domain.space import Parameter, ParameterKind, Space, Value
 
 OPTIMIZER = Parameter(ParameterKind.CATEGORICAL, choices=("sgd", "adam"))
 SPACE = Space(

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from loopty.kit import codec
-from loopty.record.events import NodeJudged, SplitShown
+from loopty.record.trials import SplitShown, Trials
+from loopty.record.verdicts import NodeJudged
 
 from .conftest import Place
 from .state import events
@@ -32,6 +33,7 @@ repeat = "never"
 """
 SCORE = """
 import csv, json, os, sys
+from loopty.record.trials import Trials
 
 def score(predict):
     with open(sys.argv[1]) as file:
@@ -147,14 +149,14 @@ def test_no_trial_of_the_search_can_read_the_held_out_files(place, isolated):
     place.commit()
     place.loopty("run", "1")
     peeking = tried(place, PEEK)
-    assert place.history()[peeking].outcome.finished, place.history()[peeking].outcome.reason
+    assert place.history()[peeking].outcome.is_finished, place.history()[peeking].outcome.reason
 
 
 def test_an_isolated_candidate_cannot_read_the_split_even_while_it_is_audited(place):
     prepared(place, isolated=True)
     place.loopty("run", "1")
     peeking = tried(place, PEEK)
-    assert place.history()[peeking].outcome.finished
+    assert place.history()[peeking].outcome.is_finished
     audited = json.loads(place.loopty("audit", peeking, "--json", code=None).stdout)[-1]
     assert (audited["node"], audited["ended"]) == (peeking, "")
 
@@ -258,7 +260,7 @@ def test_a_killed_audit_is_counted_as_a_look_and_the_next_one_goes_on(split_plac
     again = json.loads(split_place.loopty("audit", "1", "--json").stdout)
     assert [row["look"] for row in again] == [1, 2, 3]
     assert again[-1]["ended"] == ""
-    assert split_place.history().runs[1].flights == {}
+    assert Trials.of(split_place.history().runs[1]).running == {}
     assert list((split_place.top / ".loopty/trials").iterdir()) == []
 
 
@@ -278,7 +280,7 @@ def test_a_full_disk_in_an_audit_loses_nothing(split_place, small_disk, room, la
     assert events(split_place)[: len(before)] == before
     assert rows[-1]["ended"] == ""
     assert rows[-1]["look"] == len([event for event in events(split_place) if isinstance(event, SplitShown)])
-    assert split_place.history().runs[1].flights == {}
+    assert Trials.of(split_place.history().runs[1]).running == {}
 
 
 def test_an_audit_that_fails_is_a_look_without_a_score(split_place):
@@ -288,4 +290,4 @@ def test_an_audit_that_fails_is_a_look_without_a_score(split_place):
     assert rows[-1]["held_out"] is None
     assert rows[-1]["ended"].startswith("failed: exit code 1")
     assert rows[-1]["look"] == 2
-    assert split_place.history()[brittle].outcome.finished
+    assert split_place.history()[brittle].outcome.is_finished

@@ -2,7 +2,7 @@
 
 import random
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.proposers.prompt_context import Briefing
 from loopty.taskfile.read import load

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.record.proposals import Proposals
 
 from .conftest import NUMBER_BENCH, Place
 from .state import events
@@ -188,7 +190,7 @@ def test_before_a_node_its_baseline_is_measured(code_place):
     node, _ = draft(code_place)
     assert "the baseline 1 comes first" in code_place.loopty("run", node).stderr
     history = code_place.history()
-    assert history["1"].outcome.finished
+    assert history["1"].outcome.is_finished
     assert history[node].against == "1"
 
 
@@ -217,7 +219,7 @@ def test_parameters_by_hand(parameter_place):
         said = parameter_place.loopty("new", "--parent", "1", "--param", wrong, code=2).stderr
         assert f"--param {wrong}" in said
     history = parameter_place.history()
-    assert history.run.account(Pool.ATTEMPT).nodes == 1
+    assert Proposals.of(history.run, Pool.ATTEMPT).nodes == 1
 
 
 def test_a_message_may_hold_any_bytes(hand_place):
@@ -251,8 +253,8 @@ from pathlib import Path
 from loopty.campaign.campaign import Workshop
 from loopty.cli import by_hand
 from loopty.domain.ids import NodeId
-workshop = Workshop.open(Path.cwd())
-by_hand._seal(workshop, workshop.history[NodeId(sys.argv[1])])
+campaign = Workshop.open(Path.cwd())
+by_hand._seal(campaign, campaign.history[NodeId(sys.argv[1])])
 os._exit(9)
 """
 

@@ -9,10 +9,14 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import DirectiveSet, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.directives import Directive, DirectiveSet
+from loopty.record.nodes import NodeAdded, NodeCount
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 from loopty.workspaces.state_folder import State
 
 from .conftest import ECHO_X, PARAMETER_TASK, Place
@@ -78,7 +82,7 @@ def test_a_run_that_goes_on_is_directed_and_goes_on(place):
     place.commit()
     running = place.start("optimize")
     try:
-        until(lambda: (place.top / ".loopty/trials").is_dir() and place.history().runs[1].nodes > 1)
+        until(lambda: (place.top / ".loopty/trials").is_dir() and NodeCount.of(place.history().runs[1]).nodes > 1)
         place.loopty("direct", "Try a heap.")
         until(lambda: isinstance(events(place)[-1], NodeAdded | TrialStarted | TrialEnded | NodeJudged))
         running.send_signal(signal.SIGINT)
@@ -86,7 +90,7 @@ def test_a_run_that_goes_on_is_directed_and_goes_on(place):
     finally:
         running.kill()
     assert "Traceback" not in err
-    assert place.history().runs[1].directive == "Try a heap."
+    assert Directive.of(place.history().runs[1]).text == "Try a heap."
 
 
 def until(happened: Callable[[], bool], seconds: float = 120.0) -> None:

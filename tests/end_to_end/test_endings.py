@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from loopty.record.trials import TrialCounts
+
 from .conftest import ECHO_X, PARAMETER_TASK
 
 FAILING = 'grep -q "\\"x\\": 0.5" "$LOOPTY_PARAMS" && ' + ECHO_X
@@ -28,7 +30,7 @@ def test_attempts(place):
     begin(place)
     assert ending(place, 0) == "all 3 attempt trials are spent"
     assert ending(place, 0) == "all 3 attempt trials are spent"
-    assert len(place.history().run.account("attempt").endings) == 1
+    assert len(TrialCounts.of(place.history().run, "attempt").endings) == 1
 
 
 def test_no_attempts_asks_for_the_baseline_alone(place):
@@ -41,7 +43,7 @@ def test_wall_clock(place):
     begin(place, f"sleep 0.2; {ECHO_X}", 500, "wall_seconds = 2\n")
     assert ending(place, 0) == "the wall clock of 2 s is spent"
     assert ending(place, 0) == "the wall clock of 2 s is spent"
-    assert place.history().run.seconds < 30
+    assert place.history().run.parts["Session"].seconds < 30
 
 
 def test_a_wall_clock_that_ends_before_the_first_attempt_is_no_success(place):
@@ -57,7 +59,7 @@ def test_patience(place):
 def test_target(place):
     begin(place, attempts=200, pools="target = 0.6\n")
     assert "reached the target of 0.6" in ending(place, 0)
-    assert place.history().run.account("attempt").started < 100
+    assert TrialCounts.of(place.history().run, "attempt").started < 100
 
 
 def test_a_target_that_the_baseline_reaches_is_a_success(place):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from loopty.record.cohorts import Cohorts
+
 from .conftest import CODE_TASK, NUMBER_BENCH, PARAMETER_TASK, Place
 
 NOISY = 'echo "{\\"score\\": $(cat src/x.txt).$(od -An -N1 -tu1 /dev/urandom | tr -d " ")}" > "$EVO_RESULT_PATH"\n'
@@ -73,7 +75,7 @@ def test_the_best_node_goes_into_one_file_out_of_the_way(won, elsewhere):
     assert manifest["outcome"]["metrics"] == {"score": 6.0}
     assert manifest["outcome"]["fingerprint"] == found.outcome.fingerprint
     assert manifest["machines"] == {
-        found.outcome.fingerprint: dict(won.history().run.machines[found.outcome.fingerprint])
+        found.outcome.fingerprint: dict(Cohorts.of(won.history().run).machines[found.outcome.fingerprint])
     }
     assert manifest["benchmark"] == won.history().run.benchmark
 

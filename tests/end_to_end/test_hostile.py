@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
+from loopty.record.verdicts import Incumbents
 
 TASK = """
 [benchmark]
@@ -72,7 +74,7 @@ def test_it_is_one_failed_trial_with_a_one_line_reason(arena, name):
     assert reason in node.reason
     assert "\n" not in node.reason
     assert len(node.reason) < 300
-    assert history.run.account(Pool.ATTEMPT).best == "1"
+    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1"
     good = arena.json("new", "--parent", "1", "-m", "better")
     (arena.top / good["workspace"] / "candidate.sh").write_text(GOOD.replace("-5", "-4"))
     assert json.loads(arena.loopty("run", good["node"], "--json").stdout)["verdict"] == "kept"

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 from loopty.campaign.saved_state import found_state
-from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import TrialEnded, TrialStarted
+from loopty.record.sessions import Session
+from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
 
 from .conftest import ECHO_X, PARAMETER_TASK
 
@@ -51,9 +53,9 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
     assert again.count("1") == 2  # nothing varies: the baseline is seen three times, what looks better twice
     assert len([node for node in again if node != "1"]) == len(set(again) - {"1"})
     assert set(kept) <= set(again)
-    assert run.flights == {}
-    assert run.driver == ""
-    assert run.account(Pool.ATTEMPT).started == 30
+    assert Trials.of(run).running == {}
+    assert Session.of(run).driver == ""
+    assert TrialCounts.of(run, Pool.ATTEMPT).started == 30
     assert all(place.history()[node].verdict for node in place.history().ids)
     assert_never_over(events, 30)
     assert list(found_state(place.top).trials.iterdir()) == []
@@ -92,7 +94,7 @@ def test_ctrl_c_stops_cleanly_says_how_to_resume_and_resuming_finishes(place):
     assert "loopty optimize" in err
     assert processes_with(f"{TOKEN}-c") == []
     run = place.history().runs[1]
-    assert run.flights == {}
-    assert run.ended == "stopped on request"
+    assert Trials.of(run).running == {}
+    assert Session.of(run).ended == "stopped on request"
     place.loopty("optimize")
-    assert place.history().runs[1].account(Pool.ATTEMPT).started == 6
+    assert TrialCounts.of(place.history().runs[1], Pool.ATTEMPT).started == 6

@@ -1,6 +1,8 @@
 """Several processes on one ledger."""
 
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.record.verdicts import Incumbents
 
 
 def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
@@ -20,7 +22,9 @@ def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
         assert runner.returncode == 0, err
     history = code_place.history()
     assert {history.score(history[node]) for node in nodes} == set(map(float, range(1, 9)))
-    assert history.run.account(Pool.ATTEMPT).best == next(n for n in nodes if history.score(history[n]) == 8)
+    assert Incumbents.of(history.run, Pool.ATTEMPT).best == next(
+        n for n in nodes if history.score(history[n]) == 8
+    )
     assert all(history[node].verdict in (Verdict.KEPT, Verdict.DISCARDED) for node in nodes)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from loopty.kit.token_count import tokens
-from loopty.record.events import ProposalRefused
+from loopty.record.proposals import ProposalRefused
 
 from ..models.server import refusal
 from .conftest import CODE_TASK, Place
@@ -46,7 +46,7 @@ def test_proposals_of_a_server_are_tried_kept_paid_and_shown(code_place, streame
 
     (call,) = code_place.json("show", "1.1.2", "--prompt")["calls"]
     sent = server.requests[2].body["messages"]
-    assert [call["prompt"]["system"], *(turn["text"] for turn in call["prompt"]["turns"])] == [
+    assert [call["prompt"]["system"], *(turn["text"] for turn in call["prompt"]["messages"])] == [
         message["content"] for message in sent
     ]
     assert call["reply"]["text"] == number(9)

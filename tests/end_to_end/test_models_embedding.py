@@ -2,8 +2,10 @@
 
 import json
 
-from loopty.domain.outcome import Pool
-from loopty.record.events import ProposalRefused, CallReserved
+from loopty.domain.pool import Pool
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, Spend
+from loopty.record.trials import TrialCounts
 
 from ..models.server import Connection, ScriptedServer, answer, refusal
 from .conftest import CODE_TASK, Place
@@ -52,7 +54,7 @@ def test_a_change_that_means_the_same_is_refused_and_embeddings_are_paid_as_such
     assert rows["embed"]["output_tokens"] == 0
     (wasted,) = code_place.json("spend")["waste"]
     assert (wasted["name"], wasted["sum"]["calls"]) == ("refused: duplicate", 2)
-    assert code_place.history().runs[1].unread == {}
+    assert Spend.of(code_place.history().runs[1]).unread == {}
 
 
 def test_a_server_that_gives_no_embeddings_ends_nothing(code_place, monkeypatch):
@@ -63,8 +65,10 @@ def test_a_server_that_gives_no_embeddings_ends_nothing(code_place, monkeypatch)
         code_place.write("../config/loopty/config.toml", table("keys", LOOPTY_TEST_KEY=embedding.url))
         searching(code_place, evolving, embedding, 3, key_env="LOOPTY_TEST_KEY")
         done = code_place.loopty("optimize")
-    assert code_place.history().runs[1].account(Pool.ATTEMPT).started == 3
-    asked = [event for event in events(code_place) if isinstance(event, CallReserved) and event.operator == "embed"]
+    assert TrialCounts.of(code_place.history().runs[1], Pool.ATTEMPT).started == 3
+    asked = [
+        event for event in events(code_place) if isinstance(event, CallReserved) and event.operator == "embed"
+    ]
     assert len(asked) == len(embedding.requests) > 0
     assert KEY not in done.stdout + done.stderr + json.dumps(code_place.json("spend"))
 

@@ -1,6 +1,8 @@
 """A model that cannot be had: the session ends with the reason, no trial fails, and the next one goes on."""
 
-from loopty.record.events import CallSettled, SessionStalled, TrialEnded
+from loopty.record.sessions import SessionStalled
+from loopty.record.spend import CallSettled
+from loopty.record.trials import TrialEnded
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK, Place

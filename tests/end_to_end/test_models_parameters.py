@@ -2,7 +2,8 @@
 
 import json
 
-from loopty.record.events import ProposalRefused, RungChanged
+from loopty.record.proposals import ProposalRefused
+from loopty.record.rungs import RungChanged
 
 from ..models.server import refusal
 from .conftest import ECHO_X, NUMBER_BENCH, PARAMETER_TASK, Place

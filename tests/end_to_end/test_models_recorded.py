@@ -12,7 +12,9 @@ def found(place: Place, run: int) -> list[tuple]:
     """The nodes of a run, without the number of the run."""
     history = place.history()
     nodes = [history[node] for node in history.ids if node.run == run]
-    return [(node.id.sort_key[1:], node.operator, node.summary, history.score(node), node.verdict) for node in nodes]
+    return [
+        (node.id.sort_key[1:], node.operator, node.summary, history.score(node), node.verdict) for node in nodes
+    ]
 
 
 def test_recorded_calls_give_the_same_run_again_and_cost_nothing(code_place):

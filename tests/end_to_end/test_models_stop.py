@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from loopty.record.events import CallReserved, CallSettled
+from loopty.record.sessions import Session
+from loopty.record.spend import CallReserved, CallSettled
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK
@@ -31,5 +32,5 @@ def test_a_session_that_waits_for_a_model_is_stopped_at_once(code_place, held):
         (reserved,) = [event for event in events(code_place) if isinstance(event, CallReserved)]
         (settled,) = [event for event in events(code_place) if isinstance(event, CallSettled)]
         assert settled.tokens == (reserved.tokens if held is hang else 0)
-        assert code_place.history().runs[1].ended == "stopped on request"
+        assert Session.of(code_place.history().runs[1]).ended == "stopped on request"
     assert len(server.requests) == 1

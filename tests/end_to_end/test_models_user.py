@@ -1,7 +1,8 @@
 """A benchmark that works with a model of its own: reached through loopty alone, counted, capped, cached."""
 
-from loopty.domain.outcome import Ending, Pool
-from loopty.record.events import TrialEnded
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
+from loopty.record.trials import TrialEnded
 
 from ..models.server import refusal
 from ..models.vendor_replies import Counts
@@ -87,7 +88,7 @@ def test_a_candidate_that_wants_too_much_fails_and_the_run_goes_on(place):
         assert "all 6 attempt trials are spent" in place.loopty("optimize").stdout.replace("\n", " ")
     outcomes = [(node.params["x"], node.outcome) for node in place.history().nodes(1, Pool.ATTEMPT)]
     failed = {outcome.reason for x, outcome in outcomes if outcome.ending is Ending.FAILED and x > 0.5}
-    finished = [outcome for x, outcome in outcomes if outcome.finished and x <= 0.5]
+    finished = [outcome for x, outcome in outcomes if outcome.is_finished and x <= 0.5]
     (reason,) = failed
     assert "beside 480 used would pass the 500 that one trial may use (trial_tokens of the user role)" in reason
     greedy = len(outcomes) - len(finished)

@@ -2,8 +2,9 @@
 
 import json
 
-from loopty.domain.outcome import Pool
-from loopty.record.events import ProposalRefused
+from loopty.domain.pool import Pool
+from loopty.record.proposals import ProposalRefused
+from loopty.record.verdicts import Incumbents
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .serving import model, number, table, vendor, words
@@ -52,7 +53,7 @@ def test_what_it_advises_against_gets_no_trial_and_a_winner_that_breaks_a_rule_i
     assert (refused.objection, "number of the beast" in refused.reason) == ("screened", True)
     history = code_place.history()
     assert [history[node].verdict for node in ("1.1", "1.1.1", "1.1.2")] == ["kept", "rejected", "kept"]
-    assert history.run.account(Pool.ATTEMPT).best == "1.1.2", "though 1.1.1 has the better score"
+    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.2", "though 1.1.1 has the better score"
     assert "rejected 1.1.1: the verifier: rule 2: no nines" in done.stderr
     assert code_place.json("status")["verified"] == {
         "passed": 2,

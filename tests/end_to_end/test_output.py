@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import NodeAdded
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
@@ -202,11 +202,11 @@ def test_a_deep_node_is_found_by_its_branch_and_by_the_way_it_is_shown(tmp_path)
     place.write("src/x.txt", "1\n")
     place.commit()
     place.loopty("run", "1")
-    scribe = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 0.0)
-    root = scribe.history[NodeId("1")]
+    recorder = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 0.0)
+    root = recorder.history[NodeId("1")]
     deep = NodeId("1" + ".1" * 60 + ".7")
     lineage = deep.lineage[1:]
-    scribe.record(
+    recorder.record(
         lambda _: [NodeAdded(n, Pool.ATTEMPT, "hand", "a step", root.commit, root.tree) for n in lineage]
     )
     assert place.json("show", deep.branch)["id"] == deep

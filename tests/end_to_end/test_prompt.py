@@ -5,13 +5,15 @@ import json
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply, Speaker, Message, Usage
+from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
-from loopty.record.events import NodeAdded, CallReserved, RunStarted, CallSettled
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.spend import CallReserved, CallSettled
 from loopty.workspaces.state_folder import State
 
 from .conftest import CODE_TASK, Place
@@ -27,7 +29,7 @@ def proposed(place: Place) -> Place:
     """A run with a node that took two calls, one of which failed."""
     state = State(place.top)
     state.prepare()
-    scribe = Recorder(SqliteLedger(state.ledger), lambda: 1.0)
+    recorder = Recorder(SqliteLedger(state.ledger), lambda: 1.0)
     archive = Archive(state.folder / "calls")
     told = [
         RunStarted(1, "c", Objective(), 0, "the first run"),
@@ -41,7 +43,7 @@ def proposed(place: Place) -> Place:
         )
         told.append(CallSettled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
     added = NodeAdded(NodeId("1.1"), Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=("c1", "c2"))
-    scribe.record(lambda _: [*told, added])
+    recorder.record(lambda _: [*told, added])
     return place
 
 
@@ -52,7 +54,7 @@ def test_json_gives_every_call_exactly(proposed):
     assert (failed["failure"], failed["reply"]) == ("503: overloaded", None)
     assert answered["prompt"] == {
         "system": "Be brief.",
-        "turns": [{"speaker": "asker", "text": TEXT}],
+        "messages": [{"speaker": "asker", "text": TEXT}],
         "schema": {"type": "object"},
         "max_output_tokens": 100,
     }
@@ -111,7 +113,7 @@ def test_what_was_refused_is_shown_with_its_reason_and_every_word(code_place):
     assert refused["objection"] == "reply"
     worded = code_place.json("show", "1", "--refused", "--prompt")["calls"]
     assert [call["reply"]["text"] for call in worded] == [said] * 2
-    assert worded[1]["prompt"]["turns"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
+    assert worded[1]["prompt"]["messages"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
 
     listed = code_place.loopty("show", "1", "--refused").stdout
     assert listed.startswith("1  1 proposal refused\n")

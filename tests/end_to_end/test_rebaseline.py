@@ -1,6 +1,9 @@
 """Another machine is another cohort. Without a sandbox the fingerprint differs, as on another machine."""
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
+from loopty.record.cohorts import Cohorts
+from loopty.record.trials import TrialCounts
+from loopty.record.verdicts import Incumbents
 
 UNSAFE = "--unsafe-no-sandbox"
 
@@ -13,14 +16,14 @@ def test_a_run_is_not_continued_where_results_would_not_be_comparable(parameter_
     assert "under other conditions" in refused.stderr
     assert "sandbox" in refused.stderr
     assert "loopty rebaseline" in refused.stderr
-    assert place.history().runs[1].account(Pool.ATTEMPT).started == 8
+    assert TrialCounts.of(place.history().runs[1], Pool.ATTEMPT).started == 8
 
 
 def test_the_incumbent_is_measured_here_and_the_run_goes_on(parameter_place):
     place = parameter_place
     place.loopty("optimize", "--quiet")
     best = place.json("best")["id"]
-    here = place.history().runs[1].fingerprint
+    here = Cohorts.of(place.history().runs[1]).fingerprint
     moved = place.json("rebaseline", UNSAFE)
     assert moved["incumbent"] == best
     assert moved["fingerprint"] != here
@@ -28,8 +31,8 @@ def test_the_incumbent_is_measured_here_and_the_run_goes_on(parameter_place):
     place.write("loopty.toml", (place.top / "loopty.toml").read_text().replace("attempts = 8", "attempts = 12"))
     place.loopty("optimize", "--quiet", UNSAFE)
     run = place.history().runs[1]
-    assert run.account(Pool.ATTEMPT).started == 12
-    assert set(run.account(Pool.ATTEMPT).champions) == {here, moved["fingerprint"]}
+    assert TrialCounts.of(run, Pool.ATTEMPT).started == 12
+    assert set(Incumbents.of(run, Pool.ATTEMPT).by_fingerprint) == {here, moved["fingerprint"]}
     assert place.loopty("optimize", "--quiet", code=2).stderr.count("under other conditions") == 1
 
 
@@ -41,7 +44,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(parameter_place):
     process.communicate()
     assert place.json("rebaseline", UNSAFE)["incumbent"] == place.json("best")["id"]
     node = place.history()[place.history().runs[1].root]
-    assert len(node.result(place.history().runs[1].fingerprint).samples) == 3
+    assert len(node.result(Cohorts.of(place.history().runs[1]).fingerprint).samples) == 3
 
 
 def test_before_anything_has_run_there_is_nothing_to_move(parameter_place):

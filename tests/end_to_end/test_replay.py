@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
+from loopty.record.trials import Trials
 
 from .conftest import NUMBER_BENCH
 from .state import events
@@ -19,9 +20,9 @@ OTHERWISE_LATER = (
 
 def record(place) -> tuple:
     history = place.history()
-    account = history.run.account(Pool.ATTEMPT)
+    attempts = history.run.pools[Pool.ATTEMPT]
     nodes = [(n.id, n.verdict, n.outcome, n.reason, n.commit) for n in map(history.__getitem__, history.ids)]
-    return account, nodes
+    return attempts, nodes
 
 
 def test_a_deterministic_node_is_reproduced(code_place):
@@ -102,7 +103,7 @@ def test_a_killed_replay_loses_nothing_and_the_next_one_goes_on(code_place):
     assert events(code_place)[: len(before)] == before
     after = code_place.history()["1"]
     assert (after.verdict, after.outcome, after.samples) == (node.verdict, node.outcome, node.samples)
-    assert code_place.history().runs[1].flights == {}
+    assert Trials.of(code_place.history().runs[1]).running == {}
     assert list((code_place.top / ".loopty/trials").iterdir()) == []
 
 
@@ -133,4 +134,4 @@ def test_a_full_disk_in_a_replay_loses_nothing(code_place, small_disk):
     (small_disk / "ballast").unlink()
     assert code_place.loopty("replay", "1").stdout.startswith("1 reproduced\n")
     assert events(code_place)[: len(before)] == before
-    assert code_place.history().runs[1].flights == {}
+    assert Trials.of(code_place.history().runs[1]).running == {}

@@ -4,10 +4,11 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.events import NodeAdded, CallReserved, CallSettled
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.spend import CallReserved, CallSettled
 
 from .conftest import Place
 
@@ -34,7 +35,7 @@ def ran(parameter_place) -> Place:
 
 def call(place: Place, name: str, model: str, money_usd: float) -> None:
     """A call of the evolver that gave the first node that there is not yet."""
-    scribe = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 1.0)
+    recorder = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 1.0)
 
     def made(history):
         node = NodeId("1").child(history[NodeId("1")].children + 1)
@@ -42,7 +43,7 @@ def call(place: Place, name: str, model: str, money_usd: float) -> None:
         yield CallSettled(1, name, 700, money_usd, Usage(500, 200))
         yield NodeAdded(node, Pool.ATTEMPT, "invent", "", "a" * 40, f"t{node}", calls=(name,))
 
-    scribe.record(made)
+    recorder.record(made)
 
 
 def test_a_run_without_calls_says_so_in_one_line(ran):

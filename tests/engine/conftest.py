@@ -7,15 +7,17 @@ import pytest
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Pool
-from loopty.domain.space import ParameterKind, Parameter, Space
-from loopty.domain.task import Audit, Benchmark, PluginChoice, Limits, Noise, Pools, SandboxSpec, Task
+from loopty.domain.pool import Pool
+from loopty.domain.space import Parameter, ParameterKind, Space
+from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine import decisions
+from loopty.engine.decisions import Judging
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import CommittedFiles
-from loopty.engine.trials import TrialRunner
+from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.trial_runner import TrialRunner
 from loopty.ledgers.memory import MemoryLedger
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.proposers.random import RandomProposer
 from loopty.record.recorder import Recorder
 from loopty.testing.fakes import FunctionExecutor, MemoryWorkspaces
@@ -67,42 +69,46 @@ class Bench:
         self.executor = FunctionExecutor(score, width, pause)
         self.proposer = proposer or RandomProposer(SPACE)
         self.control = control or RandomProposer(SPACE)
-        self.scribe = self.new_scribe()
-        self.scribe.record(
+        self.reviewer = None
+        self.recorder = self.new_recorder()
+        self.recorder.record(
             lambda history: decisions.start_run(history, self.task, "", "", CommittedFiles("c0", "t0"), "first")
         )
 
-    def new_scribe(self):
+    def new_recorder(self):
         return Recorder(self.ledger, lambda: next(self.ticks) / 100)
 
     def measure(self, owner="me"):
-        task = self.task
-        return TrialRunner(self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
+        gates, workspaces = self.task.gates, self.workspaces
+        return TrialRunner(self.recorder, self.judging(), gates, self.executor, workspaces, owner, self.reviewer)
+
+    def judging(self, pools=None):
+        mode = self.reviewer.mode if self.reviewer else "off"
+        return Judging(pools or self.task.pools, self.task.noise, mode)
 
     def start(self, node, owner="me", pools=None):
         """Record the start of the next trial of a node."""
-        pools, noise = pools or self.task.pools, self.task.noise
-        return self.scribe.record(lambda h: decisions.start_trial(h, NodeId(node), owner, pools, noise))
+        judging = self.judging(pools)
+        return self.recorder.record(lambda h: decisions.start_trial(h, NodeId(node), owner, judging))
 
     def end(self, node, number, outcome):
         """Record the end of a trial, and what follows from it."""
-        pools, noise = self.task.pools, self.task.noise
-        return self.scribe.record(lambda h: decisions.end_trial(h, NodeId(node), number, outcome, pools, noise))
+        judging = self.judging()
+        return self.recorder.record(lambda h: decisions.end_trial(h, NodeId(node), number, outcome, judging))
 
     def loop(self, owner="me", pruner=None):
-        lanes = {Pool.ATTEMPT: self.proposer}
+        proposers = {Pool.ATTEMPT: self.proposer}
         if self.task.pools.control:
-            lanes[Pool.CONTROL] = self.control
+            proposers[Pool.CONTROL] = self.control
         return Loop(
-            self.scribe,
+            self.recorder,
             1,
             self.task.pools,
-            lanes,
+            proposers,
             self.measure(owner),
             self.workspaces,
-            pruner,
-            lambda _: ((), {}),
-            Purse(self.scribe, 1, self.task.pools, owner, self.task.roles),
+            PruneWatch(lambda: self.history, pruner, lambda _: ((), {})),
+            RunPurse(self.recorder, 1, self.task.pools, owner, self.task.roles),
             owner,
             lambda: next(self.ticks) / 100,
         )
@@ -112,7 +118,7 @@ class Bench:
 
     @property
     def history(self):
-        return self.scribe.history
+        return self.recorder.history
 
     @property
     def run(self):

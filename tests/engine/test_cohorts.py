@@ -2,12 +2,14 @@
 
 from loopty.campaign import new_machine
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import budget, decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.record.events import MachineSeen, RunRebaselined
+from loopty.record.cohorts import MachineSeen, RunRebaselined
+from loopty.record.verdicts import Incumbents
 
 ROOT = NodeId("1")
 
@@ -20,7 +22,7 @@ def begun(bench):
     """A run with a baseline of 1.0 on the laptop."""
     run = bench(lambda _: 1.0, noise=Noise(repeat="never"))
     for name in ("laptop", "server"):
-        run.scribe.decide(lambda h, name=name: decisions.note_machine(h, 1, name, {"cpu": name}))
+        run.recorder.record(lambda h, name=name: decisions.note_machine(h, 1, name, {"cpu": name}))
     run.start("1")
     run.end("1", 1, finished(1.0, "laptop"))
     return run
@@ -28,7 +30,7 @@ def begun(bench):
 
 def added(run, x):
     proposal = Proposal("hand", ROOT, "a change", {"x": x})
-    (item,) = run.scribe.decide(
+    (item,) = run.recorder.record(
         lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
     )
     return item.event.node
@@ -42,9 +44,9 @@ def measured(run, x, score, fingerprint):
 
 
 def rebaselined(run, node, score, fingerprint):
-    (item,) = run.scribe.decide(lambda h: decisions.start_observation(h, node, "me", Pool.REBASE))
+    (item,) = run.recorder.record(lambda h: decisions.start_observation(h, node, "me", Pool.REBASE))
     run.end(node, item.event.number, finished(score, fingerprint))
-    run.scribe.decide(lambda _: [RunRebaselined(1, fingerprint, node)])
+    run.recorder.record(lambda _: [RunRebaselined(1, fingerprint, node)])
 
 
 def test_a_faster_machine_makes_no_winner_and_no_loser(bench):
@@ -54,7 +56,7 @@ def test_a_faster_machine_makes_no_winner_and_no_loser(bench):
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "not comparable" in found.reason
         assert "cpu" in found.reason
-    assert run.run.account(Pool.ATTEMPT).best == ROOT
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == ROOT
 
 
 def test_after_the_incumbent_was_measured_there_it_may_win_there(bench):
@@ -63,7 +65,7 @@ def test_after_the_incumbent_was_measured_there_it_may_win_there(bench):
     assert measured(run, 0.1, 49.0, "server").verdict is Verdict.DISCARDED
     found = measured(run, 0.2, 51.0, "server")
     assert found.verdict is Verdict.KEPT
-    assert run.run.account(Pool.ATTEMPT).best == found.node
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == found.node
 
 
 def test_both_machines_keep_their_own_incumbents(bench):
@@ -71,9 +73,9 @@ def test_both_machines_keep_their_own_incumbents(bench):
     rebaselined(run, ROOT, 50.0, "server")
     there = measured(run, 0.1, 60.0, "server").node
     here = measured(run, 0.2, 2.0, "laptop").node
-    champions = run.run.account(Pool.ATTEMPT).champions
+    champions = Incumbents.of(run.run, Pool.ATTEMPT).by_fingerprint
     assert champions == {"laptop": here, "server": there}
-    assert run.run.account(Pool.ATTEMPT).best == there
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == there
     assert measured(run, 0.3, 3.0, "laptop").against == here
 
 
@@ -86,7 +88,7 @@ def test_the_first_result_of_a_node_stays_what_it_was(bench):
 
 def test_a_machine_is_recorded_once(bench):
     run = begun(bench)
-    run.scribe.decide(lambda h: decisions.note_machine(h, 1, "laptop", {"cpu": "laptop"}))
+    run.recorder.record(lambda h: decisions.note_machine(h, 1, "laptop", {"cpu": "laptop"}))
     seen = [item.event for item in run.ledger.read() if isinstance(item.event, MachineSeen)]
     assert len(seen) == 2
 
@@ -96,24 +98,24 @@ def test_back_on_a_known_machine_its_own_incumbent_is_not_forgotten(bench):
     here = measured(run, 0.1, 9.0, "laptop").node
     rebaselined(run, ROOT, 50.0, "server")
     there = measured(run, 0.2, 60.0, "server").node
-    (item,) = run.scribe.decide(lambda h: decisions.start_observation(h, there, "me", Pool.REBASE))
+    (item,) = run.recorder.record(lambda h: decisions.start_observation(h, there, "me", Pool.REBASE))
     run.end(there, item.event.number, finished(2.0, "laptop"))
-    run.scribe.decide(lambda h: new_machine.rebaselined(h, 1, "laptop", run.task.noise))
-    assert run.run.account(Pool.ATTEMPT).best == here
+    run.recorder.record(lambda h: new_machine.rebaselined(h, 1, "laptop", run.task.noise))
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == here
 
 
 def test_the_target_is_held_against_the_present_machine(bench):
     run = begun(bench)
     measured(run, 0.1, 120.0, "laptop")
-    best = run.run.account(Pool.ATTEMPT).best
+    best = Incumbents.of(run.run, Pool.ATTEMPT).best
     pools = Pools(target=100.0)
-    assert budget.target_reached(run.history, run.run, pools)
+    assert budget.target_reason(run.history, run.run, pools)
     rebaselined(run, best, 50.0, "server")
-    assert budget.target_reached(run.history, run.run, pools) is None
+    assert budget.target_reason(run.history, run.run, pools) is None
 
 
 def test_results_elsewhere_do_not_use_up_the_patience(bench):
     run = begun(bench)
     for x in (0.1, 0.2, 0.3):
         measured(run, x, 99.0, "server")
-    assert run.run.account(Pool.ATTEMPT).since_best == 0
+    assert Incumbents.of(run.run, Pool.ATTEMPT).since_best == 0

@@ -7,10 +7,14 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
-from loopty.record.events import ProposalRefused, SessionStalled, RungChanged
+from loopty.record.proposals import ProposalRefused, Proposals
+from loopty.record.rungs import LadderState, RungChanged
+from loopty.record.sessions import Session, SessionStalled
+from loopty.record.trials import TrialCounts, Trials
 
 
 def x_of(trial):
@@ -70,7 +74,7 @@ async def test_a_proposer_that_says_so_is_asked_several_times_at_once(bench):
     run = bench(x_of, proposer=proposer, width=3, pools=Pools(attempts=9))
     await run.drive()
     assert proposer.most_at_once == 3
-    assert run.run.account(Pool.ATTEMPT).started == 9
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 9
     assert len(set(proposer.positions)) == len(proposer.positions), "each thought has a generator of its own"
 
 
@@ -86,7 +90,7 @@ async def test_no_more_is_thought_of_than_may_be_tried(bench):
     run = bench(x_of, proposer=proposer, width=8, pools=Pools(attempts=2))
     await run.drive()
     assert len(proposer.positions) == 2
-    assert run.run.account(Pool.ATTEMPT).nodes == 2
+    assert Proposals.of(run.run, Pool.ATTEMPT).nodes == 2
 
 
 async def test_the_control_does_not_overtake_a_pool_that_thinks(bench):
@@ -98,14 +102,15 @@ async def test_the_control_does_not_overtake_a_pool_that_thinks(bench):
         async def propose(self, ask):
             for _ in range(50):
                 await asyncio.sleep(0)
-            accounts = ask.history.runs[1].account
-            leads.append(accounts(Pool.CONTROL).started - accounts(Pool.ATTEMPT).started)
+            run = ask.history.runs[1]
+            control, attempts = (TrialCounts.of(run, pool).started for pool in (Pool.CONTROL, Pool.ATTEMPT))
+            leads.append(control - attempts)
             return point(ask)
 
     run = bench(x_of, proposer=Slow(), width=4, pools=Pools(attempts=8, control=8))
     await run.drive()
     assert max(leads) <= 1
-    assert run.run.account(Pool.CONTROL).started == 8
+    assert TrialCounts.of(run.run, Pool.CONTROL).started == 8
 
 
 async def test_a_refusal_is_remembered_and_costs_no_attempt(bench):
@@ -114,15 +119,17 @@ async def test_a_refusal_is_remembered_and_costs_no_attempt(bench):
     finish = await run.drive()
     assert finish.sound
     assert [event.objection for event in told(run, ProposalRefused)] == [Objection.APPLY, Objection.APPLY]
-    assert run.run.account(Pool.ATTEMPT).started == 2
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 2
 
 
 async def test_a_step_of_a_ladder_is_remembered_with_its_reason(bench):
-    run = bench(x_of, proposer=Scripted(point, RungChange(1, "llm-code", "nothing new"), point), pools=Pools(attempts=2))
+    run = bench(
+        x_of, proposer=Scripted(point, RungChange(1, "llm-code", "nothing new"), point), pools=Pools(attempts=2)
+    )
     await run.drive()
     assert [(event.rung, event.reason) for event in told(run, RungChanged)] == [(1, "nothing new")]
-    account = run.run.account(Pool.ATTEMPT)
-    assert (account.rung, account.rung_started) == (1, 1)
+    ladder = LadderState.of(run.run, Pool.ATTEMPT)
+    assert (ladder.rung, ladder.started) == (1, 1)
 
 
 async def test_a_ladder_that_only_steps_ends_its_pool(bench):
@@ -146,10 +153,10 @@ async def test_an_outage_is_a_stall_and_no_failed_trial(bench):
     assert (finish.sound, finish.resumable) == (False, True)
     assert "no route to the model" in finish.reason
     assert [event.reason for event in told(run, SessionStalled)] == ["no route to the model"]
-    assert run.run.stalls == 1
-    account = run.run.account(Pool.ATTEMPT)
-    assert account.endings == {Ending.FINISHED: 2}
-    assert account.started == 1, "the attempts that are left are left"
+    assert Session.of(run.run).stalls == 1
+    counts = TrialCounts.of(run.run, Pool.ATTEMPT)
+    assert counts.endings == {Ending.FINISHED: 2}
+    assert counts.started == 1, "the attempts that are left are left"
 
 
 async def test_what_flies_beside_an_outage_lands_and_is_judged(bench):
@@ -169,7 +176,7 @@ async def test_what_flies_beside_an_outage_lands_and_is_judged(bench):
     run = bench(x_of, proposer=Failing(), width=2, pause=pause, pools=Pools(attempts=5))
     finish = await run.drive()
     assert finish.resumable
-    assert run.run.flights == {}
+    assert Trials.of(run.run).running == {}
     assert run.history["1.1"].verdict in (Verdict.KEPT, Verdict.DISCARDED)
 
 
@@ -183,7 +190,7 @@ async def test_a_trial_whose_model_cannot_be_had_costs_no_attempt_and_waits(benc
     run = bench(score, proposer=first, pools=Pools(attempts=1))
     finish = await run.drive()
     assert (finish.sound, finish.resumable) == (False, True)
-    assert run.run.account(Pool.ATTEMPT).started == 0
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 0
     run.proposer = Scripted()
     finish = await run.drive()
     assert finish.sound

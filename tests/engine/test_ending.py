@@ -6,12 +6,15 @@ import pytest
 
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.record.events import CallReserved, SessionEnded, CallSettled, SessionStalled
+from loopty.record.sessions import Session, SessionEnded, SessionStalled
+from loopty.record.spend import CallReserved, CallSettled, Spend
+from loopty.record.trials import TrialCounts, Trials
 
 
 def x_of(trial):
@@ -56,7 +59,7 @@ async def test_a_session_in_which_all_trials_break_is_closed(bench, width):
     with pytest.raises(SandboxError):
         await run.drive()
     assert [event.reason for event in told(run, SessionEnded)] == ["its process failed"]
-    assert (run.run.driver, run.run.flights) == ("", {})
+    assert (Session.of(run.run).driver, Trials.of(run.run).running) == ("", {})
 
 
 async def test_a_failure_beside_an_outage_is_the_reason_that_is_told(bench):
@@ -98,7 +101,7 @@ async def test_a_call_that_a_stop_breaks_off_is_settled_before_the_session_ends(
     await asyncio.wait_for(driving, 60)
     reserved, settled = told(run, CallReserved), told(run, CallSettled)
     assert [event.call for event in settled] == [event.call for event in reserved]
-    assert run.run.holds == {}
+    assert Spend.of(run.run).reservations == {}
     assert isinstance([*run.ledger.read()][-1].event, SessionEnded)
 
 
@@ -175,7 +178,7 @@ async def test_an_outage_that_many_wait_for_is_one_stall(bench):
     run = bench(x_of, width=4, proposer=Asked(answer, width=4))
     finish = await run.drive()
     assert finish.resumable
-    assert len(told(run, SessionStalled)) == run.run.stalls == 1
+    assert len(told(run, SessionStalled)) == Session.of(run.run).stalls == 1
 
 
 async def test_a_trial_whose_model_is_out_is_a_stall_too(bench):
@@ -198,21 +201,19 @@ async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(be
     loop = run.loop()
     await loop.drive()
     assert run.history["1.1"].is_pending
-    other = run.new_scribe()
+    other = run.new_recorder()
     for number in (7, 8):
         proposal = Proposal("hand", run.history["1"].id, "by hand", {"x": number / 10})
-        (item,) = other.decide(
+        (item,) = other.record(
             lambda history, one=proposal: decisions.add_node(history, one, CommittedFiles("c", "t"), Pool.ATTEMPT)
         )
-        other.decide(
-            lambda history, node=item.event.node: decisions.start_trial(
-                history, node, "other", run.task.pools, run.task.noise
-            )
+        other.record(
+            lambda history, node=item.event.node: decisions.start_trial(history, node, "other", run.judging())
         )
     loop = run.loop()
     # What the other process wrote is not known before the first pending node is to start.
-    assert loop._advanced() is False
-    assert run.run.account(Pool.ATTEMPT).started == 2
+    assert loop._start_next() is False
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 2
     assert run.history["1.1"].is_pending
 
 
@@ -233,6 +234,6 @@ async def test_a_proposer_that_never_has_anything_is_asked_once_per_landing(benc
     run = bench(x_of, width=width, proposer=Asked(answer, width), pools=Pools(attempts=20, control=6))
     finish = await run.drive()
     assert "nothing to propose" in finish.reason
-    assert run.run.account(Pool.CONTROL).started == 6
+    assert TrialCounts.of(run.run, Pool.CONTROL).started == 6
     assert run.proposer.times <= (6 + 1) * width
     assert run.history["1"].verdict is Verdict.KEPT

@@ -4,11 +4,13 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
+from loopty.record.verdicts import Incumbents
 
 ROOT = NodeId("1")
 
@@ -19,7 +21,7 @@ def settled(bench, objective, baseline):
     run.start("1")
     run.end("1", 1, baseline)
     proposal = Proposal("hand", ROOT, "a change", {"x": 0.9})
-    run.scribe.decide(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
     run.start("1.1")
     return run
 
@@ -81,4 +83,4 @@ def test_what_a_gate_refused_or_tampered_with_the_benchmark_is_rejected_whatever
     found = judged(run, Outcome(ending, {"score": 99.0}, reason="gate tests: exit code 1"))
     assert found.verdict is Verdict.REJECTED
     assert found.reason == "gate tests: exit code 1"
-    assert run.run.account(Pool.ATTEMPT).best == ROOT
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == ROOT

@@ -8,11 +8,16 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
 from loopty.domain.objective import Direction, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal
 from loopty.domain.task import Pools
 from loopty.engine import decisions
-from loopty.record.events import ProposalRefused, TrialEnded, TrialStarted
+from loopty.record.proposals import ProposalRefused
+from loopty.record.sessions import Session
+from loopty.record.spend import Spend
+from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
+from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedProposer
 
 from .conftest import make_task
@@ -28,9 +33,9 @@ async def test_the_best_is_kept_and_the_budget_is_spent_exactly(bench):
     assert finish.sound
     assert "20 attempt trials" in finish.reason
     scores = {node.id: run.history.score(node) for node in run.history.nodes(1, Pool.ATTEMPT)}
-    best = run.run.account(Pool.ATTEMPT).best
+    best = Incumbents.of(run.run, Pool.ATTEMPT).best
     assert scores[best] == max(scores.values())
-    assert run.run.account(Pool.ATTEMPT).started == 20
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 20
     assert len(scores) == 21
 
 
@@ -50,8 +55,8 @@ async def test_a_failed_trial_is_never_best_even_when_all_scores_are_negative(be
 
     run = bench(score)
     await run.drive()
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
-    assert best.outcome.finished
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
+    assert best.outcome.is_finished
     assert run.history.score(best) < 0
     failed = [node for node in run.history.nodes(1, Pool.ATTEMPT) if node.outcome.ending is Ending.FAILED]
     assert failed
@@ -61,7 +66,7 @@ async def test_a_failed_trial_is_never_best_even_when_all_scores_are_negative(be
 async def test_less_is_better_when_the_task_says_so(bench):
     run = bench(x_of, objective=Objective(Direction.MIN))
     await run.drive()
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert run.history.score(best) == min(run.history.score(n) for n in run.history.nodes(1, Pool.ATTEMPT))
 
 
@@ -70,7 +75,7 @@ async def test_a_broken_baseline_ends_the_run_before_anything_is_spent(bench):
     finish = await run.drive()
     assert not finish.sound
     assert "no such file" in finish.reason
-    assert run.run.account(Pool.ATTEMPT).started == 0
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 0
 
 
 async def test_a_run_in_which_every_attempt_fails_is_not_sound(bench):
@@ -82,14 +87,14 @@ async def test_the_target_ends_the_run(bench):
     run = bench(x_of, pools=Pools(attempts=1000, target=0.8))
     finish = await run.drive()
     assert "reached the target" in finish.reason
-    assert run.run.account(Pool.ATTEMPT).started < 1000
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started < 1000
 
 
 async def test_patience_ends_the_run(bench):
     run = bench(lambda _: 1.0, pools=Pools(attempts=1000, patience=5))
     finish = await run.drive()
     assert "no improvement in the last 5" in finish.reason
-    assert run.run.account(Pool.ATTEMPT).started == 5
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 5
 
 
 @pytest.mark.parametrize("width", [1, 3, 8])
@@ -115,9 +120,9 @@ async def test_the_control_has_its_own_account_and_never_becomes_best(bench):
 
     run = bench(score, pools=Pools(attempts=10, control=10))
     await run.drive()
-    assert run.history[run.run.account(Pool.ATTEMPT).best].pool is Pool.ATTEMPT
-    assert run.history[run.run.account(Pool.CONTROL).best].pool is Pool.CONTROL
-    assert run.run.account(Pool.ATTEMPT).started == run.run.account(Pool.CONTROL).started == 10
+    assert run.history[Incumbents.of(run.run, Pool.ATTEMPT).best].pool is Pool.ATTEMPT
+    assert run.history[Incumbents.of(run.run, Pool.CONTROL).best].pool is Pool.CONTROL
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == TrialCounts.of(run.run, Pool.CONTROL).started == 10
 
 
 async def test_the_control_proposes_other_points_than_the_attempts(bench):
@@ -144,21 +149,23 @@ async def test_stopping_cancels_what_flies_and_resuming_gives_the_tree_of_an_uni
     loop = broken.loop()
     finish = await loop.drive()
     assert finish.resumable
-    assert broken.run.flights == {}
-    assert broken.run.account(Pool.ATTEMPT).started == 6
+    assert Trials.of(broken.run).running == {}
+    assert TrialCounts.of(broken.run, Pool.ATTEMPT).started == 6
     await broken.drive()
     assert broken.tree() == whole.tree()
     ended = [item.event for item in broken.ledger.read() if isinstance(item.event, TrialEnded)]
-    assert sum(event.outcome.is_finished for event in ended) == 21 + broken.run.account(Pool.REPEAT).started
+    assert (
+        sum(event.outcome.is_finished for event in ended) == 21 + TrialCounts.of(broken.run, Pool.REPEAT).started
+    )
 
 
 async def test_a_trial_whose_process_died_is_cancelled_and_run_again(bench):
     run = bench(x_of, pools=Pools(attempts=5))
-    run.scribe.decide(lambda history: decisions.start_session(history, 1, "dead"))
+    run.recorder.record(lambda history: decisions.start_session(history, 1, "dead"))
     run.start("1", "dead")
     with pytest.raises(Misuse, match="driven by"):
         await run.drive(owner="me")
-    run.scribe.decide(lambda history: decisions.close_abandoned(history, lambda owner: owner != "dead"))
+    run.recorder.record(lambda history: decisions.close_abandoned(history, lambda owner: owner != "dead"))
     finish = await run.drive()
     assert finish.sound
     assert run.history[NodeId("1")].losses == 1
@@ -171,14 +178,14 @@ async def test_a_node_that_takes_its_process_down_again_and_again_is_quarantined
     proposal = Proposal("hand", NodeId("1"), "a killer", {"x": 0.123})
     from loopty.engine.protocols import CommittedFiles
 
-    run.scribe.decide(lambda h: decisions.add_node(h, proposal, CommittedFiles("c9", "t9"), Pool.ATTEMPT))
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c9", "t9"), Pool.ATTEMPT))
     killer = NodeId("1.4")
     wider = Pools(attempts=4)
     for _ in range(5):
         run.start(killer, "dead", wider)
-        run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+        run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[killer].verdict is Verdict.QUARANTINED
-    assert run.run.account(Pool.ATTEMPT).started == 3
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 3
     with pytest.raises(Misuse, match="has its verdict"):
         run.start(killer, "me", wider)
 
@@ -190,7 +197,7 @@ async def test_the_same_experiment_is_not_run_twice_and_costs_no_attempt(bench):
     await run.drive()
     refused = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
     assert [event.reason for event in refused] == ["the same as 1.1", "the same as 1.1"]
-    assert run.run.account(Pool.ATTEMPT).started == 2
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 2
 
 
 async def test_a_forbidden_edit_is_refused_with_its_reason_and_costs_no_attempt(bench):
@@ -200,7 +207,7 @@ async def test_a_forbidden_edit_is_refused_with_its_reason_and_costs_no_attempt(
     await run.drive()
     (refused,) = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
     assert refused.reason == "may not change forbidden.py"
-    assert run.run.account(Pool.ATTEMPT).started == 1
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
 
 
 async def test_a_proposer_that_only_repeats_itself_ends_the_run(bench):
@@ -212,7 +219,7 @@ async def test_a_proposer_that_only_repeats_itself_ends_the_run(bench):
 
     run = bench(x_of, proposer=Stubborn(), pools=Pools(attempts=1000))
     finish = await run.drive()
-    assert "proposals were refused, as in: the same as 1; is there anything left" in finish.reason
+    assert "proposals were refused, the last one because: the same as 1; is there anything left" in finish.reason
 
 
 async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
@@ -223,11 +230,14 @@ async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
             number = ask.position
             if number == 10:
                 return Proposal(self.name, ask.root.id, "once", {"x": 0.25})
-            return Refusal(self.name, "no JSON", Objection.REPLY, (f"a{number}", f"b{number}"), index_in_reply=number % 2)
+            return Refusal(
+                self.name, "no JSON", Objection.REPLY, (f"a{number}", f"b{number}"), index_in_reply=number % 2
+            )
 
     run = bench(x_of, proposer=Babbling(), pools=Pools(attempts=1000))
     finish = await run.drive()
-    assert finish.reason.startswith("the last 40 proposals were refused after 40 calls of a model, as in: no JSON")
+    expected = "the last 40 proposals were refused after 40 calls of a model, the last one because: no JSON"
+    assert finish.reason.startswith(expected)
 
 
 async def test_code_proposals_stay_serial_per_file(bench):
@@ -248,17 +258,17 @@ async def test_code_proposals_stay_serial_per_file(bench):
     await run.drive()
     assert run.executor.most_at_once == 1
     assert {"a.py"} in editor.busy_seen
-    assert run.run.account(Pool.ATTEMPT).started == 6
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
 
 
 async def test_nothing_starts_after_the_wall_clock(bench):
     run = bench(x_of, pools=Pools(attempts=1000, wall_seconds=0.5))
     finish = await run.drive()
     assert "wall clock" in finish.reason
-    assert 0 < run.run.account(Pool.ATTEMPT).started < 1000
-    started = run.run.account(Pool.ATTEMPT).started
+    assert 0 < TrialCounts.of(run.run, Pool.ATTEMPT).started < 1000
+    started = TrialCounts.of(run.run, Pool.ATTEMPT).started
     assert "wall clock" in (await run.drive()).reason
-    assert run.run.account(Pool.ATTEMPT).started == started
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == started
 
 
 async def test_the_wall_clock_cancels_what_flies(bench):
@@ -270,7 +280,7 @@ async def test_the_wall_clock_cancels_what_flies(bench):
     run.ticks = iter(lambda: 0, None)
     finish = await run.drive()
     assert "wall clock" in finish.reason
-    endings = run.run.account(Pool.ATTEMPT).endings
+    endings = TrialCounts.of(run.run, Pool.ATTEMPT).endings
     assert endings.get(Ending.CANCELLED) == 1
 
 
@@ -283,8 +293,8 @@ async def test_a_machine_that_fails_under_a_trial_is_recorded_and_raised(bench):
     run = bench(score)
     with pytest.raises(OSError, match="no space left"):
         await run.drive()
-    assert run.run.driver == ""
-    assert run.run.flights == {}
+    assert Session.of(run.run).driver == ""
+    assert Trials.of(run.run).running == {}
     assert run.history[NodeId("1.2")].is_pending
 
 
@@ -324,8 +334,8 @@ async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_over
     run = bench(x_of, proposer=Payer(), width=3, pools=Pools(attempts=100, money_usd=1.0))
     finish = await run.drive()
     assert "$0.3000 more would pass the limit of $1.00 (money_usd of [pools])" in finish.reason
-    assert run.run.money_usd["evolver"] == pytest.approx(0.84)
-    assert run.run.tokens == {"evolver": 1050}
+    assert Spend.of(run.run).money_usd["evolver"] == pytest.approx(0.84)
+    assert Spend.of(run.run).tokens == {"evolver": 1050}
 
 
 async def test_a_failure_beside_a_long_trial_does_not_wait_for_it(bench):
@@ -339,7 +349,7 @@ async def test_a_failure_beside_a_long_trial_does_not_wait_for_it(bench):
     loop = run.loop()
     with pytest.raises(OSError, match="no space left"):
         await loop.drive()
-    assert run.run.flights == {}
+    assert Trials.of(run.run).running == {}
 
 
 async def test_no_candidate_chooses_the_metric_or_its_direction(bench):
@@ -355,7 +365,7 @@ async def test_no_candidate_chooses_the_metric_or_its_direction(bench):
     first, second = (run.history[NodeId(node)] for node in ("1.1", "1.2"))
     assert "did not report loss" in first.reason
     assert second.reason.startswith("worse: loss")
-    assert run.run.account(Pool.ATTEMPT).best == "1"
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1"
 
 
 async def test_a_node_that_the_sandbox_cannot_run_is_set_aside_in_the_end(bench):
@@ -370,7 +380,7 @@ async def test_a_node_that_the_sandbox_cannot_run_is_set_aside_in_the_end(bench)
             await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.QUARANTINED
     assert (await run.drive()).sound
-    assert run.run.account(Pool.ATTEMPT).started == 3
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 3
 
 
 async def test_a_node_that_is_resumed_keeps_its_files_busy(bench):
@@ -416,5 +426,5 @@ async def test_a_new_session_asks_again_after_fifty_refusals(bench):
 async def test_a_baseline_that_another_process_measures_is_waited_for_by_the_user(bench):
     run = bench(x_of)
     run.start("1", "another")
-    with pytest.raises(Misuse, match="measured by another process"):
+    with pytest.raises(Misuse, match="is measuring the baseline"):
         await run.drive()

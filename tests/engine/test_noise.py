@@ -11,13 +11,16 @@ from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.record.events import NodeJudged, TrialStarted
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
+from loopty.record.trials import TrialCounts, Trials, TrialStarted
+from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.testing.fakes import ScriptedProposer
 
 
@@ -50,8 +53,8 @@ async def test_a_deterministic_benchmark_is_recognised_and_only_what_is_kept_is_
     repeated = [event.node for event in recorded if isinstance(event, TrialStarted) and event.pool is Pool.REPEAT]
     kept = [event.node for event in recorded if isinstance(event, NodeJudged) and event.verdict is Verdict.KEPT]
     assert repeated == ["1", *kept]
-    assert run.run.floors[""] == {"score": 0.0}
-    assert "3 times the same" in run.history[NodeId("1")].reason
+    assert Cohorts.of(run.run).noise[""] == {"score": 0.0}
+    assert "the same 3 times" in run.history[NodeId("1")].reason
 
 
 async def test_never_means_one_measurement_each(bench):
@@ -66,7 +69,7 @@ async def test_the_noise_of_a_baseline_that_varies_is_measured(bench):
     run = bench(noisy, pools=Pools(attempts=0))
     await run.drive()
     assert len(noisy.measured) == Noise().baseline
-    assert 0.1 < run.run.floors[""]["score"] < 3
+    assert 0.1 < Cohorts.of(run.run).noise[""]["score"] < 3
     assert len(run.history[NodeId("1")].samples) == Noise().baseline
 
 
@@ -144,7 +147,7 @@ async def test_the_limit_of_pairs_leaves_it_inconclusive(bench):
     await run.drive()
     node = run.history[NodeId("1.1")]
     assert node.verdict in (Verdict.INCONCLUSIVE, Verdict.DISCARDED)
-    assert run.run.account(Pool.ATTEMPT).best == "1"
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1"
 
 
 async def test_a_spent_pool_of_repeats_leaves_it_inconclusive(bench):
@@ -152,15 +155,15 @@ async def test_a_spent_pool_of_repeats_leaves_it_inconclusive(bench):
     await run.drive()
     node = run.history[NodeId("1.1")]
     assert node.verdict is Verdict.INCONCLUSIVE
-    assert "no measurement is left" in node.reason
-    assert run.run.account(Pool.REPEAT).started == 8
+    assert "no repeat measurement is left" in node.reason
+    assert TrialCounts.of(run.run, Pool.REPEAT).started == 8
 
 
 async def test_repeats_cost_no_attempt(bench):
     run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1))
     await run.drive()
-    assert run.run.account(Pool.ATTEMPT).started == 1
-    assert run.run.account(Pool.REPEAT).started > 5
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
+    assert TrialCounts.of(run.run, Pool.REPEAT).started > 5
 
 
 async def test_a_candidate_that_fails_when_it_is_measured_again_is_discarded(bench):
@@ -219,25 +222,25 @@ async def test_stopped_in_the_middle_of_the_pairs_it_goes_on_from_there(bench):
     assert finish.resumable
     assert node.verdict is None
     assert node.is_pending
-    before = len(node.duel.mine)
+    before = len(node.pairing.mine)
     assert before >= 2
     await run.drive()
     node = run.history[NodeId("1.1")]
     assert node.verdict is Verdict.KEPT
-    assert len(node.duel.mine) == len(node.duel.theirs) == node.effect.pairs
+    assert len(node.pairing.mine) == len(node.pairing.theirs) == node.effect.pairs
     assert len(noisy.measured[6:]) <= 2 * node.effect.pairs + 1  # at most the half of one pair was lost
-    assert run.run.account(Pool.ATTEMPT).started == 1
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
 
 
 async def test_a_process_that_dies_in_the_middle_of_the_pairs_loses_one_measurement(bench):
     run = bench(Noisy(effect=20.0), proposer=ScriptedProposer([]), pools=Pools(attempts=1))
     proposal = Proposal("hand", NodeId("1"), "a change", {"x": 0.9})
-    await run.loop()._baseline()
-    run.scribe.decide(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
+    await run.loop()._measure_baseline()
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
     run.start("1.1", "dead")
     run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": 20.0}))
     assert run.history[NodeId("1.1")].running
-    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+    run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[NodeId("1.1")].is_pending
     assert run.history[NodeId("1.1")].losses == 1
     await run.drive()
@@ -287,7 +290,7 @@ def with_baseline(bench, scores=(0.0, 0.1, -0.1, 0.05, -0.05, 0.0), fingerprint=
 
 def add(run, x, parent="1"):
     proposal = Proposal("hand", NodeId(parent), "a change", {"x": x})
-    (item,) = run.scribe.decide(
+    (item,) = run.recorder.record(
         lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
     )
     return item.event.node
@@ -295,14 +298,14 @@ def add(run, x, parent="1"):
 
 def flight(run):
     """The one trial in flight, as node and number."""
-    (name,) = run.run.flights
+    (name,) = Trials.of(run.run).running
     node, _, number = name.partition("#")
     return NodeId(node), int(number)
 
 
 def test_a_baseline_that_moves_to_another_machine_before_its_verdict_begins_anew_there(bench):
     run = with_baseline(bench, scores=(1.0, 1.1), fingerprint="laptop")
-    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+    run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     run.start("1")
     for _ in range(6):
         if run.history[NodeId("1")].verdict:
@@ -310,7 +313,7 @@ def test_a_baseline_that_moves_to_another_machine_before_its_verdict_begins_anew
         run.end(*flight(run), finished(50.0, "server"))
     root = run.history[NodeId("1")]
     assert root.verdict is Verdict.KEPT
-    assert root.outcome.fingerprint == run.run.fingerprint == "server"
+    assert root.outcome.fingerprint == Cohorts.of(run.run).fingerprint == "server"
     assert [sample["score"] for sample in root.samples] == [50.0] * 3
 
 
@@ -330,16 +333,16 @@ def test_a_duel_broken_off_when_the_incumbent_had_just_changed_goes_on(bench):
     run.start(one)
     run.end(one, 1, finished(10.0))
     run.end(*flight(run), finished(0.0))
-    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+    run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     other = add(run, 0.6)
     run.start(other)
     run.end(other, 1, finished(5.0))
     while run.history[other].verdict is None:
         measured, number = flight(run)
         run.end(measured, number, finished(5.0 if measured == other else 0.0))
-    assert run.run.account(Pool.ATTEMPT).best == other
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == other
     run.start(one)  # against its new rival now
-    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+    run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     run.start(one)
     while run.history[one].verdict is None:
         measured, number = flight(run)
@@ -353,8 +356,8 @@ def test_a_half_pair_is_forgotten_when_the_measuring_is_broken_off(bench):
     node = add(run, 0.5)
     run.start(node)
     run.end(node, 1, finished(10.0))
-    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
-    assert run.history[node].duel.mine == ()
+    run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
+    assert run.history[node].pairing.mine == ()
 
 
 def test_a_metric_that_is_reported_once_and_never_again_breaks_nothing(bench):
@@ -445,10 +448,10 @@ async def test_resuming_finishes_what_was_broken_off_even_when_the_patience_is_s
 def test_losses_that_are_not_in_a_row_set_nothing_aside(bench):
     run = with_baseline(bench, scores=(1.0,))
     for score in (1.1, 1.2, 1.3, 1.4):
-        run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+        run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
         run.start("1")
         run.end(*flight(run), finished(score))
-    run.scribe.decide(lambda h: decisions.close_abandoned(h, lambda _: False))
+    run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[NodeId("1")].losses == 5
     assert run.history[NodeId("1")].verdict is None
 
@@ -465,7 +468,7 @@ async def test_a_node_that_needs_no_trial_any_more_does_not_end_the_session(benc
     await loop.drive()
     run.task = replace(run.task, noise=Noise(repeat="never"))
     await run.drive()
-    assert run.run.account(Pool.ATTEMPT).started == 6
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
 
 
 async def test_a_full_disk_is_no_race_and_is_told(bench):
@@ -477,14 +480,14 @@ async def test_a_full_disk_is_no_race_and_is_told(bench):
             return getattr(self.ledger, name)
 
         @contextlib.contextmanager
-        def turn(self):
-            with self.ledger.turn() as turn:
-                yield turn
+        def write_lock(self):
+            with self.ledger.write_lock() as lock:
+                yield lock
                 raise Misuse("the disk is full: make room")
 
     run = bench(lambda trial: trial.node.params["x"], pools=Pools(attempts=3))
-    await run.loop()._baseline()
-    run.scribe._ledger = Full(run.ledger)
+    await run.loop()._measure_baseline()
+    run.recorder._ledger = Full(run.ledger)
     with pytest.raises(Misuse, match="disk is full"):
         await run.loop()._search()
     assert run.run.number == 1

@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask, CommittedFiles
-from loopty.engine.trials import TrialRunner
 from loopty.proposers.optuna_samplers import RememberingProposer
-from loopty.record.events import NodeJudged, ProposalRefused, TrialEnded, TrialStarted
 from loopty.record.history import History
+from loopty.record.proposals import ProposalRefused
+from loopty.record.reviews import Reviews
+from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
+from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.report.node_text import node_text
 from loopty.report.plain_progress import Lines
 from loopty.report.status_text import status_text
@@ -64,22 +67,17 @@ class Reviewed(Bench):
         super().__init__(score, **{"noise": Noise(repeat="never"), "pools": Pools(attempts=8), **how})
         self.reviewer = Says(mode, says)
 
-    def measure(self, owner="me"):
-        task = self.task
-        given = (self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
-        return TrialRunner(*given, self.reviewer)
-
     def start(self, node, owner="me", pools=None):
-        given = NodeId(node), owner, pools or self.task.pools, self.task.noise, self.reviewer.mode
-        return [item.event for item in self.scribe.record(lambda h: decisions.start_trial(h, *given))]
+        given = NodeId(node), owner, self.judging(pools)
+        return [item.event for item in self.recorder.record(lambda h: decisions.start_trial(h, *given))]
 
     def end(self, node, number, outcome):
-        given = NodeId(node), number, outcome, self.task.pools, self.task.noise, self.reviewer.mode
-        return [item.event for item in self.scribe.record(lambda h: decisions.end_trial(h, *given))]
+        given = NodeId(node), number, outcome, self.judging()
+        return [item.event for item in self.recorder.record(lambda h: decisions.end_trial(h, *given))]
 
     def add(self, x):
         proposal = Proposal("hand", NodeId("1"), "a change", {"x": x})
-        self.scribe.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), Pool.ATTEMPT))
+        self.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), Pool.ATTEMPT))
 
     def judged(self):
         return [item.event for item in self.ledger.read() if isinstance(item.event, NodeJudged)]
@@ -110,35 +108,35 @@ async def test_every_winner_is_reviewed_once_and_nobody_else():
     assert kept
     assert run.reviewer.asked == kept
     assert all(run.history[node].review.passed for node in kept)
-    assert run.run.account(Pool.ATTEMPT).started == 8
-    assert run.run.account(Pool.REVIEW).endings == {"finished": len(kept)}
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 8
+    assert TrialCounts.of(run.run, Pool.REVIEW).endings == {"finished": len(kept)}
 
 
 async def test_what_the_verifier_rejects_is_rejected_and_never_the_best():
     run = Reviewed(x_of, says=FAIL)
     finish = await run.drive()
     assert finish.sound
-    assert run.run.account(Pool.ATTEMPT).best == run.run.root
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == run.run.root
     rejected = [event for event in run.judged() if event.verdict is Verdict.REJECTED]
     assert rejected
     assert {event.reason for event in rejected} == {"the verifier: hard-coded answers"}
-    assert run.run.account(Pool.ATTEMPT).vetoed == len(rejected)
+    assert Reviews.of(run.run, Pool.ATTEMPT).rejected_by_verifier == len(rejected)
 
 
 async def test_what_the_verifier_only_flags_is_kept_and_says_so():
     run = Reviewed(x_of, mode="flag", says=FAIL)
     await run.drive()
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.id.parent
     assert best.reason.endswith("; the verifier objects: hard-coded answers")
     assert best.review.passed is False
-    assert run.run.account(Pool.ATTEMPT).vetoed == 0
+    assert Reviews.of(run.run, Pool.ATTEMPT).rejected_by_verifier == 0
 
 
 async def test_without_an_answer_a_winner_is_kept_and_is_said_to_be_unreviewed():
     run = Reviewed(x_of, says=UNREAD)
     await run.drive()
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.id.parent
     assert best.reason.endswith("; not reviewed: no answer to go by")
     assert best.review.passed is None
@@ -149,7 +147,7 @@ async def test_neither_the_baseline_nor_the_control_is_reviewed():
     await run.drive()
     assert {run.history[node].pool for node in run.reviewer.asked} == {Pool.ATTEMPT}
     assert run.run.root not in run.reviewer.asked
-    assert run.run.account(Pool.CONTROL).best != run.run.root
+    assert Incumbents.of(run.run, Pool.CONTROL).best != run.run.root
 
 
 @settings(max_examples=60, deadline=None)
@@ -176,7 +174,7 @@ def test_whatever_the_verifier_says_nothing_is_kept_that_the_metric_would_not_ke
         elif score > best:
             assert (event.verdict, mode) == (Verdict.REJECTED, "reject")
             assert run.history[event.node].review.passed is False
-    assert run.history.score(run.history[run.run.account(Pool.ATTEMPT).best]) == best
+    assert run.history.score(run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]) == best
 
 
 def test_a_review_touches_nothing_that_was_measured():
@@ -194,25 +192,25 @@ def test_a_node_that_was_overtaken_while_it_was_reviewed_is_not_kept():
     run.start("1.2")
     run.end("1.2", 1, Outcome(Ending.FINISHED, {"score": 0.8}))
     run.end("1.2", 2, PASS)
-    assert run.run.account(Pool.ATTEMPT).best == "1.2"
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1.2"
     _, judged = run.end("1.1", 2, PASS)
     assert judged.verdict is Verdict.DISCARDED
-    assert run.run.account(Pool.ATTEMPT).best == "1.2"
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1.2"
 
 
 def test_a_process_that_dies_in_a_review_leaves_the_node_to_be_reviewed_again():
     run = by_hand()
     for number in range(2, decisions.LOSSES_UNTIL_QUARANTINE + 3):
-        run.scribe.record(lambda h: decisions.close_abandoned(h, lambda _: False))
+        run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
         node = run.history[NodeId("1.1")]
         assert (node.verdict, node.running, node.losses, node.review) == (None, False, 0, None)
         assert decisions.next_undecided(run.history, 1, Pool.ATTEMPT).id == "1.1"
         (started,) = run.start("1.1")
         assert (started.pool, started.number) == (Pool.REVIEW, number + 1)
-    assert run.run.account(Pool.ATTEMPT).started == 1
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
     _, judged = run.end("1.1", number + 1, PASS)
     assert judged.verdict is Verdict.KEPT
-    assert run.run.account(Pool.REVIEW).started == 1
+    assert TrialCounts.of(run.run, Pool.REVIEW).started == 1
 
 
 async def test_an_outage_of_the_verifier_ends_the_session_and_the_next_one_goes_on_with_the_review():
@@ -225,7 +223,7 @@ async def test_an_outage_of_the_verifier_ends_the_session_and_the_next_one_goes_
     await run.drive()
     assert run.reviewer.asked[1] == waiting.id
     assert run.history[waiting.id].verdict is Verdict.KEPT
-    assert run.run.account(Pool.ATTEMPT).started == 8
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 8
 
 
 async def test_a_stop_breaks_the_review_off_and_resuming_takes_it_up():
@@ -267,7 +265,7 @@ async def test_a_node_that_brings_the_model_down_again_and_again_is_set_aside_an
         assert run.history.number == 2 or run.history[NodeId("1.1")].verdict is None
         await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.QUARANTINED
-    assert run.run.account(Pool.ATTEMPT).started == 0
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 0
 
 
 async def test_a_trial_that_a_spent_cap_broke_off_is_no_attempt_and_is_never_held_against_its_node():
@@ -277,20 +275,22 @@ async def test_a_trial_that_a_spent_cap_broke_off_is_no_attempt_and_is_never_hel
         await run.drive()
     node = run.history[NodeId("1.1")]
     assert (node.verdict, node.losses, node.running) == (None, 0, False)
-    assert run.run.account(Pool.ATTEMPT).started == 0
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 0
     ended = [item.event for item in run.ledger.read() if isinstance(item.event, TrialEnded)]
     assert ended[-1].outcome == Outcome(Ending.CANCELLED, reason=str(error))
     run.executor = sound
     await run.drive()
-    assert run.run.account(Pool.ATTEMPT).started == 8
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 8
 
 
 async def test_replays_of_a_reviewed_node_ask_nobody():
     run = Reviewed(x_of)
     await run.drive()
     asked, measure = len(run.reviewer.asked), run.measure()
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
-    outcome = await measure.run_observation(measure.start_observation(best, Pool.REPLAY), lambda _: None, asyncio.Event())
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
+    outcome = await measure.run_observation(
+        measure.start_observation(best, Pool.REPLAY), lambda _: None, asyncio.Event()
+    )
     assert outcome.is_finished
     assert len(run.reviewer.asked) == asked
     assert run.history[best.id].verdict is Verdict.KEPT
@@ -310,7 +310,7 @@ async def test_reviews_are_counted_apart_from_trials():
     says = itertools.chain([FAIL, PASS], itertools.repeat(UNREAD))
     run = Reviewed(lambda trial: float(trial.node.order), says=lambda *_: next(says), pools=Pools(attempts=4))
     await run.drive()
-    run.scribe.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
+    run.recorder.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
     found = run.status()
     assert found.verified == Verified(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
     assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
@@ -389,13 +389,13 @@ async def test_what_the_verifier_rejected_is_no_parent_and_no_uplift():
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.REJECTED
     asks = [Ask(run.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(40)]
-    assert "1.1" not in {TournamentSelector().parent(ask).id for ask in asks}
+    assert "1.1" not in {TournamentSelector().select(ask).node.id for ask in asks}
     assert uplift(run.history, 1).amount == pytest.approx(0.5 - 0.2)
 
 
 async def test_a_rejection_by_the_verifier_is_worth_a_line():
     run, out = Reviewed(x_of, says=FAIL, pools=Pools(attempts=3)), io.StringIO()
-    lines = Lines(run.scribe, 1, run.task.pools, out, Look(), lambda: 0.0)
-    run.scribe.listeners.append(lines.heard)
+    lines = Lines(run.recorder, 1, run.task.pools, out, Look(), lambda: 0.0)
+    run.recorder.listeners.append(lines.heard)
     await run.drive()
     assert "rejected 1.1: the verifier: hard-coded answers" in out.getvalue()

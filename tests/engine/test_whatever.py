@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
-from loopty.record.events import NodeAdded, SessionEnded, TrialEnded, TrialStarted
+from loopty.record.nodes import NodeAdded, NodeCount
+from loopty.record.sessions import Session, SessionEnded
+from loopty.record.spend import Spend
+from loopty.record.trials import TrialEnded, Trials, TrialStarted
 
 from .conftest import Bench
 
@@ -109,10 +113,14 @@ def test_a_session_ends_closed_and_within_its_budget(seed, width, faults):
             events = [recorded.event for recorded in bench.ledger.read()]
             assert times <= (len(events) - before) * (width + 1)
             assert sum(isinstance(event, SessionEnded) for event in events) == number
-            assert (bench.run.driver, bench.run.flights, bench.run.holds) == ("", {}, {})
+            assert (
+                Session.of(bench.run).driver,
+                Trials.of(bench.run).running,
+                Spend.of(bench.run).reservations,
+            ) == ("", {}, {})
             assert most_at_once(events, Pool.ATTEMPT) <= ATTEMPTS
             assert most_at_once(events, Pool.CONTROL) <= CONTROL
-            assert sum(isinstance(event, NodeAdded) for event in events) == bench.run.nodes
+            assert sum(isinstance(event, NodeAdded) for event in events) == NodeCount.of(bench.run).nodes
             assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
     asyncio.run(sessions())

@@ -18,14 +18,15 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Outcome, Pool
+from loopty.domain.outcome import Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import Places
 from loopty.evaluators.gates import Passage
 from loopty.models.endpoint.trial_access import Serving
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import toolchain
 from loopty.sandboxes.trial_user import trial_owner

@@ -16,12 +16,13 @@ from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount
 from loopty.domain.objective import Direction, Directions
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import Places
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import toolchain
 from loopty.sandboxes.trial_user import trial_owner

@@ -72,7 +72,7 @@ def look(socket, pid):
     }
 """,
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     seen = said(bench)
     assert seen.pop("processes") <= 3
     assert seen == {
@@ -183,7 +183,7 @@ def fill():
             time.sleep(0.01)
 """,
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     found = said(bench)
     assert found["hang"] == ["time", "program.py:hang took more than 0.5 s"]
     assert found["eat"] == ["memory", "program.py:eat used too much memory"]
@@ -220,7 +220,7 @@ Run().finish(1)
 """,
         "text\n",
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     *kinds, large = said(bench)
     assert kinds == ["refused"] * 7
     assert large == "the request reads 'program.py', which holds 5 bytes, more than the 2 allowed"
@@ -331,7 +331,7 @@ Run().finish(candidate.run(["true"]).code)
 
 async def test_garbage_is_answered_and_harms_nothing(bench: Any) -> None:
     outcome = await bench.run(GARBAGE)
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     answers = said(bench)
     assert len(answers) == 29
     assert [answer for answer in answers if not answer.startswith("the request ")] == []

@@ -15,6 +15,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import RoleBudget
+from loopty.record.spend import Spend
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.unsafe import Unsafe
@@ -27,6 +28,7 @@ PATIENCE = 60
 ASKING = """
 import json, os, socket, sys, urllib.error, urllib.request
 from loopty_sdk import Run
+from loopty.record.spend import Spend
 def ask(text="hello"):
     body = json.dumps({"model": os.environ["LOOPTY_MODEL"], "messages": [{"role": "user", "content": text}]})
     headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
@@ -49,7 +51,9 @@ def desk(bench: Any, tmp_path: Path, server: ScriptedServer) -> Desk:
     return served(bench, tmp_path, server)
 
 
-def served(bench: Any, tmp_path: Path, server: ScriptedServer, funds: RoleBudget | None = None, **stated: Any) -> Desk:
+def served(
+    bench: Any, tmp_path: Path, server: ScriptedServer, funds: RoleBudget | None = None, **stated: Any
+) -> Desk:
     (tmp_path / "desk").mkdir()
     desk = Desk(tmp_path / "desk", None, funds, url=f"{server.url}/v1", **stated)
     bench.serving = desk.serving
@@ -63,7 +67,7 @@ def said(bench: Any) -> Any:
 async def test_a_benchmark_calls_the_model_with_an_ordinary_client(bench: Any, desk: Desk) -> None:
     outcome = await bench.run(SCORES)
     assert (outcome.ending, outcome.metrics) == (Ending.FINISHED, {"score": float(len(ANSWER))}), outcome
-    assert desk.run.tokens == {"user": 32}
+    assert Spend.of(desk.run).tokens == {"user": 32}
     assert desk.reserved[0].node == "1.2"
 
 
@@ -73,7 +77,7 @@ async def test_eight_calls_at_once(bench: Any, desk: Desk) -> None:
         "with ThreadPoolExecutor(8) as pool:\n    Run().finish(len(list(pool.map(ask, map(str, range(8))))))\n"
     )
     assert outcome.metrics == {"score": 8.0}, outcome
-    assert desk.run.tokens == {"user": 8 * 32}
+    assert Spend.of(desk.run).tokens == {"user": 8 * 32}
 
 
 @pytest.mark.usefixtures("desk")
@@ -98,7 +102,7 @@ print(json.dumps(found))
 Run().finish(1)
 """
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     found = said(bench)
     assert found.pop("interfaces") == ["lo"]
     assert found.pop("socket") == "0o666"
@@ -138,7 +142,7 @@ print(json.dumps([seen, looked, sorted(name for name in os.environ if "KEY" in n
 Run().finish(1)
 """
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     seen, looked, names = said(bench)
     assert seen == []
     assert looked > 5
@@ -158,8 +162,8 @@ async def test_a_cap_that_is_spent_in_the_middle_is_not_the_candidates_fault(
     with pytest.raises(Exhausted, match="tokens"):
         await bench.run(ASKING + "Run().finish(sum(len(ask()) for _ in range(5)))\n")
     assert "429" in (bench.folder / "stderr.log").read_text()
-    assert 0 < desk.run.tokens["user"] <= 200
-    assert not desk.run.holds
+    assert 0 < Spend.of(desk.run).tokens["user"] <= 200
+    assert not Spend.of(desk.run).reservations
 
 
 async def test_a_result_made_with_a_spent_cap_does_not_count(
@@ -187,7 +191,7 @@ async def test_a_trial_that_wants_more_than_one_may_is_a_failure_of_its_candidat
     assert "would pass the 200 that one trial may use (trial_tokens of the user role)" in outcome.reason
     assert "\n" not in outcome.reason
     assert outcome.seconds > 0
-    assert desk.run.tokens["user"] <= 200
+    assert Spend.of(desk.run).tokens["user"] <= 200
 
 
 async def test_a_provider_that_is_down_is_not_the_candidates_fault(bench: Any, tmp_path: Path) -> None:
@@ -238,8 +242,8 @@ async def test_a_trial_that_is_cancelled_pays_for_what_it_had_asked(bench: Any, 
         cancel.set()
         outcome = await running
     assert outcome.ending is Ending.CANCELLED
-    assert desk.run.tokens == {"user": desk.reserved[0].tokens}
-    assert not desk.run.holds
+    assert Spend.of(desk.run).tokens == {"user": desk.reserved[0].tokens}
+    assert not Spend.of(desk.run).reservations
 
 
 @pytest.mark.usefixtures("desk")
@@ -251,7 +255,7 @@ async def test_an_isolated_candidate_has_no_model(bench: Any) -> None:
         "    names = [name for name in os.environ if 'MODEL' in name or 'API' in name or 'BASE_URL' in name]\n"
         "    return [names, os.path.exists('/t/model')]\n",
     )
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     assert said(bench) == [[[], False], ANSWER]
 
 
@@ -268,7 +272,7 @@ async def test_a_candidate_beside_the_benchmark_shares_the_model(bench: Any) -> 
 async def test_gates_have_no_model(bench: Any) -> None:
     bench.gates = (Gate("look", 'test -z "$OPENAI_API_KEY$LOOPTY_MODEL" && ! test -e /t/model'),)
     outcome = await bench.run(SCORES)
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
 
 
 @pytest.mark.usefixtures("desk")
@@ -322,5 +326,5 @@ async def test_landlock_has_no_loopback_but_the_socket(bench: Any) -> None:
 async def test_where_there_is_no_python_there_is_the_socket(bench: Any) -> None:
     bench.path = "/nowhere"
     outcome = await bench.shell("""test -S $LOOPTY_MODEL_SOCKET && echo '{"score": 1}' > $EVO_RESULT_PATH""")
-    assert outcome.finished, outcome
+    assert outcome.is_finished, outcome
     assert "there is no python3 here" in (bench.folder / "stderr.log").read_text()

@@ -11,19 +11,20 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.fingerprint import Machine
 from loopty.executors.local_slots import LocalExecutor, lock_path
 from loopty.executors.process_locks import Owners
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, order=1, position=0)
 TRIAL = Trial(NODE, NODE, 1, Pool.ATTEMPT, 0)
 SCRIPT = """
 import asyncio, sys, time
 sys.path[:0] = sys.argv[3:]
-from test_local import TRIAL
+from test_local_slots import TRIAL
 from loopty.domain.outcome import Ending, Outcome
 from loopty.executors.fingerprint import Machine
 from loopty.executors.local_slots import LocalExecutor

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, decode, encode
+from loopty.record.event import Event
+from loopty.record.families import decode_event, encode_event
+from loopty.record.nodes import NodeAdded
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded
+from loopty.record.verdicts import NodeJudged
 
 _floats = st.floats(allow_nan=False, allow_infinity=False)
 _words = st.text(max_size=8)
@@ -51,7 +57,7 @@ _events = st.one_of(
 
 @given(_events)
 def test_an_event_is_read_back_as_it_was_written(event: Event) -> None:
-    again = decode(*encode(event))
+    again = decode_event(*encode_event(event))
     assert again == event
     assert _types(again) == _types(event)
 
@@ -63,7 +69,7 @@ def _types(value: object) -> object:
 
 
 def test_enums_and_ids_come_back_as_such() -> None:
-    event = decode(*encode(NodeJudged(NodeId("1.2"), Verdict.KEPT, "", NodeId("1"))))
+    event = decode_event(*encode_event(NodeJudged(NodeId("1.2"), Verdict.KEPT, "", NodeId("1"))))
     assert isinstance(event, NodeJudged)
     assert type(event.node) is type(event.against) is NodeId
     assert event.verdict is Verdict.KEPT

@@ -36,10 +36,10 @@ def test_the_bundled_sqlite_is_free_of_the_wal_reset_bug():
 
 
 _WRITER = (
-    "import sys, time; from pathlib import Path; from loopty.record.recorder import Scribe\n"
+    "import sys, time; from pathlib import Path; from loopty.record.recorder import Recorder\n"
     "from loopty.ledgers.sqlite import SqliteLedger; from loopty.testing.ledger_suite import child_events\n"
-    "scribe = Scribe(SqliteLedger(Path(sys.argv[1])), time.time); print('go', flush=True)\n"
-    "for _ in range(int(sys.argv[2])): scribe.decide(child_events)\n"
+    "recorder = Recorder(SqliteLedger(Path(sys.argv[1])), time.time); print('go', flush=True)\n"
+    "for _ in range(int(sys.argv[2])): recorder.record(child_events)\n"
 )
 
 
@@ -101,11 +101,11 @@ def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
 
 def test_pages_of_an_older_fold_are_made_anew_from_the_events(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    scribe = Recorder(SqliteLedger(path), time.time)
-    scribe.record(lambda _: run_events())
-    scribe.record(child_events)
+    recorder = Recorder(SqliteLedger(path), time.time)
+    recorder.record(lambda _: run_events())
+    recorder.record(child_events)
     with apsw.Connection(str(path)) as db:
         db.execute('UPDATE fold SET version = 0; UPDATE pages SET body = \'{"of": "another time"}\'')
     history = SqliteLedger(path).history()
-    assert history["1.1"] == scribe.history["1.1"]
-    assert history.runs == scribe.history.runs
+    assert history["1.1"] == recorder.history["1.1"]
+    assert history.runs == recorder.history.runs

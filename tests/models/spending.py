@@ -3,14 +3,14 @@
 import itertools
 import random
 
-from loopty.domain.model import Role, ModelSpec
+from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.meter import Meter, Settlements
 from loopty.models.metered_model import MeteredModel
 from loopty.models.prices import price
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
 from loopty.record.recorder import Recorder
@@ -26,15 +26,15 @@ class Desk:
         self.time = Time()
         self.ledger = ledger or MemoryLedger()
         self.archive = Archive(folder / "calls", itertools.count(1.0).__next__)
-        self.scribe = Recorder(self.ledger, lambda: 0.0)
-        if not self.scribe.history.runs:
-            self.scribe.record(lambda _: run_events())
-        self.purse = Purse(self.scribe, 1, pools or Pools(), "me", roles)
+        self.recorder = Recorder(self.ledger, lambda: 0.0)
+        if not self.recorder.history.runs:
+            self.recorder.record(lambda _: run_events())
+        self.purse = RunPurse(self.recorder, 1, pools or Pools(), "me", roles)
         self.settlements = Settlements()
 
     @property
     def run(self):
-        return self.scribe.history.runs[1]
+        return self.recorder.history.runs[1]
 
     def line(self, model, role=Role.EVOLVER, throttle=None, **stated):
         return line_to(model, self.purse, self.archive, self.time, role, throttle, self.settlements, **stated)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 
 from loopty.domain.errors import Crowded, Exhausted
-from loopty.domain.model import Outage, Prompt, Reply, Role, Speaker, Message, Usage
-from loopty.engine.budget import Price
+from loopty.domain.model import Message, Outage, Prompt, Reply, Role, Speaker, Usage
 from loopty.models.allowance import Allowance, Overspent
 from loopty.models.meter import Subject
-from loopty.record.events import CallReserved, CallSettled
+from loopty.models.spend_caps import Price
+from loopty.record.spend import CallReserved, CallSettled, Spend
 
 from .spending import Desk
 from .test_caps import CALLS, WIDTH, WORST, Greedy, spend
@@ -77,7 +77,7 @@ class Watched:
         self.reserved = {}
         self.tokens = self.over_tokens = 0
         self.money = self.over_money = 0.0
-        desk.scribe.listeners.append(self.check)
+        desk.recorder.listeners.append(self.check)
 
     def check(self, recorded):
         event = recorded.event
@@ -100,7 +100,7 @@ def test_no_allowance_is_passed_by_more_than_one_call_exceeds_its_own_estimate(c
         desk = Desk(Path(folder))
         Watched(desk)
         asyncio.run(spend(desk, calls, Subject("benchmark", allowance=Allowance(CAP))))
-        assert desk.run.holds == {}, "everything is settled"
+        assert Spend.of(desk.run).reservations == {}, "everything is settled"
 
 
 async def test_a_server_that_passes_its_limits_does_not_pass_an_allowance_with_many_calls_at_once(tmp_path):
@@ -114,7 +114,7 @@ async def test_a_server_that_passes_its_limits_does_not_pass_an_allowance_with_m
 
     ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
     assert all(isinstance(end, Overspent) for end in ends), ends
-    assert desk.run.tokens == {"user": 4 * 14_000}, "the last of them began with room for its estimate"
+    assert Spend.of(desk.run).tokens == {"user": 4 * 14_000}, "the last of them began with room for its estimate"
 
 
 class Slow:

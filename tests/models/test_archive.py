@@ -7,12 +7,16 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply, Speaker, Message, Usage
+from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.models.archive import Archive
 
 PROMPT = Prompt(
     "Sei knapp. 🙂\n",
-    (Message(Speaker.ASKER, 'tabs\t "quotes" \\ \udcff'), Message(Speaker.MODEL, "yes"), Message(Speaker.ASKER, "and?")),
+    (
+        Message(Speaker.ASKER, 'tabs\t "quotes" \\ \udcff'),
+        Message(Speaker.MODEL, "yes"),
+        Message(Speaker.ASKER, "and?"),
+    ),
     {"type": "object", "properties": {"x": {"type": "number", "maximum": 1}}},
     512,
 )

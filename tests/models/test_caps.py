@@ -13,21 +13,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, ModelSpec, Message, Usage
-from loopty.domain.task import RoleBudget, Pools, Roles
+from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
+from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.engine import decisions
 from loopty.executors.process_locks import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.allowance import Overspent
 from loopty.models.meter import Size, Subject
-from loopty.record.events import CallReserved, CallSettled
 from loopty.record.recorder import Recorder
+from loopty.record.spend import CallReserved, CallSettled, Spend
 
 from .spending import Desk
 
 WIDTH = 8
 POOLS = Pools(tokens=12_000, money_usd=0.03)
-ROLES = Roles(evolver=RoleBudget(tokens=8_000, money_usd=0.025), verifier=RoleBudget(tokens=6_000, money_usd=0.012))
+ROLES = Roles(
+    evolver=RoleBudget(tokens=8_000, money_usd=0.025), verifier=RoleBudget(tokens=6_000, money_usd=0.012)
+)
 SHARES = st.one_of(st.just(1.0), st.floats(0.0, 1.0))
 WORST = {
     "role": Role.EVOLVER,
@@ -88,7 +90,7 @@ class Caps:
         self.reserved = {}
         self.over_tokens = 0
         self.over_money = 0.0
-        desk.scribe.listeners.append(self.check)
+        desk.recorder.listeners.append(self.check)
 
     def check(self, recorded):
         event = recorded.event
@@ -100,9 +102,13 @@ class Caps:
             self.over_money = max(self.over_money, event.money_usd - estimate.money_usd)
         run = self.desk.run
         for tokens, money, cap in (
-            (sum(run.tokens.values()), sum(run.money_usd.values()), POOLS),
-            (run.tokens.get("evolver", 0), run.money_usd.get("evolver", 0.0), ROLES.evolver),
-            (run.tokens.get("verifier", 0), run.money_usd.get("verifier", 0.0), ROLES.verifier),
+            (sum(Spend.of(run).tokens.values()), sum(Spend.of(run).money_usd.values()), POOLS),
+            (Spend.of(run).tokens.get("evolver", 0), Spend.of(run).money_usd.get("evolver", 0.0), ROLES.evolver),
+            (
+                Spend.of(run).tokens.get("verifier", 0),
+                Spend.of(run).money_usd.get("verifier", 0.0),
+                ROLES.verifier,
+            ),
         ):
             assert tokens <= cap.tokens + self.over_tokens
             assert money <= cap.money_usd + self.over_money + 1e-9
@@ -140,7 +146,7 @@ def test_no_cap_is_passed_by_more_than_one_call_exceeds_its_own_estimate(calls):
         desk = Desk(Path(folder), POOLS, ROLES)
         Caps(desk)
         asyncio.run(spend(desk, calls))
-        assert desk.run.holds == {}, "everything is settled"
+        assert Spend.of(desk.run).reservations == {}, "everything is settled"
 
 
 class Greedy:
@@ -164,20 +170,23 @@ async def test_a_server_that_passes_its_limits_does_not_pass_a_cap_with_many_cal
 
     ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
     assert all(isinstance(end, Exhausted) for end in ends)
-    assert desk.run.tokens == {"evolver": 8 * 14_000}, "the last of them began with room for its estimate"
+    assert Spend.of(desk.run).tokens == {"evolver": 8 * 14_000}, (
+        "the last of them began with room for its estimate"
+    )
 
 
 _PAYER = """
 import asyncio, json, random, sys, time
 from pathlib import Path
-from loopty.domain.model import Prompt, Role, Speaker, Stated, Turn
-from loopty.models.purse import Purse
-from loopty.record.recorder import Scribe
+from loopty.domain.model import Prompt, Role, Message, ModelSpec, Prompt, Speaker
+from loopty.models.purse import RunPurse
+from loopty.record.recorder import Recorder
+from loopty.record.spend import Spend
 from loopty.domain.task import Pools
 from loopty.executors.process_locks import Owners
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
-from loopty.models.metered_model import MeteredLine
+from loopty.models.metered_model import MeteredModel
 from loopty.models.meter import Meter, Settlements
 from loopty.models.prices import price
 from loopty.models.retry import Retry
@@ -185,25 +194,25 @@ from loopty.models.throttle import Throttle
 from loopty.testing.ledger_suite import run_events
 
 top = Path(sys.argv[1])
-scribe = Scribe(SqliteLedger(top / "ledger.sqlite"), lambda: 0.0)
-scribe.decide(lambda _: run_events())
-purse = Purse(scribe, 1, Pools(), Owners(top / "owners").this_process())
+recorder = Recorder(SqliteLedger(top / "ledger.sqlite"), lambda: 0.0)
+recorder.record(lambda _: run_events())
+purse = RunPurse(recorder, 1, Pools(), Owners(top / "owners").this_process())
 
 class Hanging:
     name = "scripted:hanging"
 
     async def reply(self, prompt):
-        hold = next(iter(scribe.history.runs[1].holds.values()))
+        hold = next(iter(Spend.of(recorder.history.runs[1]).reservations.values()))
         print(json.dumps([hold.tokens, hold.money_usd]), flush=True)
         await asyncio.Event().wait()
 
-stated = Stated("openai", "hanging", input_usd=1.0, output_usd=2.0)
+stated = ModelSpec("openai", "hanging", input_usd=1.0, output_usd=2.0)
 meter = Meter(
     Role.EVOLVER, "hanging", stated, price(stated), purse, Throttle(None), Settlements(), time.monotonic
 )
 retry = Retry("hanging", 5, 600.0, random.Random(0), time.monotonic, asyncio.sleep)
-line = MeteredLine(Role.EVOLVER, Hanging(), stated, meter, Archive(top / "calls"), retry)
-asyncio.run(line.ask(Prompt("", (Turn(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
+line = MeteredModel(Role.EVOLVER, Hanging(), stated, meter, Archive(top / "calls"), retry)
+asyncio.run(line.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
 """
 
 
@@ -213,11 +222,11 @@ def test_a_process_killed_in_a_paid_call_is_charged_once_and_as_reserved(tmp_pat
         tokens, money_usd = json.loads(child.stdout.readline())
         os.kill(child.pid, signal.SIGKILL)
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
-    scribe, owners = Recorder(ledger, lambda: 0.0), Owners(tmp_path / "owners")
-    assert len(scribe.history.runs[1].holds) == 1
+    recorder, owners = Recorder(ledger, lambda: 0.0), Owners(tmp_path / "owners")
+    assert len(Spend.of(recorder.history.runs[1]).reservations) == 1
     for _ in range(2):
-        scribe.record(lambda history: decisions.close_abandoned(history, owners.alive))
-    run = scribe.history.runs[1]
+        recorder.record(lambda history: decisions.close_abandoned(history, owners.alive))
+    run = recorder.history.runs[1]
     ledger.close()
-    assert (run.tokens, run.money_usd) == ({"evolver": tokens}, {"evolver": money_usd})
-    assert (run.holds, run.unread) == ({}, {})
+    assert (Spend.of(run).tokens, Spend.of(run).money_usd) == ({"evolver": tokens}, {"evolver": money_usd})
+    assert (Spend.of(run).reservations, Spend.of(run).unread) == ({}, {})

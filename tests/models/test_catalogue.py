@@ -6,8 +6,8 @@ import math
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Outage, Prompt, Role, Speaker, ModelSpec, Message
-from loopty.domain.task import RoleBudget, Pools, Roles
+from loopty.domain.model import Message, ModelSpec, Outage, Prompt, Role, Speaker
+from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.models.catalogue import Catalogue
 from loopty.proposers.code.code_options import CodeOptions
 from loopty.proposers.parameters.parameters_options import ParametersOptions
@@ -45,7 +45,9 @@ def test_a_provider_and_its_model_need_no_table(tmp_path):
 
 def test_prompts_leave_room_for_a_reply_and_keep_to_what_a_file_was_trained_for(tmp_path):
     file = tiny_gguf.written(tmp_path / "tiny.gguf")
-    catalogue = Catalogue({"tiny": ModelSpec("local", file=file.name), "far": ModelSpec("openai", "m")}, {}, tmp_path)
+    catalogue = Catalogue(
+        {"tiny": ModelSpec("local", file=file.name), "far": ModelSpec("openai", "m")}, {}, tmp_path
+    )
     assert 0 < catalogue.prompt_tokens("tiny") < tiny_gguf.CONTEXT
     most = catalogue.prompt_tokens("far")
     assert most + ModelSpec("openai").max_output_tokens < ModelSpec("openai").window_tokens
@@ -120,14 +122,17 @@ def test_capped_money_and_no_price_is_refused_before_anything_is_asked(tmp_path)
 def test_a_meter_and_the_line_of_a_model_have_the_same_name(tmp_path):
     catalogue, _ = scripts(tmp_path, fast={})
     desk = Desk(tmp_path)
-    assert math.isinf(desk.purse.left("evolver").tokens)
+    assert math.isinf(desk.purse.remaining("evolver").tokens)
     line = catalogue.line(Role.EVOLVER, "fast", desk.purse, desk.archive)
     asyncio.run(line.ask(PROMPT, "guess"))
     assert [event.model for event in reserves(desk.ledger)] == [line.model]
 
 
 def test_a_key_that_may_not_be_sent_is_not_handed_out(tmp_path):
-    stated = {"m": ModelSpec("openai", "gpt-4o", url="https://evil.example/v1"), "near": ModelSpec("scripted", "x")}
+    stated = {
+        "m": ModelSpec("openai", "gpt-4o", url="https://evil.example/v1"),
+        "near": ModelSpec("scripted", "x"),
+    }
     catalogue = Catalogue(
         stated, {"OPENAI_API_KEY": "sk-1"}, tmp_path, stray=lambda name, found: f"{name}: not to {found.url}"
     )

@@ -6,11 +6,12 @@ import struct
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Prompt, Role, Speaker, ModelSpec, Message, Usage
-from loopty.domain.outcome import Pool
-from loopty.domain.task import RoleBudget, Pools, Roles
+from loopty.domain.model import Message, ModelSpec, Prompt, Role, Speaker, Usage
+from loopty.domain.pool import Pool
+from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.models.catalogue import Catalogue
 from loopty.models.prices import Rates, price, unknown
+from loopty.record.spend import Spend
 from loopty.testing.role_model_suite import reserves, settles
 
 from .server import ScriptedServer, answer, garbage, refusal
@@ -69,9 +70,9 @@ async def test_a_request_goes_to_the_endpoint_for_embeddings_and_is_paid_by_the_
     assert (reserved.node, reserved.pool) == (None, None)
     assert (settled.tokens, settled.usage, settled.failure) == (9, Usage(9), "")
     assert settled.money_usd == pytest.approx(9 * 2.0 / 1e6)
-    assert desk.run.unread == {}, "it holds no proposal"
+    assert Spend.of(desk.run).unread == {}, "it holds no proposal"
     (kept,) = desk.archive.records()
-    assert [turn.text for turn in kept.prompt.turns] == ["abc", "d\udc00 [key]"]
+    assert [turn.text for turn in kept.prompt.messages] == ["abc", "d\udc00 [key]"]
     assert kept.reply.text == "[[3.0, 1.0], [8.0, 1.0]]"
 
 
@@ -126,7 +127,7 @@ async def test_what_gives_no_vectors_gives_none_and_is_settled(desk, tmp_path, b
     (settled,) = settles(desk.ledger)
     assert settled.failure
     assert KEY not in settled.failure
-    assert desk.run.holds == {}
+    assert Spend.of(desk.run).reservations == {}
 
 
 async def test_vectors_of_different_lengths_in_one_answer_are_none(desk, tmp_path):
@@ -206,7 +207,7 @@ async def test_a_script_may_hold_vectors_and_what_is_none_in_it_is_none(tmp_path
     embed = catalogue.embedder("e", desk.purse, desk.archive)
     assert [await embed(["a", "b"]) for _ in range(5)] == [[[1.0, 0.0], [0.0, 1.0]], None, None, None, None]
     assert {event.operator for event in reserves(desk.ledger)} == {"embed"}
-    assert desk.run.unread == {}
+    assert Spend.of(desk.run).unread == {}
     assert not any(event.pool is Pool.ATTEMPT for event in reserves(desk.ledger))
 
 

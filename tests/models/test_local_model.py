@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelFault, Prompt, Speaker, ModelSpec, Message
+from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Speaker
 from loopty.models.local_model import LocalModel, context_of, local_model
 from loopty.models.local_server import Address, LocalServer, Order, served
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelFault, Prompt, Reply, Role, Speaker, ModelSpec, Message, Usage
+from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker, Usage
 from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.meter import Meter, Size, Subject
 from loopty.models.prices import price
 from loopty.models.throttle import Throttle
-from loopty.record.events import CallReserved, CallSettled
+from loopty.record.spend import CallReserved, CallSettled, Spend
 
 from .spending import Desk
 
@@ -71,7 +71,7 @@ def test_whatever_goes_wrong_every_call_is_settled_once(seed):
             Path(place, "calls").touch()  # where no reply can be kept
         desk = Desk(Path(place), Pools(tokens=rng.choice([None, 3_000, 20_000])))
         asyncio.run(spend(desk))
-        assert desk.run.holds == {}
+        assert Spend.of(desk.run).reservations == {}
         assert sorted(told(desk, CallReserved)) == sorted(told(desk, CallSettled))
 
 
@@ -79,7 +79,7 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
     class Failing(MemoryLedger):
         full = False
 
-        def turn(self):
+        def write_lock(self):
             if self.full:
                 raise Misuse("the disk is full")
             return super().write_lock()
@@ -100,7 +100,9 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
     ledger.full = False
     Model.reply = lambda *_: asyncio.sleep(0, Reply("this", Usage(1, 1)))
     assert (await line.ask(PROMPT, "guess")).reply.text == "this"
-    assert len(desk.run.holds) == 1, "what could not be settled stays set aside until the process ends"
+    assert len(Spend.of(desk.run).reservations) == 1, (
+        "what could not be settled stays set aside until the process ends"
+    )
 
 
 async def test_a_model_that_does_not_count_is_asked_side_by_side_all_the_same(tmp_path):
@@ -112,6 +114,6 @@ async def test_a_model_that_does_not_count_is_asked_side_by_side_all_the_same(tm
     first = await meter.reserve(size, subject)
     first.settle(None, "")
     beside = [await asyncio.wait_for(meter.reserve(size, subject), 60) for _ in range(3)]
-    assert len(desk.run.holds) == 3
+    assert len(Spend.of(desk.run).reservations) == 3
     for reservation in beside:
         reservation.settle(None, "")

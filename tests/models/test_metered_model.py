@@ -6,12 +6,13 @@ import json
 import pytest
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Role, Speaker, ModelSpec, Message, Usage
-from loopty.domain.task import RoleBudget, Pools, Roles
+from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
+from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.models.meter import USEFUL_OUTPUT, Size
 from loopty.models.scripted_model import ScriptedModel
 from loopty.models.throttle import Throttle
 from loopty.record.recorder import Recorder
+from loopty.record.spend import Spend
 from loopty.testing.role_model_suite import PROMPT, LineConformance, reserves, settles
 
 from .spending import Desk
@@ -58,7 +59,7 @@ async def test_where_money_is_short_the_reply_is_as_long_as_it_can_pay(tmp_path)
     await line.ask(Prompt("", (Message(Speaker.ASKER, "?"),)), "guess")
     assert 990 < model.prompts[0].max_output_tokens < 1000
     assert reserves(desk.ledger)[0].money_usd <= 0.01
-    assert desk.run.money_usd == {"evolver": pytest.approx(0.00011)}
+    assert Spend.of(desk.run).money_usd == {"evolver": pytest.approx(0.00011)}
 
 
 async def test_who_is_crowded_out_waits_for_a_call_to_settle(tmp_path):
@@ -108,7 +109,7 @@ async def test_what_a_dead_process_left_in_flight_is_not_waited_for_for_ever(tmp
 async def test_a_server_that_does_not_count_is_counted_for(tmp_path):
     desk = Desk(tmp_path)
     await desk.line(ScriptedModel([Reply("x" * 400, Usage())])).ask(PROMPT, "guess")
-    assert desk.run.tokens["evolver"] > 100
+    assert Spend.of(desk.run).tokens["evolver"] > 100
 
 
 async def test_the_throttle_holds_requests_apart_and_learns_what_they_used(tmp_path):
@@ -168,8 +169,8 @@ async def test_a_reply_that_cannot_be_kept_is_paid_for_and_not_to_be_read(tmp_pa
     (tmp_path / "calls").write_text("in the way")
     with pytest.raises(Misuse, match="cannot keep"):
         await desk.line(ScriptedModel(["this"], Usage(5, 5))).ask(PROMPT, "guess", pool="attempt")
-    assert desk.run.tokens == {"evolver": 10}
-    assert desk.run.unread == {}
+    assert Spend.of(desk.run).tokens == {"evolver": 10}
+    assert Spend.of(desk.run).unread == {}
 
 
 async def test_a_bug_in_a_model_leaves_no_call_open(tmp_path):
@@ -179,7 +180,7 @@ async def test_a_bug_in_a_model_leaves_no_call_open(tmp_path):
     desk = Desk(tmp_path)
     with pytest.raises(KeyError):
         await desk.line(ScriptedModel(broken)).ask(PROMPT, "guess")
-    assert desk.run.holds == {}
+    assert Spend.of(desk.run).reservations == {}
     assert len(settles(desk.ledger)) == 1
 
 
@@ -188,12 +189,12 @@ async def test_roles_have_accounts_of_their_own(tmp_path):
     await desk.line(ScriptedModel(["a"], Usage(10, 10))).ask(PROMPT, "guess")
     with pytest.raises(Exhausted, match="for the verifier"):
         await desk.line(ScriptedModel(["b"]), role=Role.VERIFIER).ask(PROMPT, "review")
-    assert desk.run.tokens == {"evolver": 20}
+    assert Spend.of(desk.run).tokens == {"evolver": 20}
 
 
 async def test_what_is_settled_is_seen_by_others_at_once(tmp_path):
     desk = Desk(tmp_path)
     await desk.line(ScriptedModel(["a"], Usage(10, 10))).ask(PROMPT, "guess")
-    assert Recorder(desk.ledger, lambda: 0.0).history.runs[1].tokens == {"evolver": 20}
+    assert Spend.of(Recorder(desk.ledger, lambda: 0.0).history.runs[1]).tokens == {"evolver": 20}
     call = settles(desk.ledger)[0].call
     assert json.loads((tmp_path / "calls" / f"{call}.jsonl").read_text())["operator"] == "guess"

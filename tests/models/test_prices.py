@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, ModelSpec, Usage
-from loopty.engine.budget import Price
+from loopty.domain.model import ModelSpec, Role, Usage
 from loopty.models.prices import FREE, Rates, price, require_cap, unknown
+from loopty.models.spend_caps import Price
 
 NO_CAP = Price(math.inf, math.inf)
 UNKNOWN = ModelSpec("openai", "house-model", url="https://models.example.org/v1")
@@ -40,7 +40,9 @@ def test_money_buys_so_much_output():
 def test_stated_prices_win():
     stated = ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
     assert price(stated) == Rates(1.0, 1.0, 2.0)
-    assert price(ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(1.0, 0.1, 2.0)
+    assert price(ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(
+        1.0, 0.1, 2.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,9 +95,9 @@ def test_capped_money_needs_a_price_or_a_cap_on_tokens():
 def test_without_the_list_only_stated_prices_are_known():
     script = (
         "import sys; sys.modules['genai_prices'] = None\n"
-        "from loopty.domain.model import Stated; from loopty.models.prices import price\n"
-        "assert price(Stated('openai', 'gpt-4o')) is None\n"
-        "assert price(Stated('openai', 'gpt-4o', input_usd=1.0, output_usd=1.0))\n"
+        "from loopty.domain.model import ModelSpec; from loopty.models.prices import price\n"
+        "assert price(ModelSpec('openai', 'gpt-4o')) is None\n"
+        "assert price(ModelSpec('openai', 'gpt-4o', input_usd=1.0, output_usd=1.0))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 

@@ -65,9 +65,9 @@ def test_a_missing_client_of_ours_is_named_by_its_extra(extra):
     script = f"""
 import sys
 sys.modules["{package}"] = None
-from loopty.domain.model import Stated
+from loopty.domain.model import ModelSpec
 from loopty.models.provider_model import provider_model
-provider_model("m", Stated("{extra}", "x"), "k")
+provider_model("m", ModelSpec("{extra}", "x"), "k")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert f"Misuse: model 'm' needs the client of {extra}: pip install 'loopty[{extra}]'" in done.stderr

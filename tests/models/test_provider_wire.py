@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.model import Prompt, Reply, Speaker, ModelSpec, Message, Usage
+from loopty.domain.model import Message, ModelSpec, Prompt, Reply, Speaker, Usage
 from loopty.models.provider_model import provider_model
 
 from .server import ScriptedServer, answer, stalling, stream

@@ -3,7 +3,7 @@
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Speaker, Message, Usage
+from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, Speaker, Usage
 from loopty.models.recorded_model import RecordedModel, recorded_model
 from loopty.models.scripted_model import ScriptedModel, scripted_model
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Prompt, Role, Speaker, ModelSpec, Message
+from loopty.domain.model import Message, ModelSpec, Prompt, Role, Speaker
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Pools
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.models.weights import fetched
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.record.events import CallSettled
+from loopty.record.spend import CallSettled
 from loopty.views.model_spend import spend
 
 from ..proposers.desk import Desk, Plain
@@ -67,7 +67,9 @@ async def test_it_answers_in_words(catalogue):
 
 async def test_it_proposes_parameters_that_can_be_tried(catalogue, tmp_path):
     desk = Desk(tmp_path / "calls")
-    line = catalogue.line(Role.EVOLVER, "small", Purse(desk.scribe, 1, Pools(), "me"), Archive(tmp_path / "calls"))
+    line = catalogue.line(
+        Role.EVOLVER, "small", RunPurse(desk.recorder, 1, Pools(), "me"), Archive(tmp_path / "calls")
+    )
     proposer = ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=2))
     for _ in range(MOST_ASKS):
         suggestion = await proposer.propose(desk.ask())

@@ -4,15 +4,19 @@ import json
 import random
 
 from loopty.domain.objective import SCORE
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal
 from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask
 from loopty.models.archive import Archive
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.models.scripted_model import ScriptedModel
-from loopty.record.events import NodeAdded, NodeJudged, RungChanged, TrialEnded, TrialStarted
+from loopty.record.nodes import NodeAdded
+from loopty.record.rungs import RungChanged
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 
 from ..engine.conftest import Bench
 from ..models.spending import line_to
@@ -31,9 +35,9 @@ def replied(*points, reason="it may be better"):
     return json.dumps({"proposals": [{"parameters": point, "reason": reason} for point in points]})
 
 
-def line_of(scribe, folder, model, pools=None):
+def line_of(recorder, folder, model, pools=None):
     """A line to this model that gives up at once."""
-    purse = Purse(scribe, 1, pools or Pools(), "me")
+    purse = RunPurse(recorder, 1, pools or Pools(), "me")
     limits = {"retries": 0, "outage_seconds": 0.0, "max_output_tokens": 256}
     return line_to(model, purse, Archive(folder), Time(), **limits)
 
@@ -43,15 +47,15 @@ class Desk:
 
     def __init__(self, folder, replies=(), pools=None, objective=None):
         self.bench = Bench(lambda _: 1.0, pools=pools, objective=objective)
-        self.scribe = self.bench.scribe
+        self.recorder = self.bench.recorder
         self.model = ScriptedModel(replies)
         self._known = 0
-        self.line = line_of(self.scribe, folder, self.model, pools)
+        self.line = line_of(self.recorder, folder, self.model, pools)
         self.measured(self.root.id, 0.0, Verdict.KEPT)
 
     @property
     def history(self):
-        return self.scribe.history
+        return self.recorder.history
 
     @property
     def run(self):
@@ -66,7 +70,7 @@ class Desk:
         return Ask(self.history, 1, Pool.ATTEMPT, random.Random, (), None, ahead)
 
     def tell(self, *events):
-        self.scribe.record(lambda _: events)
+        self.recorder.record(lambda _: events)
 
     def adds(self, proposal, tree=None):
         """Record a proposal as a node."""
@@ -83,8 +87,8 @@ class Desk:
                 proposal.params,
                 known_event=self._known,
                 calls=proposal.calls,
-                remaining_in_reply=proposal.left,
-                index_in_reply=proposal.item,
+                remaining_in_reply=proposal.remaining_in_reply,
+                index_in_reply=proposal.index_in_reply,
             ),
         )
         return node

@@ -6,7 +6,7 @@ from loopty.domain.errors import Crowded, Exhausted, Misuse
 from loopty.domain.model import ModelFault, Outage
 from loopty.domain.outcome import Verdict
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
-from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Pools
 from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.grid import GridOptions, GridProposer
@@ -14,7 +14,9 @@ from loopty.proposers.ladder import Ladder, LadderOptions, Rung
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.random import RandomProposer
-from loopty.record.events import NodeAdded, ProposalRefused, RungChanged
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.rungs import RungChanged
 
 from ..engine.conftest import SPACE, Bench
 from .desk import Desk, Plain, line_of, replied
@@ -53,7 +55,9 @@ async def told(desk, proposer, times, verdict=Verdict.DISCARDED):
     for _ in range(times):
         answer = await proposer.propose(desk.ask())
         desk.records(answer, verdict=verdict)
-        short.append(f"to {answer.name}" if isinstance(answer, RungChange) else getattr(answer, "operator", answer))
+        short.append(
+            f"to {answer.name}" if isinstance(answer, RungChange) else getattr(answer, "operator", answer)
+        )
     return short
 
 
@@ -241,7 +245,7 @@ async def test_within_the_loop_every_step_is_on_record_with_its_reason(tmp_path)
             replied({"x": 0.93}),
         ]
     )
-    line = line_of(run.scribe, tmp_path, model)
+    line = line_of(run.recorder, tmp_path, model)
     asking = ParametersProposer(SPACE, line, Plain(), ParametersOptions())
     run.proposer = Ladder(
         [

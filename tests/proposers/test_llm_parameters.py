@@ -8,15 +8,19 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import ModelFault, Outage, Prompt
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal
-from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Pools
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.record.events import CallSettled
+from loopty.record.proposals import Proposals
+from loopty.record.spend import CallSettled, Spend
+from loopty.record.trials import TrialCounts
+from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedRoleModel
 from loopty.testing.proposer_suite import ProposerConformance
 
@@ -66,7 +70,7 @@ async def test_the_model_is_told_the_task_the_space_and_what_was_tried(desk) -> 
         calls=proposal.calls,
     )
     (prompt,) = desk.model.prompts
-    (turn,) = prompt.turns
+    (turn,) = prompt.messages
     for told in (
         "Make it better.",
         "`depth`: int from 1 to 3",
@@ -94,7 +98,7 @@ async def test_one_call_gives_several_proposals_and_a_new_process_takes_the_rest
         taken.append((proposal.params["x"], proposal.remaining_in_reply, len(desk.model.prompts)))
         desk.records(proposal)
     assert taken == [(0.1, 2, 1), (0.2, 1, 1), (0.3, 0, 1), (0.4, 0, 2)]
-    assert not desk.run.unread
+    assert not Spend.of(desk.run).unread
     assert len({node.calls for node in desk.history.nodes(1, Pool.ATTEMPT) if node.calls}) == 2
 
 
@@ -109,12 +113,12 @@ async def test_a_reply_that_was_paid_for_before_a_kill_is_taken_after_it(desk) -
 async def test_a_kill_between_the_two_calls_pays_neither_again(desk) -> None:
     desk = desk("no idea", replied({"x": 0.1}))
     first = await made(desk).propose(desk.ask())
-    assert len(desk.run.unread) == 2
+    assert len(Spend.of(desk.run).unread) == 2
     again = await made(desk).propose(desk.ask())
     assert again == first
     assert len(first.calls) == 2 == len(desk.model.prompts)
     desk.records(again)
-    assert not desk.run.unread
+    assert not Spend.of(desk.run).unread
 
 
 async def test_replies_of_others_are_left_to_them(desk) -> None:
@@ -124,7 +128,7 @@ async def test_replies_of_others_are_left_to_them(desk) -> None:
     proposal = await made(desk).propose(desk.ask())
     assert proposal.params["x"] == 0.3
     desk.records(proposal)
-    assert len(desk.run.unread) == 2
+    assert len(Spend.of(desk.run).unread) == 2
 
 
 @pytest.mark.parametrize("taken", [0, 1])
@@ -142,7 +146,7 @@ async def test_a_reply_that_is_not_kept_any_more_is_forgotten(desk, tmp_path, ta
         desk.records(answers[-1])
     assert answers[-1].params["x"] == 0.3
     assert len(answers) == 1 + taken
-    assert not desk.run.unread
+    assert not Spend.of(desk.run).unread
 
 
 GARBAGE = [
@@ -169,11 +173,11 @@ async def test_after_garbage_the_model_is_told_once_what_is_wrong(desk, garbage)
     proposal = await made(desk).propose(desk.ask())
     assert proposal.params == {"x": 0.125, "method": "a"}
     assert len(proposal.calls) == 2
-    _, reply, objection = desk.model.prompts[1].turns
+    _, reply, objection = desk.model.prompts[1].messages
     assert reply.text == (garbage.strip()[:8000] or "(nothing)"), "what has no end is not sent again"
     assert objection.text.startswith("Nothing of this can be tried:\n- ")
     desk.records(proposal)
-    assert not desk.run.unread, "the reply that was no use waits for nobody"
+    assert not Spend.of(desk.run).unread, "the reply that was no use waits for nobody"
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
@@ -186,8 +190,8 @@ async def test_garbage_twice_is_a_refusal_that_costs_no_attempt(desk, garbage) -
     assert len(refusal.reason) <= 600
     assert len(refusal.calls) == 2
     desk.records(refusal)
-    assert not desk.run.unread
-    assert desk.run.account(Pool.ATTEMPT).started == 0
+    assert not Spend.of(desk.run).unread
+    assert TrialCounts.of(desk.run, Pool.ATTEMPT).started == 0
 
 
 async def test_a_point_that_was_tried_or_is_in_flight_is_not_proposed_again(desk) -> None:
@@ -211,7 +215,7 @@ async def test_a_point_that_was_tried_or_is_in_flight_is_not_proposed_again(desk
     assert answers[2].params == {"x": 1.0, "method": "a"}
     assert "same as 1.2" in answers[3].reason
     assert len(answers[3].calls) == 2
-    assert "is the same as 1.2" in desk.model.prompts[-1].turns[-1].text
+    assert "is the same as 1.2" in desk.model.prompts[-1].messages[-1].text
 
 
 async def test_code_that_became_the_best_is_what_is_tuned_next(desk) -> None:
@@ -232,7 +236,7 @@ async def test_several_questions_at_once_share_one_reply(desk) -> None:
     assert len(desk.model.prompts) == 2
     for answer in reversed(answers):
         desk.records(answer)
-    assert not desk.run.unread
+    assert not Spend.of(desk.run).unread
 
 
 async def test_several_questions_at_once_do_not_refuse_the_same_reply_twice(desk) -> None:
@@ -250,9 +254,9 @@ async def test_a_reply_that_was_no_use_before_an_outage_is_told_so_after_it(desk
         await proposer.propose(desk.ask())
     proposal = await proposer.propose(desk.ask())
     assert (proposal.params["x"], len(proposal.calls)) == (0.125, 2)
-    assert [turn.text for turn in desk.model.prompts[2].turns[1:2]] == ["no idea"]
+    assert [turn.text for turn in desk.model.prompts[2].messages[1:2]] == ["no idea"]
     desk.records(proposal)
-    assert not desk.run.unread
+    assert not Spend.of(desk.run).unread
 
 
 async def test_an_outage_and_a_spent_cap_are_told_as_such(desk) -> None:
@@ -269,19 +273,19 @@ async def test_a_model_finds_the_best_of_a_run_within_the_loop(tmp_path) -> None
     run = Bench(lambda trial: -abs(trial.node.params["x"] - 0.3), pools=Pools(attempts=6), width=3)
 
     def closing_in(prompt):
-        lines = [line.split(" | ") for line in prompt.turns[0].text.splitlines() if " | score " in line]
+        lines = [line.split(" | ") for line in prompt.messages[0].text.splitlines() if " | score " in line]
         best = min((json.loads(line[2])["x"] for line in lines), key=lambda x: abs(x - 0.3))
         near = 0.1 ** len(model.prompts)  # new at every call, also while the last points are being tried
         return replied({"x": best}, {"x": round(0.3 - near, 6)}, {"x": round(0.3 + near, 6)})
 
     model = ScriptedModel(closing_in)
-    line = line_of(run.scribe, tmp_path, model)
+    line = line_of(run.recorder, tmp_path, model)
     run.proposer = ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=3), width=2)
     finish = await run.drive()
     assert "6 attempt trials" in finish.reason
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.params["x"] == pytest.approx(0.3, abs=0.02)
-    assert run.run.account(Pool.ATTEMPT).refused
+    assert Proposals.of(run.run, Pool.ATTEMPT).refused
     settled = [item.event for item in run.ledger.read() if isinstance(item.event, CallSettled)]
     assert len(settled) == len(model.prompts)
-    assert run.run.account(Pool.ATTEMPT).started == 6
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6

@@ -10,19 +10,23 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.mutate import MutateProposer
-from loopty.record.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 from loopty.selectors.best_node import BestSelector
 
 
 def asked(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
-    scribe = Recorder(MemoryLedger(), lambda: 0.0)
+    recorder = Recorder(MemoryLedger(), lambda: 0.0)
     root = NodeId("1")
-    scribe.record(
+    recorder.record(
         lambda _: [
             RunStarted(1, "criteria", Objective(), 0, ""),
             NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree"),
@@ -31,7 +35,7 @@ def asked(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
             NodeJudged(root, Verdict.KEPT, ""),
         ]
     )
-    return Ask(scribe.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), busy)
+    return Ask(recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), busy)
 
 
 def proposer(files: Mapping[str, str | None]) -> MutateProposer:

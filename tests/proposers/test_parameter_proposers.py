@@ -13,25 +13,23 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import ParameterKind, Parameter, Space, Value
+from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.grid import GridOptions, GridProposer
 from loopty.proposers.optuna_samplers import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
 from loopty.proposers.random import RandomProposer
-from loopty.record.events import (
-    Event,
-    NodeAdded,
-    NodeJudged,
-    ProposalRefused,
-    RunStarted,
-    TrialEnded,
-    TrialStarted,
-)
+from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 
 SPACE = Space(
     {
@@ -72,7 +70,7 @@ class Search:
     """A run whose events a test writes itself: ask, add or refuse, and later judge."""
 
     def __init__(self, metrics: tuple[Metric, ...] = (), seed: int = 0) -> None:
-        self.scribe = Recorder(MemoryLedger(), lambda: 0.0)
+        self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
         self._seed = seed
         self._known = 0
         self._operator = "hand"
@@ -83,7 +81,7 @@ class Search:
 
     @property
     def history(self) -> History:
-        return self.scribe.history
+        return self.recorder.history
 
     @property
     def ask(self) -> Ask:
@@ -127,7 +125,7 @@ class Search:
         self.ends(node, None if int(value * 1000) % 7 == 0 else {"score": value, "other": -math.sqrt(value)})
 
     def _tell(self, *events: Event) -> None:
-        self.scribe.record(lambda _: events)
+        self.recorder.record(lambda _: events)
 
 
 def _started(node: NodeId) -> TrialStarted:

@@ -14,14 +14,19 @@ from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.token_count import tokens
 from loopty.proposers.context.goal import objective_text
 from loopty.proposers.prompt_context import Briefing, BriefingOptions
-from loopty.record.events import DirectiveSet, NodeAdded, NodeJudged, Recorded, SplitShown, TrialEnded, TrialStarted
+from loopty.record.directives import Directive, DirectiveSet
+from loopty.record.event import Recorded
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
+from loopty.record.trials import SplitShown, TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 
 from ..views.story import OWNER, Story, random_story
 
@@ -209,7 +214,7 @@ def test_the_same_history_gives_the_same_text_to_a_process_that_starts_and_one_t
     story, along = Story(), briefing()
     rng = random.Random(3)
     for _ in range(60):
-        parent = asked(story.scribe.history).best.id if rng.random() < 0.6 else NodeId("1")
+        parent = asked(story.recorder.history).best.id if rng.random() < 0.6 else NodeId("1")
         waiting = story.adds(parent)
         told(story, made=along)
         story.ends(waiting, None if rng.random() < 0.2 else 1 + rng.random())
@@ -311,7 +316,9 @@ def failing(reason: str) -> Story:
 
 def test_what_others_wrote_stands_in_fences_alone():
     story = summarised("the summary of a model")
-    left = Leftovers("+the diff", "the stdout", "the stderr", {"the task": "the trace"}, {"the artifact": "the value"})
+    left = Leftovers(
+        "+the diff", "the stdout", "the stderr", {"the task": "the trace"}, {"the artifact": "the value"}
+    )
     text = told(story, "1", briefing(left), inspirations=("1.1",))
     outside, inside = [], None
     for line in text.splitlines():
@@ -359,7 +366,7 @@ def test_no_briefing_is_longer_than_agreed(statement, said, summary, most, diges
     access = Access(write=tuple(f"{summary[:100]}{number}" for number in range(60)))
     made = Briefing(statement, access, lambda _: left, options)
     history = _WIDE.history
-    history.runs[1] = replace(history.runs[1], directive=said[:4000])
+    history.runs[1] = history.runs[1].with_part(Directive(said[:4000]))
     ask = asked(history)
     text = made.text(ask, ask.best, [ask.history[node] for node in list(ask.history.ids)[:12]])
     assert tokens(text) <= most

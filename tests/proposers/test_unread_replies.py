@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
 from loopty.engine.protocols import Ask
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.unread_replies import Queue
-from loopty.record.events import NodeAdded, ProposalRefused, CallReserved, CallSettled
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, CallSettled, Spend
 from loopty.selectors.root import RootSelector
 from loopty.testing.fakes import ScriptedRoleModel
 
@@ -81,8 +83,8 @@ class Runs:
     async def drive(self, stops):
         finish = None
         while finish is None or "the money is spent" not in finish.reason:
-            self.bench.scribe = self.bench.new_scribe()
-            line = ScriptedRoleModel(self._said, purse=Purse(self.bench.scribe, 1, Pools(), "me"))
+            self.bench.recorder = self.bench.new_recorder()
+            line = ScriptedRoleModel(self._said, purse=RunPurse(self.bench.recorder, 1, Pools(), "me"))
             line.archive = self._archive
             self.bench.proposer = Slow(self._make(line, self._width), self._pause)
             loop = self.bench.loop()
@@ -118,19 +120,21 @@ def test_no_proposal_is_lost_and_none_is_taken_twice(make, reply, seed, width):
     )
     assert len(paid) == CALLS
     assert taken == Counter(itertools.product(paid, range(BATCH)))
-    assert runs.bench.run.unread == {}
+    assert Spend.of(runs.bench.run).unread == {}
 
 
 def test_what_is_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_process():
     bench = Bench(lambda _: 1.0)
     about = {"operator": "op", "node": NodeId("1"), "pool": Pool.ATTEMPT}
-    bench.scribe.record(
+    bench.recorder.record(
         lambda _: [CallReserved(1, "call", "evolver", 1, 0.0, "me", **about), CallSettled(1, "call", 1, 0.0)]
     )
 
     def recorded(item):
-        event = ProposalRefused(1, Pool.ATTEMPT, "op", "no use", calls=("call",), remaining_in_reply=3 - item, index_in_reply=item)
-        bench.scribe.record(lambda _: [event])
+        event = ProposalRefused(
+            1, Pool.ATTEMPT, "op", "no use", calls=("call",), remaining_in_reply=3 - item, index_in_reply=item
+        )
+        bench.recorder.record(lambda _: [event])
 
     def waiting(queue):
         found = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random, ()))
@@ -143,4 +147,4 @@ def test_what_is_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_p
     recorded(0)
     assert [waiting(Queue(("op",))), waiting(queue)] == [2, None]
     recorded(2)
-    assert bench.run.unread == {}
+    assert Spend.of(bench.run).unread == {}

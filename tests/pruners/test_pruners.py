@@ -28,7 +28,7 @@ def curve(*values: float, direction: Direction = Direction.MAX) -> Curve:
 def test_the_median_rule_prunes_exactly_what_is_strictly_worse(
     peers: list[int], value: int, startup: int, direction: Direction
 ) -> None:
-    doomed = MedianPruner(startup_trials=startup).doomed(
+    doomed = MedianPruner(startup_trials=startup).prune_reason(
         curve(value, direction=direction), [curve(peer, direction=direction) for peer in peers]
     )
     worse = direction.sign * (value - statistics.median(peers)) < 0
@@ -38,24 +38,24 @@ def test_the_median_rule_prunes_exactly_what_is_strictly_worse(
 def test_the_one_at_the_median_stays() -> None:
     peers = [curve(1), curve(2), curve(3)]
     pruner = MedianPruner(startup_trials=1)
-    assert pruner.doomed(curve(2), peers) is None
-    assert pruner.doomed(curve(1.999), peers) == "1.999 at step 1 is worse than the median 2 of 3 peers"
+    assert pruner.prune_reason(curve(2), peers) is None
+    assert pruner.prune_reason(curve(1.999), peers) == "1.999 at step 1 is worse than the median 2 of 3 peers"
 
 
 def test_the_median_rule_waits_for_peers_and_for_the_end_of_warm_up() -> None:
     good = [curve(9, 9, 9)] * 4
-    assert MedianPruner(startup_trials=1).doomed(curve(0), []) is None
-    assert MedianPruner().doomed(curve(0), good[:3]) is None
-    assert MedianPruner().doomed(curve(0), good) is not None
-    assert MedianPruner(warmup_steps=3).doomed(curve(0, 0), good) is None
-    assert MedianPruner(warmup_steps=3).doomed(curve(0, 0, 0), good) is not None
+    assert MedianPruner(startup_trials=1).prune_reason(curve(0), []) is None
+    assert MedianPruner().prune_reason(curve(0), good[:3]) is None
+    assert MedianPruner().prune_reason(curve(0), good) is not None
+    assert MedianPruner(warmup_steps=3).prune_reason(curve(0, 0), good) is None
+    assert MedianPruner(warmup_steps=3).prune_reason(curve(0, 0, 0), good) is not None
 
 
 def test_only_peers_that_got_as_far_count_with_the_value_that_they_had_there() -> None:
     short, late = curve(9, 9), Curve(((1.0, 1.0), (4.0, 9.0)), Direction.MAX)
-    assert MedianPruner(startup_trials=1).doomed(curve(0, 0, 0), [short]) is None
-    assert MedianPruner(startup_trials=1).doomed(curve(5, 5, 5), [late]) is None
-    assert MedianPruner(startup_trials=1).doomed(curve(0, 0, 0.5), [late]) is not None
+    assert MedianPruner(startup_trials=1).prune_reason(curve(0, 0, 0), [short]) is None
+    assert MedianPruner(startup_trials=1).prune_reason(curve(5, 5, 5), [late]) is None
+    assert MedianPruner(startup_trials=1).prune_reason(curve(0, 0, 0.5), [late]) is not None
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -63,18 +63,18 @@ def test_halving_lets_the_best_third_pass_each_rung(direction: Direction) -> Non
     sign = direction.sign
     peers = [curve(*[sign * value] * 9, direction=direction) for value in range(5)]
     pruner = HalvingPruner(factor=3)
-    assert pruner.doomed(curve(sign * 4.5, direction=direction), peers) is None
-    assert pruner.doomed(curve(sign * 3.5, direction=direction), peers) is None
-    assert pruner.doomed(curve(sign * 2.5, direction=direction), peers) is not None
-    assert pruner.doomed(curve(sign * 0.0, direction=direction), peers[:1]) is None
+    assert pruner.prune_reason(curve(sign * 4.5, direction=direction), peers) is None
+    assert pruner.prune_reason(curve(sign * 3.5, direction=direction), peers) is None
+    assert pruner.prune_reason(curve(sign * 2.5, direction=direction), peers) is not None
+    assert pruner.prune_reason(curve(sign * 0.0, direction=direction), peers[:1]) is None
 
 
 def test_halving_asks_only_at_rungs() -> None:
     peers = [curve(1, 1, 9, 9)] * 5
     pruner = HalvingPruner(first_rung=3.0)
-    assert pruner.doomed(curve(0, 0), peers) is None
-    assert pruner.doomed(curve(0, 0, 9, 0), peers) is None  # what counts is where it stood at the rung
-    assert pruner.doomed(curve(0, 0, 8), peers) is not None
+    assert pruner.prune_reason(curve(0, 0), peers) is None
+    assert pruner.prune_reason(curve(0, 0, 9, 0), peers) is None  # what counts is where it stood at the rung
+    assert pruner.prune_reason(curve(0, 0, 8), peers) is not None
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -83,7 +83,7 @@ def test_patience_counts_reports_without_a_real_improvement(direction: Direction
         return curve(*(direction.sign * value for value in listed), direction=direction)
 
     pruner = PatiencePruner(reports=2, tolerance=0.5)
-    assert pruner.doomed(values(1, 1), []) is None
-    assert pruner.doomed(values(1, 1, 1.5), []) is not None
-    assert pruner.doomed(values(1, 1, 1.6), []) is None
-    assert pruner.doomed(values(1, 0, 2, 1, 2.4), []) is not None
+    assert pruner.prune_reason(values(1, 1), []) is None
+    assert pruner.prune_reason(values(1, 1, 1.5), []) is not None
+    assert pruner.prune_reason(values(1, 1, 1.6), []) is None
+    assert pruner.prune_reason(values(1, 0, 2, 1, 2.4), []) is not None

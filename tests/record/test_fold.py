@@ -10,18 +10,25 @@ from hypothesis import strategies as st
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role, Usage
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
+from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record import events
-from loopty.record.events import DirectiveSet, ProposalRefused, CallReserved, CallSettled, SessionStalled, RungChanged
+from loopty.record.directives import DirectiveSet
+from loopty.record.event import Recorded
+from loopty.record.families import decode_event, encode_event
 from loopty.record.history import History
+from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
-from loopty.record.records import trial_parts
+from loopty.record.rungs import RungChanged
+from loopty.record.sessions import SessionStalled
+from loopty.record.spend import CallReserved, CallSettled, Spend
+from loopty.record.trials import Trials, trial_parts
 
 from ..engine.conftest import make_task
 
@@ -35,11 +42,11 @@ class Walk:
     def __init__(self, ledger, seed):
         self.rng = random.Random(seed)
         self.clock = 0.0
-        self.scribe = Recorder(ledger, self.time)
+        self.recorder = Recorder(ledger, self.time)
         task = make_task(pools=POOLS)
-        self.scribe.record(lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0", "t0"), "first"))
-        self.scribe.record(lambda h: decisions.start_session(h, 1, "me"))
-        self.scribe.record(lambda h: self.started(h, NodeId("1")))
+        self.recorder.record(lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0", "t0"), "first"))
+        self.recorder.record(lambda h: decisions.start_session(h, 1, "me"))
+        self.recorder.record(lambda h: self.started(h, NodeId("1")))
 
     def time(self):
         self.clock += 0.5
@@ -47,18 +54,18 @@ class Walk:
 
     @property
     def run(self):
-        return self.scribe.history.runs[1]
+        return self.recorder.history.runs[1]
 
     def started(self, history, node):
         review = self.rng.choice(["off", "flag", "reject"])
-        return decisions.start_trial(history, node, self.rng.choice("ab"), POOLS, NOISE, review)
+        return decisions.start_trial(history, node, self.rng.choice("ab"), Judging(POOLS, NOISE, review))
 
     def step(self):
         happens = [self.add, self.refuse, self.start, self.end, self.end, self.reserve, self.settle, self.tell]
         self.rng.choice([*happens, self.lose])()
 
     def calls(self):
-        waiting = [*self.run.unread, "unknown"]
+        waiting = [*Spend.of(self.run).unread, "unknown"]
         return tuple(self.rng.sample(waiting, min(self.rng.randint(0, 2), len(waiting))))
 
     def place(self):
@@ -67,23 +74,23 @@ class Walk:
         return 2 - item, item
 
     def add(self):
-        rng, ids = self.rng, list(self.scribe.history.ids)
+        rng, ids = self.rng, list(self.recorder.history.ids)
         pool, params = rng.choice([Pool.ATTEMPT, Pool.CONTROL]), {"x": rng.randint(0, 30) / 30}
         proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.place())
-        self.scribe.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), pool, False, 1))
+        self.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), pool, False, 1))
 
     def refuse(self):
         objection = self.rng.choice(list(Objection))
         refused = ProposalRefused(1, Pool.ATTEMPT, "op", "why", objection, self.calls(), *self.place())
-        self.scribe.record(lambda _: [refused])
+        self.recorder.record(lambda _: [refused])
 
     def start(self):
-        waiting = [node for node in self.scribe.history.ids if self.scribe.history[node].is_pending]
+        waiting = [node for node in self.recorder.history.ids if self.recorder.history[node].is_pending]
         if waiting:
-            self.scribe.record(lambda h: self.started(h, self.rng.choice(waiting)))
+            self.recorder.record(lambda h: self.started(h, self.rng.choice(waiting)))
 
     def end(self):
-        flights = self.run.flights
+        flights = Trials.of(self.run).running
         if not flights:
             return
         name = self.rng.choice(list(flights))
@@ -93,20 +100,21 @@ class Walk:
         fingerprint = self.rng.choice(["here"] * 9 + ["there"])
         outcome = Outcome(ending, metrics, reason="r", seconds=1.25, fingerprint=fingerprint)
         review = self.rng.choice(["off", "flag", "reject"])
-        self.scribe.record(lambda h: decisions.end_trial(h, *trial_parts(name), outcome, POOLS, NOISE, review))
+        judging = Judging(POOLS, NOISE, review)
+        self.recorder.record(lambda h: decisions.end_trial(h, *trial_parts(name), outcome, judging))
 
     def reserve(self):
         rng = self.rng
         pool, node = rng.choice([None, Pool.ATTEMPT]), rng.choice([None, NodeId("1")])
-        call, role = f"call{self.scribe.history.number}", rng.choice(list(Role))
+        call, role = f"call{self.recorder.history.number}", rng.choice(list(Role))
         worst = rng.choice([(0, 0.0), (20, 0.5), (12.5, 0.0)])
         event = CallReserved(1, call, role, 10, 0.1, rng.choice("ab"), "m", "op", node, pool, *worst)
-        self.scribe.record(lambda _: [event])
+        self.recorder.record(lambda _: [event])
 
     def settle(self):
-        call = self.rng.choice([*self.run.holds, "unknown"])
+        call = self.rng.choice([*Spend.of(self.run).reservations, "unknown"])
         failure, usage = self.rng.choice(["", "", "no"]), self.rng.choice([None, Usage(3, 4, 1, 2)])
-        self.scribe.record(lambda _: [CallSettled(1, call, 7, 0.03, usage, failure)])
+        self.recorder.record(lambda _: [CallSettled(1, call, 7, 0.03, usage, failure)])
 
     def tell(self):
         told = [
@@ -114,13 +122,13 @@ class Walk:
             SessionStalled(1, "out", 1.5),
             DirectiveSet(1, self.rng.choice(["", "faster"])),
         ]
-        self.scribe.record(lambda _: [self.rng.choice(told)])
+        self.recorder.record(lambda _: [self.rng.choice(told)])
 
     def lose(self):
         """A process is gone, and another finds that out."""
         if self.rng.random() < 0.2:
             gone = self.rng.choice("ab")
-            self.scribe.record(lambda h: decisions.close_abandoned(h, lambda owner: owner != gone))
+            self.recorder.record(lambda h: decisions.close_abandoned(h, lambda owner: owner != gone))
 
 
 def everything(history):
@@ -128,14 +136,15 @@ def everything(history):
         history.number,
         history.runs,
         [(node, history[node]) for node in history.ids],
-        {pool: history.lane(1, pool) for pool in Pool},
+        {pool: history.nodes_of_pool(1, pool) for pool in Pool},
     )
 
 
 def folded(ledger):
     history = History()
     for recorded in ledger.read():
-        history.apply(events.Recorded(recorded.number, recorded.at, events.decode(*events.encode(recorded.event))))
+        event = decode_event(*encode_event(recorded.event))
+        history.apply(Recorded(recorded.number, recorded.at, event))
     return history
 
 
@@ -148,7 +157,7 @@ def test_pages_and_events_say_the_same(seed, steps):
         walk.step()
     known = everything(folded(ledger))
     assert everything(ledger.history()) == known
-    assert everything(walk.scribe.history) == known
+    assert everything(walk.recorder.history) == known
 
 
 @settings(max_examples=5, deadline=None)

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply, Speaker, Message, Usage
-from loopty.domain.outcome import Pool
+from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.models.archive import Kept
-from loopty.record.events import ProposalRefused, CallReserved, CallSettled
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.calls_text import calls_text
 from loopty.report.columns import width
 from loopty.report.figures import moment
@@ -25,7 +26,9 @@ def reserved(call: str, role: str = "evolver", operator: str = "code:diff") -> C
 
 
 AT = 1_700_000_000.0
-CALL = Call(reserved("c0ffee"), AT, CallSettled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)), [NodeId("1.2.1")])
+CALL = Call(
+    reserved("c0ffee"), AT, CallSettled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)), [NodeId("1.2.1")]
+)
 
 
 def kept(asked: str, replied: str | None = "fine", **reply: bool) -> Kept:

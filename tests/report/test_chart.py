@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.report.chart import chart
 from loopty.report.columns import width
 from loopty.report.terminal import Look

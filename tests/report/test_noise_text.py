@@ -8,7 +8,8 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Ending, Integrity, Pool
+from loopty.domain.outcome import Ending, Integrity
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
 from loopty.report.best_text import closing_text, elsewhere_text, leaderboard_text
 from loopty.report.chart import chart
@@ -74,7 +75,7 @@ elsewhere, not comparable with the above: cpu tiny, memory 1 GiB
 NODE = """
 1.1  ● kept, the best of its run
 
-  because   better
+  because   better than 1
   effect    score better by 0.98 (97.0 %) than 1 in 5 pairs; 90 % interval of
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
@@ -178,7 +179,7 @@ def test_what_is_worse_is_called_worse() -> None:
     story = Story(baseline=1.0, again=lambda node: 1.0 - 0.1 * (node == "1.1") + next(wobble))
     story.tries("1", 1.1)
     text = node_text(detail(story.history, NodeId("1.1")), "folder")
-    assert "  because   looked better once, is not\n" in text
+    assert "  because   first result was luck\n" in text
     assert "  effect    score worse by 0.12 (11.9 %) than 1 in 3 pairs" in text
     assert "by -" not in text
 

@@ -14,8 +14,10 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import Noise, Pools
-from loopty.record.events import CallReserved, CallSettled, SessionStalled
 from loopty.record.history import History
+from loopty.record.sessions import SessionStalled
+from loopty.record.spend import CallReserved, CallSettled
+from loopty.record.verdicts import Incumbents
 from loopty.report.figures import duration
 from loopty.report.live_progress import Live
 from loopty.report.plain_progress import Lines
@@ -42,8 +44,8 @@ class Screen:
 
 def live(story: Story, screen: Screen) -> Live:
     rows = {NodeId("1.3"): Row(300, {"loss": 0.41})}
-    shown = Live(story.scribe, 1, POOLS, screen.stream, Look(), lambda: story.now, lambda: screen.size, rows.get)
-    story.scribe.listeners.append(shown.heard)
+    shown = Live(story.recorder, 1, POOLS, screen.stream, Look(), lambda: story.now, lambda: screen.size, rows.get)
+    story.recorder.listeners.append(shown.heard)
     return shown
 
 
@@ -139,8 +141,8 @@ def test_time_moves_on_by_ticks() -> None:
 def test_a_scribe_that_has_to_catch_up_leaves_the_display_alone() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
-    lines = Lines(story.scribe, 1, POOLS, screen.stream, Look(), lambda: story.now)
-    story.scribe.history = History()
+    lines = Lines(story.recorder, 1, POOLS, screen.stream, Look(), lambda: story.now)
+    story.recorder.history = History()
     story.now += 60
     shown.tick()
     lines.tick()
@@ -149,8 +151,8 @@ def test_a_scribe_that_has_to_catch_up_leaves_the_display_alone() -> None:
 
 def test_without_a_terminal_kept_nodes_are_lines() -> None:
     story, out = Story(baseline=1.0), io.StringIO()
-    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
-    story.scribe.listeners.append(lines.heard)
+    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
+    story.recorder.listeners.append(lines.heard)
     story.tries("1", 2.0)
     story.tries("1", 1.5)
     assert out.getvalue().splitlines() == [
@@ -161,26 +163,26 @@ def test_without_a_terminal_kept_nodes_are_lines() -> None:
 
 def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
     story, out = noisy(), io.StringIO()
-    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
-    story.scribe.listeners.append(lines.heard)
+    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
+    story.recorder.listeners.append(lines.heard)
     story.noise = Noise(pairs=1)
     story.tries("1", 9.0)
     story.tries("1", None, ending=Ending.TAMPERED)
     story.tries("1", None, ending=Ending.REFUSED)
     first, second = [line for line in out.getvalue().splitlines() if "attempts" not in line]
-    assert first.startswith("inconclusive 1.1: perhaps better: score by")
+    assert first.startswith("inconclusive 1.1: perhaps better than 1 by")
     assert second == "tampered 1.2: exit code 1"
 
 
 def calls(story: Story, call: str, failure: str) -> None:
-    story.scribe.record(lambda _: [CallReserved(1, call, "evolver", 9, 0.0, "me")])
-    story.scribe.record(lambda _: [CallSettled(1, call, 0, 0.0, Usage(), failure)])
+    story.recorder.record(lambda _: [CallReserved(1, call, "evolver", 9, 0.0, "me")])
+    story.recorder.record(lambda _: [CallSettled(1, call, 0, 0.0, Usage(), failure)])
 
 
 def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
     story, screen, out = Story(), Screen(40), io.StringIO()
-    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
-    story.scribe.listeners.append(lines.heard)
+    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
+    story.recorder.listeners.append(lines.heard)
     shown = live(story, screen)
     for number, failure in enumerate(("503: overloaded", "503: overloaded", "no connection to 127.0.0.1:1")):
         calls(story, f"c{number}", failure)
@@ -197,12 +199,12 @@ def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
 
 def test_a_stall_does_not_tell_again_what_was_told() -> None:
     story, out = Story(), io.StringIO()
-    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
-    story.scribe.listeners.append(lines.heard)
+    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
+    story.recorder.listeners.append(lines.heard)
     failure = "401: the key in THE_KEY was refused: " + "and so on " * 20
     calls(story, "c1", failure)
-    story.scribe.record(lambda _: [SessionStalled(1, f"openai:m: {failure}", 1.0)])
-    story.scribe.record(lambda _: [SessionStalled(1, "the judge cannot be understood", 1.0)])
+    story.recorder.record(lambda _: [SessionStalled(1, f"openai:m: {failure}", 1.0)])
+    story.recorder.record(lambda _: [SessionStalled(1, "the judge cannot be understood", 1.0)])
     first, *more = out.getvalue().splitlines()
     assert first.startswith("no reply of a model: 401: the key in THE_KEY was refused: and so on")
     assert len(first) < 110
@@ -211,7 +213,7 @@ def test_a_stall_does_not_tell_again_what_was_told() -> None:
 
 def test_signs_of_life_become_rare() -> None:
     story, out = Story(), io.StringIO()
-    lines = Lines(story.scribe, 1, POOLS, out, Look(), lambda: story.now)
+    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
     for _ in range(8 * 3600):
         story.now += 1
         lines.tick()
@@ -223,22 +225,22 @@ def test_a_run_outlives_its_terminal() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stream = os.fdopen(writer, "w")
-    lines = Lines(story.scribe, 1, POOLS, stream, Look(), lambda: story.now)
-    story.scribe.listeners.append(lines.heard)
+    lines = Lines(story.recorder, 1, POOLS, stream, Look(), lambda: story.now)
+    story.recorder.listeners.append(lines.heard)
     story.tries("1", 2.0)
     story.tries("1", 3.0)
-    assert story.scribe.history.runs[1].account(story.scribe.history[NodeId("1")].pool).best == "1.2"
+    assert Incumbents.of(story.recorder.history.runs[1], story.recorder.history[NodeId("1")].pool).best == "1.2"
     with pytest.raises(BrokenPipeError):
         stream.close()
 
 
 def test_a_pipe_gets_lines_and_a_terminal_gets_a_display() -> None:
     story = Story()
-    assert isinstance(progress(story.scribe, 1, POOLS, io.StringIO(), {}, lambda: story.now), Lines)
+    assert isinstance(progress(story.recorder, 1, POOLS, io.StringIO(), {}, lambda: story.now), Lines)
     leader, follower = os.openpty()
     with os.fdopen(leader), os.fdopen(follower, "w") as terminal:
-        shown = progress(story.scribe, 1, POOLS, terminal, {}, lambda: story.now)
+        shown = progress(story.recorder, 1, POOLS, terminal, {}, lambda: story.now)
         assert isinstance(shown, Live)
         shown.tick()
         shown.close()
-        assert isinstance(progress(story.scribe, 1, POOLS, terminal, {"TERM": "dumb"}, lambda: 0.0), Lines)
+        assert isinstance(progress(story.recorder, 1, POOLS, terminal, {"TERM": "dumb"}, lambda: 0.0), Lines)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.record.events import ProposalRefused, CallReserved, CallSettled
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.columns import width
 from loopty.report.figures import moment
 from loopty.report.refused_text import MOST_SHOWN, refused_text

@@ -9,9 +9,11 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.record.events import SessionStarted, TrialEnded
+from loopty.record.sessions import SessionStarted
+from loopty.record.trials import TrialEnded
 from loopty.report.best_text import closing_text, leaderboard_text
 from loopty.report.columns import width
 from loopty.report.node_text import node_text

@@ -10,11 +10,16 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
-from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.event import Event
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 from loopty.selectors.best_node import BestSelector
 from loopty.selectors.root import RootSelector
 from loopty.selectors.tournament import TournamentSelector
@@ -35,9 +40,9 @@ def told(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Event]:
 
 
 def asks(events: list[Event], count: int) -> list[Ask]:
-    scribe = Recorder(MemoryLedger(), lambda: 0.0)
-    scribe.record(lambda _: events)
-    return [Ask(scribe.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(count)]  # type: ignore[misc]
+    recorder = Recorder(MemoryLedger(), lambda: 0.0)
+    recorder.record(lambda _: events)
+    return [Ask(recorder.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(count)]  # type: ignore[misc]
 
 
 def latency(value: float) -> Outcome:
@@ -59,14 +64,14 @@ def nodes() -> dict[str, Outcome | None]:
 
 def test_best_and_root_always_answer_the_same(nodes: dict[str, Outcome | None]) -> None:
     (ask,) = asks(told(nodes, best="1.2"), 1)
-    assert BestSelector().parent(ask).id == "1.2"
-    assert RootSelector().parent(ask).id == "1"
+    assert BestSelector().select(ask).node.id == "1.2"
+    assert RootSelector().select(ask).node.id == "1"
 
 
 def test_a_tournament_takes_mostly_the_best_and_only_nodes_that_can_be_compared(
     nodes: dict[str, Outcome | None],
 ) -> None:
-    taken = Counter(TournamentSelector().parent(ask).id for ask in asks(told(nodes), 200))
+    taken = Counter(TournamentSelector().select(ask).node.id for ask in asks(told(nodes), 200))
     assert set(taken) == {"1.1", "1.2", "1.3"}
     assert taken["1.2"] > taken["1.1"] > taken["1.3"]
 
@@ -75,19 +80,19 @@ def test_a_tournament_without_anybody_is_won_by_the_baseline(nodes: dict[str, Ou
     few = {name: nodes[name] for name in ("1", "1.4")}
     few["1.1"] = few.pop("1.4")
     (ask,) = asks(told(few), 1)
-    assert TournamentSelector().parent(ask).id == "1"
+    assert TournamentSelector().select(ask).node.id == "1"
 
 
 def test_a_tournament_finds_the_few_that_can_be_compared_among_many_that_cannot() -> None:
     crowd: dict[str, Outcome | None] = {f"1.{number}": None for number in range(1, 400)}
     crowd["1.77"] = latency(3)
     asked = asks(told({"1": latency(5), **crowd}), 50)
-    assert {TournamentSelector().parent(ask).id for ask in asked} == {"1.77"}
+    assert {TournamentSelector().select(ask).node.id for ask in asked} == {"1.77"}
 
 
 def test_a_tournament_of_one_draws_each_node_that_can_be_compared_as_often_as_the_other(
     nodes: dict[str, Outcome | None],
 ) -> None:
-    taken = Counter(TournamentSelector(size=1).parent(ask).id for ask in asks(told(nodes), 600))
+    taken = Counter(TournamentSelector(size=1).select(ask).node.id for ask in asks(told(nodes), 600))
     assert set(taken) == {"1.1", "1.2", "1.3"}
     assert min(taken.values()) > 150

@@ -312,7 +312,10 @@ def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
     [
         (ModelSpec("openai", "m", "https://evil.example/v1"), "OPENAI_API_KEY to https://evil.example,"),
         (ModelSpec("openai", "m", "https://evil.example:8443"), "OPENAI_API_KEY to https://evil.example:8443,"),
-        (ModelSpec("openai", "m", "https://api.openai.com.evil.example/v1"), "https://api.openai.com.evil.example"),
+        (
+            ModelSpec("openai", "m", "https://api.openai.com.evil.example/v1"),
+            "https://api.openai.com.evil.example",
+        ),
         (ModelSpec("openai", "m", "https://evilapi.openai.com.example/v1"), "evilapi"),
         (ModelSpec("openai", "m", "http://api.openai.com/v1"), "OPENAI_API_KEY to http://api.openai.com,"),
         (ModelSpec("openai", "m", "http://127.0.0.1:9/v1", "AWS_SECRET_ACCESS_KEY"), "to http://127.0.0.1:9,"),

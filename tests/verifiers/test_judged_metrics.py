@@ -9,10 +9,11 @@ from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.task import JudgedMetric, Noise, Pools
 from loopty.engine.protocols import Trial
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.testing.fakes import FunctionExecutor
 from loopty.verifiers.comparison import Preference, preference
 from loopty.verifiers.judged_metrics import JudgedExecutor
@@ -28,7 +29,7 @@ def preferring(word):
     """A verifier that prefers what holds this word, wherever it stands."""
 
     def reply(prompt):
-        parts, _ = fences(prompt.turns[0].text)
+        parts, _ = fences(prompt.messages[0].text)
         a, b = (word in parts[f"result {name}"] for name in "AB")
         return {"reasoning": "I read both.", "better": "tie" if a == b else "A" if a else "B"}
 
@@ -93,11 +94,11 @@ async def test_every_other_comparison_is_in_swapped_order_and_reasoning_comes_fi
     desk = Desk(tmp_path, preferring("better"), essays={"1.1": "a better one"})
     await desk.runs("1")
     await desk.runs()
-    parts = [fences(prompt.turns[0].text)[0] for prompt in desk.calls]
+    parts = [fences(prompt.messages[0].text)[0] for prompt in desk.calls]
     for one, other in zip(parts[::2], parts[1::2], strict=True):
         assert (one["result A"], one["result B"]) == (other["result B"], other["result A"])
     assert list(desk.calls[0].schema["properties"]) == ["reasoning", "better"]
-    assert "Which essay is clearer?" in desk.calls[0].turns[0].text
+    assert "Which essay is clearer?" in desk.calls[0].messages[0].text
 
 
 async def test_which_comes_first_is_the_fall_of_a_seeded_coin(tmp_path):
@@ -106,7 +107,7 @@ async def test_which_comes_first_is_the_fall_of_a_seeded_coin(tmp_path):
         desk = Desk(tmp_path, preferring("better"), essays={f"1.{number}": f"a better one {number}"})
         await desk.runs("1")
         await desk.runs(f"1.{number}")
-        firsts.add("better" in fences(desk.calls[0].turns[0].text)[0]["result A"])
+        firsts.add("better" in fences(desk.calls[0].messages[0].text)[0]["result A"])
     assert firsts == {True, False}
 
 
@@ -217,7 +218,7 @@ async def test_what_a_node_left_cannot_leave_its_fence(tmp_path):
     await desk.runs("1")
     await desk.runs()
     for prompt in desk.calls:
-        parts, around = fences(prompt.turns[0].text)
+        parts, around = fences(prompt.messages[0].text)
         assert "is worse" not in around
         assert "You who compare" not in around
         assert sorted(parts.values()) == [essay.replace("\u200b", "").replace("</data-", "‹/data-"), "plain\n"]
@@ -232,7 +233,7 @@ async def test_a_small_model_is_shown_as_much_of_either_result_as_it_sees(tmp_pa
     assert (await desk.runs()).metrics["taste"] == 1.0
     assert most // 2 < line.longest <= most
     for prompt in desk.calls:
-        parts, _ = fences(prompt.turns[0].text)
+        parts, _ = fences(prompt.messages[0].text)
         assert all("characters left out" in body for body in parts.values())
 
 

@@ -8,11 +8,12 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Noise, Pools
 from loopty.engine.protocols import Ask
-from loopty.record.events import ProposalRefused
+from loopty.record.proposals import ProposalRefused, Proposals
+from loopty.record.trials import TrialCounts
 from loopty.testing.fakes import ScriptedProposer
 from loopty.verifiers.proposal_screen import Screened
 
@@ -161,7 +162,8 @@ async def test_a_loop_records_what_was_screened_out_and_charges_no_attempt():
         pools=Pools(attempts=5),
     )
     await asyncio.wait_for(run.drive(), 60)
-    account = run.run.account(Pool.ATTEMPT)
-    assert (account.nodes, account.started, account.refused, account.screened) == (1, 1, 2, 2)
+    proposals = Proposals.of(run.run, Pool.ATTEMPT)
+    assert (proposals.nodes, proposals.refused, proposals.screened) == (1, 2, 2)
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
     refused = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
     assert {event.objection for event in refused} == {Objection.SCREENED}

@@ -9,13 +9,15 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Speaker
-from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles, Trial
-from loopty.engine.trials import TrialRunner
 from loopty.kit.fence import FENCED_IS_DATA
+from loopty.record.trials import TrialCounts
+from loopty.record.verdicts import Incumbents
 from loopty.verifiers.winner_review import Reviewer
 
 from ..engine.conftest import Bench
@@ -42,11 +44,6 @@ class Reviewing(Bench):
         )
         self.reviewer = Reviewer(line, mode, "Sort faster.", "No native code.", lambda: self.history, patch, most)
 
-    def measure(self, owner="me"):
-        task = self.task
-        given = (self.scribe, task.pools, task.noise, task.gates, self.executor, self.workspaces, owner)
-        return TrialRunner(*given, self.reviewer)
-
     async def grown(self, *xs):
         """Nodes of these parameters, each a change of the one before it, run by hand."""
         measure = self.measure()
@@ -55,7 +52,7 @@ class Reviewing(Bench):
         for number, x in enumerate(xs, start=1):
             proposal = Proposal("diff", node.id, f"change {number}", {"x": x})
             committed = CommittedFiles(f"c{number}", f"t{number}")
-            self.scribe.record(lambda h, p=proposal, c=committed: decisions.add_node(h, p, c, Pool.ATTEMPT))
+            self.recorder.record(lambda h, p=proposal, c=committed: decisions.add_node(h, p, c, Pool.ATTEMPT))
             node = self.history[node.id.child(1)]
             await measure.run_until_verdict(measure.start(node), lambda _: None, asyncio.Event())
         return self.history[node.id]
@@ -162,10 +159,10 @@ async def test_a_verdict_that_the_verifier_merely_quotes_is_not_its_verdict(repl
 async def test_a_verifier_whose_cap_is_spent_leaves_winners_unreviewed():
     run = Reviewing(ScriptedLine(lambda _: Exhausted("the limit for the verifier is reached")))
     await run.drive()
-    best = run.history[run.run.account(Pool.ATTEMPT).best]
+    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.id.parent
     assert best.reason.endswith("not reviewed: the limit for the verifier is reached")
-    assert run.run.account(Pool.REVIEW).endings.keys() == {Ending.FAILED}
+    assert TrialCounts.of(run.run, Pool.REVIEW).endings.keys() == {Ending.FAILED}
 
 
 async def test_an_outage_is_raised_and_the_node_waits():

@@ -8,29 +8,25 @@ from collections.abc import Callable, Mapping
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Objective
-from loopty.domain.outcome import Ending, Integrity, Outcome, Pool
+from loopty.domain.outcome import Ending, Integrity, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.domain.task import Noise
 from loopty.engine.judge import MeasureAgain, judge
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
-from loopty.record.events import (
-    Event,
-    GateAdded,
-    MachineSeen,
-    NodeAdded,
-    ProposalRefused,
-    RunRebaselined,
-    Recorded,
-    CallReserved,
-    RunStarted,
-    SessionEnded,
-    SessionStarted,
-    TrialEnded,
-    TrialStarted,
-)
+from loopty.record.cohorts import MachineSeen, RunRebaselined
+from loopty.record.event import Event, Recorded
 from loopty.record.history import History
+from loopty.record.node_gates import GateAdded
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.sessions import SessionEnded, SessionStarted
+from loopty.record.spend import CallReserved
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import Incumbents
 
 OWNER = "host:4711:99"
 
@@ -58,7 +54,7 @@ class Story:
         self.integrity = Integrity.STRONG
         self.ledger = MemoryLedger()
         self.now = 1000.0
-        self.scribe = Recorder(self.ledger, self._tick)
+        self.recorder = Recorder(self.ledger, self._tick)
         self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
         self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "t0"))
         if driven:
@@ -72,7 +68,7 @@ class Story:
         return self.ledger.history()
 
     def tell(self, *events: Event) -> list[Recorded]:
-        return list(self.scribe.record(lambda _: events))
+        return list(self.recorder.record(lambda _: events))
 
     def adds(
         self,
@@ -82,12 +78,12 @@ class Story:
         params: Mapping[str, Value] | None = None,
         operator: str = "rewrite",
     ) -> NodeId:
-        node = NodeId(parent).child(self.scribe.history[NodeId(parent)].children + 1)
+        node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
         self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, f"tree of {node}", params or {}))
         return node
 
     def starts(self, node: NodeId) -> None:
-        found = self.scribe.history[node]
+        found = self.recorder.history[node]
         self.tell(TrialStarted(node, found.trials + 1, found.pool, OWNER))
 
     def ends(self, node: NodeId, score: float | None, ending: Ending = Ending.FAILED, **metrics: float) -> NodeId:
@@ -97,23 +93,23 @@ class Story:
             outcome = Outcome(ending, reason="exit code 1", seconds=0.5, fingerprint=self.machine)
         else:
             outcome = self._finished({"score": score, **metrics})
-        self.tell(TrialEnded(node, self.scribe.history[node].trials, outcome))
-        while isinstance(ruled := judge(self.scribe.history, node, self.noise), MeasureAgain):
+        self.tell(TrialEnded(node, self.recorder.history[node].trials, outcome))
+        while isinstance(ruled := judge(self.recorder.history, node, self.noise), MeasureAgain):
             self.repeats(node, ruled)
         self.tell(ruled)
         return node
 
     def repeats(self, subject: NodeId, again: MeasureAgain) -> None:
         """One more measurement on behalf of the subject."""
-        number = self.scribe.history[again.node].trials + 1
-        self.tell(TrialStarted(again.node, number, Pool.REPEAT, OWNER, subject, again.rival))
+        number = self.recorder.history[again.node].trials + 1
+        self.tell(TrialStarted(again.node, number, Pool.REPEAT, OWNER, subject, again.incumbent))
         self.tell(TrialEnded(again.node, number, self._finished({"score": self.again(again.node)})))
 
     def moves(self, machine: str, scores: Mapping[str, float], incumbent: str) -> None:
         """To another machine, where these nodes are measured and the run goes on."""
         self.machine = machine
         for node, score in scores.items():
-            number = self.scribe.history[NodeId(node)].trials + 1
+            number = self.recorder.history[NodeId(node)].trials + 1
             self.tell(TrialStarted(NodeId(node), number, Pool.REBASE, OWNER))
             self.tell(TrialEnded(NodeId(node), number, self._finished({"score": score})))
         self.tell(RunRebaselined(1, machine, NodeId(incumbent)))
@@ -144,7 +140,7 @@ class Story:
         self.tell(SessionEnded(1, reason))
 
     def run_page(self) -> str:
-        return codec.text(self.scribe.history.runs[1])
+        return codec.text(self.recorder.history.runs[1])
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
         return Outcome(Ending.FINISHED, metrics, seconds=0.5, integrity=self.integrity, fingerprint=self.machine)
@@ -166,10 +162,10 @@ def random_story(seed: int, attempts: int, control: int = 0, direction: Directio
         if rng.random() < 0.07:
             story.tries(parent, None, pool)
             continue
-        base = story.scribe.history[best[pool]].outcome
+        base = story.recorder.history[best[pool]].outcome
         assert base is not None
         reach = 0.02 if pool is Pool.ATTEMPT else 0.006
         score = round(base.metrics["score"] + direction.sign * rng.gauss(-0.06, 0.05 + reach * 2), 4)
         story.tries(parent, score, pool)
-        best[pool] = story.scribe.history.runs[1].account(pool).best or best[pool]
+        best[pool] = Incumbents.of(story.recorder.history.runs[1], pool).best or best[pool]
     return story

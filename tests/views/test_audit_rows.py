@@ -6,14 +6,19 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
+from loopty.engine.decisions import Judging
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
-from loopty.record.events import NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
 from loopty.record.history import History
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 from loopty.views.audit_rows import Audited, Suspicion, audits
 
 OWNER = "host:4711:99"
@@ -25,18 +30,18 @@ class Tale:
     def __init__(self, *baseline: float, objective: Objective | None = None, **more: float) -> None:
         self.ledger = MemoryLedger()
         self.now = 1000.0
-        self.scribe = Recorder(self.ledger, self._tick)
+        self.recorder = Recorder(self.ledger, self._tick)
         self._tell(RunStarted(1, "c0ffee", objective or Objective(), 7, "the first run"))
         self._tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "a" * 40, "t0"))
         self._measured(NodeId("1"), {"score": baseline[0], **more})
         for score in baseline[1:]:
             self._tell(TrialStarted(NodeId("1"), self._next("1"), Pool.REPEAT, OWNER, NodeId("1")))
             outcome = Outcome(Ending.FINISHED, {"score": score})
-            self._tell(TrialEnded(NodeId("1"), self.scribe.history[NodeId("1")].trials, outcome))
+            self._tell(TrialEnded(NodeId("1"), self.recorder.history[NodeId("1")].trials, outcome))
         self._tell(NodeJudged(NodeId("1"), Verdict.KEPT, "the first result"))
 
     def tries(self, score: float, **metrics: float) -> str:
-        node = NodeId("1").child(self.scribe.history[NodeId("1")].children + 1)
+        node = NodeId("1").child(self.recorder.history[NodeId("1")].children + 1)
         self._tell(NodeAdded(node, Pool.ATTEMPT, "rewrite", "a change", "b" * 40, f"tree of {node}"))
         self._measured(node, {"score": score, **metrics})
         self._tell(NodeJudged(node, Verdict.KEPT, "better"))
@@ -48,9 +53,9 @@ class Tale:
         if score is not None:
             outcome = Outcome(Ending.FINISHED, {"score": score, **more}, fingerprint=machine)
         number = self._next(node)
-        self.scribe.record(lambda history: decisions.start_audit(history, NodeId(node), OWNER, split))
-        self.scribe.record(
-            lambda history: decisions.end_trial(history, NodeId(node), number, outcome, Pools(), Noise())
+        self.recorder.record(lambda history: decisions.start_audit(history, NodeId(node), OWNER, split))
+        self.recorder.record(
+            lambda history: decisions.end_trial(history, NodeId(node), number, outcome, Judging(Pools(), Noise()))
         )
 
     def rows(self, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
@@ -58,13 +63,13 @@ class Tale:
 
     def _measured(self, node: NodeId, metrics: dict[str, float]) -> None:
         self._tell(TrialStarted(node, self._next(node), Pool.ATTEMPT, OWNER))
-        self._tell(TrialEnded(node, self.scribe.history[node].trials, Outcome(Ending.FINISHED, metrics)))
+        self._tell(TrialEnded(node, self.recorder.history[node].trials, Outcome(Ending.FINISHED, metrics)))
 
     def _next(self, node: str) -> int:
-        return self.scribe.history[NodeId(node)].trials + 1
+        return self.recorder.history[NodeId(node)].trials + 1
 
     def _tell(self, event) -> None:
-        self.scribe.record(lambda _: [event])
+        self.recorder.record(lambda _: [event])
 
     def _tick(self) -> float:
         self.now += 1.0
@@ -234,9 +239,9 @@ def test_where_the_search_could_see_the_split_the_sentence_is_on_the_node():
 def test_every_look_counts_also_one_that_failed_or_was_lost():
     tale = Tale(0.5)
     tale.audits("1", None)
-    tale.scribe.record(lambda history: decisions.start_audit(history, NodeId("1"), OWNER, "s1"))
+    tale.recorder.record(lambda history: decisions.start_audit(history, NodeId("1"), OWNER, "s1"))
     running = tale.rows()[-1]
-    tale.scribe.record(lambda history: decisions.close_abandoned(history, lambda _: False))
+    tale.recorder.record(lambda history: decisions.close_abandoned(history, lambda _: False))
     tale.audits("1", 0.4)
     failed, lost, found = tale.rows()
     assert [failed.look, lost.look, found.look] == [1, 2, 3]
@@ -249,10 +254,11 @@ def test_every_look_counts_also_one_that_failed_or_was_lost():
 
 def test_a_result_without_the_metric_of_the_search_is_no_score():
     tale = Tale(0.5)
-    tale.scribe.record(lambda history: decisions.start_audit(history, NodeId("1"), OWNER, "s1"))
+    tale.recorder.record(lambda history: decisions.start_audit(history, NodeId("1"), OWNER, "s1"))
     odd = Outcome(Ending.FINISHED, {"accuracy": 0.4})
-    number = tale.scribe.history[NodeId("1")].trials
-    tale.scribe.record(lambda history: decisions.end_trial(history, NodeId("1"), number, odd, Pools(), Noise()))
+    number = tale.recorder.history[NodeId("1")].trials
+    judging = Judging(Pools(), Noise())
+    tale.recorder.record(lambda history: decisions.end_trial(history, NodeId("1"), number, odd, judging))
     (row,) = tale.rows()
     assert row.held_out is None
     assert row.ended == "did not report score, by which the search compares"

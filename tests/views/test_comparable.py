@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.views.comparable import machine_words
 from loopty.views.leaderboard import leaderboard

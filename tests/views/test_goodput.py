@@ -6,8 +6,10 @@ import itertools
 
 import pytest
 
-from loopty.domain.outcome import Ending, Pool
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
+from loopty.record.trials import TrialCounts
 from loopty.views.goodput import Goodput, goodput
 
 from .story import Story
@@ -56,7 +58,7 @@ def test_telling_noise_is_no_waste() -> None:
     story.tries("1", 1.5)
     found = spent(story)
     assert found.waste == ()
-    assert found.telling_noise.trials == story.history.runs[1].account(Pool.REPEAT).started
+    assert found.telling_noise.trials == TrialCounts.of(story.history.runs[1], Pool.REPEAT).started
     assert found.in_vain == found.telling_noise.trials - 5
     assert found.telling_noise.seconds == pytest.approx(0.5 * found.telling_noise.trials)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.record.events import NodeAdded, ProposalRefused, CallReserved, CallSettled
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, CallSettled
 from loopty.views.model_calls import Call, calls_of, refused_of
 from loopty.views.model_calls import calls as all_calls
 
@@ -78,7 +80,9 @@ def test_the_calls_that_were_to_change_a_node_in_vain_are_told_oldest_first():
     story = Story()
     story.tell(reserved("failed"), CallSettled(1, "failed", 0, 0.0, failure="503"))
     story.tell(reserved("good"), CallSettled(1, "good", 9, 0.1), proposed("good"))
-    story.tell(reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("again"), CallSettled(1, "again", 9, 0.1))
+    story.tell(
+        reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("again"), CallSettled(1, "again", 9, 0.1)
+    )
     story.tell(refused("first", "again"))
     story.tell(reserved("lost"), CallSettled(1, "lost", 900, 0.9, lost=True))
     story.tell(reserved("unread"), CallSettled(1, "unread", 9, 0.1), reserved("flying"))
@@ -97,7 +101,11 @@ def test_what_others_asked_about_the_node_was_not_to_change_it():
     for role in ("verifier", "user", "evolver"):
         story.tell(reserved(role, role, "1", None), CallSettled(1, role, 0, 0.0, failure="503"))
     story.tell(
-        proposed(), reserved("other"), reserved("child", node="1.1"), CallSettled(1, "child", 0, 0.0), refused("child")
+        proposed(),
+        reserved("other"),
+        reserved("child", node="1.1"),
+        CallSettled(1, "child", 0, 0.0),
+        refused("child"),
     )
     assert in_vain(story) == {}
     assert in_vain(story, "1.1") == {"child": "refused: apply"}
@@ -105,7 +113,9 @@ def test_what_others_asked_about_the_node_was_not_to_change_it():
 
 def test_a_batch_that_was_refused_in_part_is_told_with_what_it_gave():
     story = Story()
-    story.tell(reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("batch"), CallSettled(1, "batch", 9, 0.1))
+    story.tell(
+        reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("batch"), CallSettled(1, "batch", 9, 0.1)
+    )
     story.tell(proposed("first", "batch"), refused("first", "batch", item=1), refused("first", "batch", item=2))
     (batch,) = refused_of(story.ledger.read(), story.history[NodeId("1")])
     assert (batch.reserved.call, batch.in_vain, batch.gave) == ("batch", "", [NODE])

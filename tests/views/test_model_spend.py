@@ -6,10 +6,14 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.domain.task import RoleBudget, Pools, Roles
-from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, CallReserved, CallSettled
+from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, CallSettled
+from loopty.record.verdicts import NodeJudged
 from loopty.views.model_spend import Cap, Row, Spend, spend
 
 from .story import OWNER, Story
@@ -38,8 +42,10 @@ class Bills(Story):
         return call
 
     def gives(self, *calls: str, left: int = 0, verdict: Verdict = Verdict.DISCARDED) -> NodeId:
-        node = NodeId("1").child(self.scribe.history[NodeId("1")].children + 1)
-        added = NodeAdded(node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, remaining_in_reply=left)
+        node = NodeId("1").child(self.recorder.history[NodeId("1")].children + 1)
+        added = NodeAdded(
+            node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, remaining_in_reply=left
+        )
         self.tell(added, NodeJudged(node, verdict, "so it is"))
         return node
 

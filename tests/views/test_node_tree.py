@@ -6,7 +6,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.record.history import History
 from loopty.views.node_tree import Hidden, Row, Shown, tree
 

@@ -4,7 +4,7 @@ import pytest
 
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Outcome
-from loopty.record.records import Result
+from loopty.record.node_record import Result
 from loopty.views.reproduction import reproduction
 
 SCORE = (Metric("score"),)

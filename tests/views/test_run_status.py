@@ -6,10 +6,12 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
-from loopty.record.events import SessionStarted, TrialEnded, TrialStarted
 from loopty.record.history import History
+from loopty.record.sessions import SessionStarted
+from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.views.run_status import Repeat, State, Status, status
 from loopty.views.score_change import change
 
@@ -194,7 +196,7 @@ def test_a_repeated_measurement_tells_what_it_is_for() -> None:
     story.tell(TrialEnded(node, 1, Outcome(Ending.FINISHED, {"score": 1.5})))
     seen = []
     for turn in ("1", "1", "1.1"):
-        number = story.scribe.history[NodeId(turn)].trials + 1
+        number = story.recorder.history[NodeId(turn)].trials + 1
         story.tell(TrialStarted(NodeId(turn), number, Pool.REPEAT, OWNER, node, NodeId("1")))
         (flight,) = now(story).flights
         seen.append((flight.node, flight.repeat))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.views.leaderboard import leaderboard
 from loopty.views.node_detail import detail
 from loopty.views.score_points import Mark, points

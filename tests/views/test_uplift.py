@@ -7,7 +7,8 @@ import random
 import pytest
 
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Ending, Pool
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
 from loopty.views.uplift import Uplift, Words, compared, uplift
 from loopty.views.verdict_tally import quick, tally
 

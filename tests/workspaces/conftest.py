@@ -13,11 +13,11 @@ import pytest
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.space import Space
-from loopty.domain.task import Audit, Benchmark, PluginChoice, Limits, Noise, Pools, SandboxSpec, Task
+from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine.protocols import CommittedFiles
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import State

@@ -27,7 +27,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
 from loopty.engine.protocols import CommittedFiles
-from loopty.record.records import Result
+from loopty.record.node_record import Result
 from loopty.workspaces.artifact import opened, unpacked
 from loopty.workspaces.artifact_pack import packed
 from loopty.workspaces.manifest import Manifest

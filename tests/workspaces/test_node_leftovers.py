@@ -10,8 +10,8 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
-from loopty.domain.outcome import Pool
-from loopty.record.records import Node
+from loopty.domain.pool import Pool
+from loopty.record.node_record import Node
 from loopty.workspaces.node_leftovers import Notes
 from loopty.workspaces.state_folder import State
 

@@ -18,7 +18,7 @@ import pytest
 from loopty.domain.access import Access
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import SandboxError
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.record.history import History
 from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages

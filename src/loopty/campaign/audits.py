@@ -10,10 +10,12 @@ from loopty.campaign import by_hand
 from loopty.campaign.campaign import Campaign
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Pool
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
 from loopty.domain.task import Audit
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.verdicts import Incumbents
 from loopty.views.audit_rows import Audited, audits
 from loopty.workspaces.git_session import GitError
 
@@ -23,51 +25,51 @@ _EXAMPLE = """it would be, for example,
   command = "python3 bench.py data/held-out.csv\""""
 
 
-def look(workshop: Campaign, run: int, nodes: Sequence[NodeId], unsafe: bool, say: Callable[[str], None]) -> int:
+def look(campaign: Campaign, run: int, nodes: Sequence[NodeId], unsafe: bool, say: Callable[[str], None]) -> int:
     """Score these nodes on the split, one after the other, the baseline first where it has no score there.
 
     How many looks that took.
     """
-    chosen = _chosen(workshop, run, nodes)
-    split, auditing = workshop.split(run).digest, workshop.auditing()
+    chosen = _chosen(campaign, run, nodes)
+    split, auditing = campaign.split(run).digest, campaign.auditing()
     executor = auditing.executor(unsafe, run)
-    root = workshop.history[workshop.history.runs[run].root]
-    if not _scored(_looks(workshop), root.id, split, executor.machine.digest):
+    root = campaign.history[campaign.history.runs[run].root]
+    if not _scored(_looks(campaign), root.id, split, executor.machine.digest):
         chosen = [root, *(node for node in chosen if node != root)]
     measure = auditing.measure(run, executor, anywhere=True)
     for taken, node in enumerate(chosen, start=1):
         with _room_on_disk():
             outcome = by_hand.looked(measure, measure.start_audit(node, split))
-        looks = [row.look for row in _looks(workshop) if row.node == node.id]
+        looks = [row.look for row in _looks(campaign) if row.node == node.id]
         say(f"{node.id}: look {looks[-1]} at this split")
         if outcome.ending is Ending.CANCELLED:
             return taken
     return len(chosen)
 
 
-def found(workshop: Campaign, run: int) -> list[Audited]:
+def found(campaign: Campaign, run: int) -> list[Audited]:
     """Every look of a run, oldest first."""
-    split = workshop.split(run)
-    nodes = {row.node for row in _looks(workshop) if row.node.run == run}
-    leaks = {node: split.leaks(workshop.history[node].commit) for node in nodes}
-    return [row for row in _looks(workshop, leaks) if row.node.run == run]
+    split = campaign.split(run)
+    nodes = {row.node for row in _looks(campaign) if row.node.run == run}
+    leaks = {node: split.leaks(campaign.history[node].commit) for node in nodes}
+    return [row for row in _looks(campaign, leaks) if row.node.run == run]
 
 
-def _looks(workshop: Campaign, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
-    history = workshop.scribe.refresh()
-    events = SqliteLedger(workshop.state.ledger).read()
+def _looks(campaign: Campaign, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
+    history = campaign.recorder.refresh()
+    events = SqliteLedger(campaign.state.ledger).read()
     return audits(history, (item for item in events if item.number <= history.number), leaks)
 
 
-def _chosen(workshop: Campaign, run: int, nodes: Sequence[NodeId]) -> list[Node]:
-    if workshop.task.audit == Audit():
+def _chosen(campaign: Campaign, run: int, nodes: Sequence[NodeId]) -> list[Node]:
+    if campaign.task.audit == Audit():
         raise Misuse(f"loopty.toml names no held-out split: add [audit]; {_EXAMPLE}")
-    best = workshop.history.runs[run].account(Pool.ATTEMPT).best
+    best = Incumbents.of(campaign.history.runs[run], Pool.ATTEMPT).best
     if best is None:
         raise Misuse("there is no best node yet: run `loopty optimize` first")
-    chosen = [workshop.history[node] for node in nodes or (best,)]
+    chosen = [campaign.history[node] for node in nodes or (best,)]
     for node in chosen:
-        workshop.same_criteria(node)
+        campaign.same_criteria(node)
         if node.outcome is None or not node.outcome.is_finished:
             raise Misuse(f"node {node.id} has no score of the search to compare with: audit what has one")
     return chosen

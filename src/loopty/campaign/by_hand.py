@@ -16,39 +16,44 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.objective import Directions, metrics_fault
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.engine import decisions
+from loopty.engine.decisions import Judging
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.engine.trials import TrialRunner
+from loopty.engine.trial_runner import TrialRunner
 from loopty.evaluators.gates import Passage
-from loopty.record.events import RunRebaselined
+from loopty.record.cohorts import RunRebaselined
 from loopty.record.history import History
-from loopty.record.records import Node, Run
+from loopty.record.node_record import Node
+from loopty.record.run_record import Run
+from loopty.record.sessions import Session
 from loopty.workspaces import drafts
 
 T = TypeVar("T")
 
 
-def as_it_is(workshop: Campaign, node: Node) -> Node:
+def as_it_is(campaign: Campaign, node: Node) -> Node:
     """The node with what its draft holds right now; nothing is recorded."""
     if not node.draft:
         return node
     from dataclasses import replace
 
-    committed = workshop.files.commit(_parent(workshop, node), _allowed(workshop, node), "a wiring check")
+    committed = campaign.files.commit(_parent(campaign, node), _allowed(campaign, node), "a wiring check")
     return replace(node, commit=committed.commit, tree=committed.tree)
 
 
-def decided(workshop: Campaign, node: Node, unsafe: bool, say: Callable[[str], None]) -> Node:
+def decided(campaign: Campaign, node: Node, unsafe: bool, say: Callable[[str], None]) -> Node:
     """Run the trials that decide of the node; what stands in its way is told before a draft is closed."""
 
     def refuse_what_cannot_start(history: History) -> None:
-        list(decisions.start_trial(history, node.id, workshop.owner, workshop.task.pools, workshop.task.noise))
+        judging = Judging(campaign.task.pools, campaign.task.noise)
+        list(decisions.start_trial(history, node.id, campaign.owner, judging))
 
-    workshop.same_criteria(node)
-    measure = workshop.measure(node.id.run, workshop.executor(unsafe, node.id.run))
-    root = workshop.history[workshop.history.runs[node.id.run].root]
+    campaign.same_criteria(node)
+    measure = campaign.measure(node.id.run, campaign.executor(unsafe, node.id.run))
+    root = campaign.history[campaign.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
         say(f"the baseline {root.id} comes first")
         root = _decided(measure, root)
@@ -56,15 +61,15 @@ def decided(workshop: Campaign, node: Node, unsafe: bool, say: Callable[[str], N
         why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
         remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else "wait for it"
         raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
-    refuse_what_cannot_start(workshop.history)
+    refuse_what_cannot_start(campaign.history)
     if node.draft:
         try:
-            _seal(workshop, node)
+            _seal(campaign, node)
         except Misuse:
             # Says so where another process was faster and closed the draft.
-            refuse_what_cannot_start(workshop.scribe.refresh())
+            refuse_what_cannot_start(campaign.recorder.refresh())
             raise
-    return _decided(measure, node, lambda: drafts.closed(workshop.state.draft(node.id)))
+    return _decided(measure, node, lambda: drafts.closed(campaign.state.draft(node.id)))
 
 
 def _decided(measure: TrialRunner, node: Node, once_started: Callable[[], None] = lambda: None) -> Node:
@@ -74,11 +79,11 @@ def _decided(measure: TrialRunner, node: Node, once_started: Callable[[], None] 
     return measure.history[node.id]
 
 
-def replayed(workshop: Campaign, node: Node, unsafe: bool) -> Outcome:
+def replayed(campaign: Campaign, node: Node, unsafe: bool) -> Outcome:
     """Measure the node again; its verdict stays."""
-    workshop.same_criteria(node)
-    executor = workshop.executor(unsafe, node.id.run)
-    measure = workshop.measure(node.id.run, executor, anywhere=True)
+    campaign.same_criteria(node)
+    executor = campaign.executor(unsafe, node.id.run)
+    measure = campaign.measure(node.id.run, executor, anywhere=True)
     return looked(measure, measure.start_observation(node, Pool.REPLAY))
 
 
@@ -87,69 +92,69 @@ def looked(measure: TrialRunner, trial: Trial) -> Outcome:
     return asyncio.run(_unless_stopped(lambda cancel: measure.run_observation(trial, _unwatched, cancel)))
 
 
-def rebaselined(workshop: Campaign, run: Run, unsafe: bool) -> RunRebaselined | None:
+def rebaselined(campaign: Campaign, run: Run, unsafe: bool) -> RunRebaselined | None:
     """Measure the baseline and the incumbent here, and compare with that from now on; None when stopped."""
-    root = workshop.history[run.root]
+    root = campaign.history[run.root]
     if root.verdict is not Verdict.KEPT:
         raise Misuse(f"run {run.number} has no baseline to measure here yet: `loopty optimize` begins with it")
-    if run.driver:
-        raise Misuse(f"run {run.number} is being driven by `loopty optimize` ({run.driver}): stop that one first")
-    workshop.same_criteria(root)
-    executor, noise = workshop.executor(unsafe, run.number), workshop.task.noise
-    measure, here = workshop.measure(run.number, executor, anywhere=True), executor.machine.digest
+    if driver := Session.of(run).driver:
+        raise Misuse(f"run {run.number} is being driven by `loopty optimize` ({driver}): stop that one first")
+    campaign.same_criteria(root)
+    executor, noise = campaign.executor(unsafe, run.number), campaign.task.noise
+    measure, here = campaign.measure(run.number, executor, anywhere=True), executor.machine.digest
     done = asyncio.run(
         _unless_stopped(lambda cancel: measured_here(measure, run.number, here, noise, _unwatched, cancel))
     )
     if not done:
         return None
-    (item,) = workshop.scribe.record(lambda history: new_machine.rebaselined(history, run.number, here, noise))
+    (item,) = campaign.recorder.record(lambda history: new_machine.rebaselined(history, run.number, here, noise))
     assert isinstance(item.event, RunRebaselined)
     return item.event
 
 
-def wrong_with(workshop: Campaign, outcome: Outcome) -> str | None:
+def wrong_with(campaign: Campaign, outcome: Outcome) -> str | None:
     """Why a checked run proves that something is amiss, or None."""
     if not outcome.is_finished:
         return outcome.reason
     # A check costs nothing, so the verifier gives no metrics in it.
-    judged = {metric.name for metric in workshop.task.verifier.judged}
-    wanted = tuple(metric for metric in workshop.task.objective.metrics if metric.name not in judged)
+    judged = {metric.name for metric in campaign.task.verifier.judged}
+    wanted = tuple(metric for metric in campaign.task.objective.metrics if metric.name not in judged)
     return metrics_fault(outcome.metrics, wanted)
 
 
-def checked(workshop: Campaign, node: Node, unsafe: bool) -> Outcome:
+def checked(campaign: Campaign, node: Node, unsafe: bool) -> Outcome:
     """Run the real benchmark and change no state."""
-    return _executed(workshop, _check(workshop, node), unsafe)
+    return _executed(campaign, _check(campaign, node), unsafe)
 
 
-def gated(workshop: Campaign, node: Node, unsafe: bool) -> list[Passage]:
+def gated(campaign: Campaign, node: Node, unsafe: bool) -> list[Passage]:
     """Run the gates of a node alone and change no state."""
-    gatekeeper, trial = workshop.gatekeeper(unsafe), _check(workshop, node)
+    gatekeeper, trial = campaign.gatekeeper(unsafe), _check(campaign, node)
     return asyncio.run(_unless_stopped(lambda cancel: gatekeeper(trial, cancel)))
 
 
-def _check(workshop: Campaign, node: Node) -> Trial:
-    run = workshop.history.runs[node.id.run]
-    return Trial(node, workshop.history[run.root], 0, Pool.CHECK, run.seed, workshop.gates(node.id))
+def _check(campaign: Campaign, node: Node) -> Trial:
+    run = campaign.history.runs[node.id.run]
+    return Trial(node, campaign.history[run.root], 0, Pool.CHECK, run.seed, campaign.gates(node.id))
 
 
-def checked_baseline(workshop: Campaign, unsafe: bool) -> Outcome:
+def checked_baseline(campaign: Campaign, unsafe: bool) -> Outcome:
     """Run the real benchmark on the files as they are, before there is any run."""
-    base = workshop.repository.snapshot("a wiring check")
-    params = workshop.task.space.baseline()
+    base = campaign.repository.snapshot("a wiring check")
+    params = campaign.task.space.baseline()
     root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
-    return _executed(workshop, Trial(root, root, 0, Pool.CHECK, workshop.task.seed, workshop.task.gates), unsafe)
+    return _executed(campaign, Trial(root, root, 0, Pool.CHECK, campaign.task.seed, campaign.task.gates), unsafe)
 
 
-def _seal(workshop: Campaign, node: Node) -> None:
+def _seal(campaign: Campaign, node: Node) -> None:
     """Harvest a draft's directory, check it and commit it."""
-    parent = _parent(workshop, node)
-    committed = workshop.files.commit(parent, _allowed(workshop, node), f"{node.operator}: {node.summary}")
-    workshop.scribe.record(lambda history: decisions.seal_node(history, node.id, committed))
+    parent = _parent(campaign, node)
+    committed = campaign.files.commit(parent, _allowed(campaign, node), f"{node.operator}: {node.summary}")
+    campaign.recorder.record(lambda history: decisions.seal_node(history, node.id, committed))
 
 
-def _executed(workshop: Campaign, trial: Trial, unsafe: bool) -> Outcome:
-    executor = workshop.executor(unsafe)
+def _executed(campaign: Campaign, trial: Trial, unsafe: bool) -> Outcome:
+    executor = campaign.executor(unsafe)
     try:
         return asyncio.run(_unless_stopped(lambda cancel: executor.execute(trial, _never, cancel)))
     except Outage as outage:
@@ -165,18 +170,18 @@ async def _unless_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     return await work(cancel)
 
 
-def _allowed(workshop: Campaign, node: Node) -> dict[str, str | bytes | None]:
+def _allowed(campaign: Campaign, node: Node) -> dict[str, str | bytes | None]:
     """The draft's changes; Misuse when they go beyond the access rules."""
-    parent = _parent(workshop, node)
-    edits = drafts.harvested(workshop.state.draft(node.id))
-    if reason := workshop.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
+    parent = _parent(campaign, node)
+    edits = drafts.harvested(campaign.state.draft(node.id))
+    if reason := campaign.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
         raise Misuse(f"node {node.id} {reason}")
     return dict(edits)
 
 
-def _parent(workshop: Campaign, node: Node) -> Node:
+def _parent(campaign: Campaign, node: Node) -> Node:
     parent = node.id.parent or NodeId(str(node.id.run))
-    return workshop.history[parent]
+    return campaign.history[parent]
 
 
 def _unwatched(trial: Trial) -> OnMetrics:  # noqa: ARG001

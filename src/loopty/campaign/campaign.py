@@ -17,17 +17,23 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.task import PluginChoice, Pools, Task
 from loopty.engine import decisions
+from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Pruner, Reviewer, Trial
 from loopty.executors.process_locks import Owners
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.models.purse import Purse
-from loopty.record.events import Event, RunStarted
+from loopty.models.purse import RunPurse
+from loopty.record.cohorts import Cohorts
+from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.node_gates import NodeGates
+from loopty.record.node_record import Node
 from loopty.record.recorder import Recorder
-from loopty.record.records import Node, Run
+from loopty.record.run_record import Run
+from loopty.record.runs import RunStarted
 from loopty.taskfile import plugins, read
 from loopty.workspaces import stages
 from loopty.workspaces.node_files import Files
@@ -38,7 +44,7 @@ from loopty.workspaces.state_folder import State
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.engine.loop import Loop, Pace
-    from loopty.engine.trials import TrialRunner
+    from loopty.engine.trial_runner import TrialRunner
     from loopty.evaluators.command import Gatekeeper
     from loopty.executors.fingerprint import Machine
     from loopty.executors.local_slots import LocalExecutor
@@ -55,27 +61,27 @@ class Campaign:
     task: Task
     repository: Repository
     state: State
-    scribe: Recorder
+    recorder: Recorder
     files: Files
     owner: str
     _lines: dict[int | None, RoleModels] = field(default_factory=dict)
 
     @classmethod
     def open(cls, start: Path) -> Campaign:
-        """The workshop of the repository around this directory; what dead processes left open is closed."""
+        """The campaign of the repository around this directory; what dead processes left open is closed."""
         repository = Repository.around(start)
         task = read.load(repository.top)
         state = State(repository.top)
         state.prepare()
-        scribe = Recorder(SqliteLedger(state.ledger), time.time)
+        recorder = Recorder(SqliteLedger(state.ledger), time.time)
         owners = Owners(state.owners)
-        scribe.record(lambda history: decisions.close_abandoned(history, owners.alive))
+        recorder.record(lambda history: decisions.close_abandoned(history, owners.alive))
         files = Files(repository, state, task.without_held_out())
-        return cls(task, repository, state, scribe, files, owners.this_process())
+        return cls(task, repository, state, recorder, files, owners.this_process())
 
     @property
     def history(self) -> History:
-        return self.scribe.history
+        return self.recorder.history
 
     def enter_run(self, new: bool, say: Callable[[str], None]) -> int:
         """The run to work on: the newest, or a new one when asked for or when the criteria changed."""
@@ -101,7 +107,7 @@ class Campaign:
                 return []  # another process was faster, and means the same run
             return decisions.start_run(history, self.task, benchmark, data, base, why, after=taken)
 
-        self.scribe.record(started)
+        self.recorder.record(started)
         run = max(self.history.runs)
         if latest is not None and not new:
             say(
@@ -119,9 +125,9 @@ class Campaign:
         """Refuse to go on with a run whose incumbent was measured on another machine."""
         from loopty.executors.fingerprint import differences
 
-        if self.history[run.root].verdict is not Verdict.KEPT or run.fingerprint == machine.digest:
+        if self.history[run.root].verdict is not Verdict.KEPT or Cohorts.of(run).fingerprint == machine.digest:
             return
-        lines = differences(run.machines.get(run.fingerprint, {}), machine.facts)
+        lines = differences(Cohorts.of(run).machines.get(Cohorts.of(run).fingerprint, {}), machine.facts)
         raise Misuse(
             f"run {run.number} was measured under other conditions ({'; '.join(lines)}): results would not be "
             "comparable; `loopty rebaseline` measures the incumbent here and goes on, "
@@ -147,8 +153,8 @@ class Campaign:
         stated = self.task.criteria(run.benchmark, self.data_digest())
         if run.criteria_parts != stated:
             raise Misuse(
-                f"{_changed(run.criteria_parts, stated)} since run {run.number} began: results would not be comparable; "
-                "start a new run with `loopty optimize --new-run`"
+                f"{_changed(run.criteria_parts, stated)} since run {run.number} began: results would not be "
+                "comparable; start a new run with `loopty optimize --new-run`"
             )
 
     def executor(self, unsafe: bool, run: int | None = None) -> TrialExecutor:
@@ -171,8 +177,8 @@ class Campaign:
         from loopty.campaign.role_models import RoleModels
 
         if run not in self._lines:
-            scribe, number = (self.scribe, run) if run is not None else (_forgetful(), 1)
-            purse = Purse(scribe, number, self.task.pools, self.owner, self.task.roles)
+            recorder, number = (self.recorder, run) if run is not None else (_forgetful(), 1)
+            purse = RunPurse(recorder, number, self.task.pools, self.owner, self.task.roles)
             self._lines[run] = RoleModels(self.task, self.state, purse)
         return self._lines[run]
 
@@ -182,10 +188,10 @@ class Campaign:
 
     @property
     def _trying(self) -> Trying:
-        return Trying(self.task, self.repository, self.state, self.files, self.scribe.refresh)
+        return Trying(self.task, self.repository, self.state, self.files, self.recorder.refresh)
 
     def auditing(self) -> Campaign:
-        """The workshop whose trials see the held-out split; nothing is proposed in it."""
+        """The campaign whose trials see the held-out split; nothing is proposed in it."""
         task = self.task.for_audit()
         return replace(self, task=task, files=Files(self.repository, self.state, task))
 
@@ -202,18 +208,19 @@ class Campaign:
 
     def gates(self, node: NodeId) -> tuple[Gate, ...]:
         """The gates that a node must pass: the task's, and those added to it or above it."""
-        return (*self.task.gates, *self.history.runs[node.run].gates_of(node))
+        return (*self.task.gates, *NodeGates.of(self.history.runs[node.run]).gates_of(node))
 
     def measure(self, run: int, executor: TrialExecutor, anywhere: bool = False) -> TrialRunner:
         """What runs and records trials; unless `anywhere`, only where the run's results are comparable."""
-        from loopty.engine.trials import TrialRunner
+        from loopty.engine.trial_runner import TrialRunner
 
         machine = executor.machine
         if not anywhere:
             self._comparable(self.history.runs[run], machine)
-        self.scribe.record(lambda history: decisions.note_machine(history, run, machine.digest, machine.facts))
+        self.recorder.record(lambda history: decisions.note_machine(history, run, machine.digest, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
-        return TrialRunner(self.scribe, task.pools, task.noise, task.gates, executor, self.files, self.owner, reviewer)
+        judging = Judging(task.pools, task.noise, reviewer.mode if reviewer else "off")
+        return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
 
     def _reviewer(self, run: int) -> Reviewer | None:
         asked = self.task.verifier
@@ -228,6 +235,7 @@ class Campaign:
     def loop(self, run: int, unsafe: bool) -> Loop:
         """The loop over one run, with the proposer and the control that the task names."""
         from loopty.engine.loop import Loop
+        from loopty.engine.prune_watch import PruneWatch
         from loopty.evaluators.command import curve
 
         lines = self.lines(run)
@@ -236,14 +244,15 @@ class Campaign:
         if self.task.pools.control:
             lanes[Pool.CONTROL] = proposing.control()
         return Loop(
-            self.scribe,
+            self.recorder,
             run,
             self.task.pools,
             lanes,
             self.measure(run, self.executor(unsafe, run)),
             self.files,
-            _pruner(self.task.pruner),
-            lambda node: curve(self.state.node(node.id)),
+            PruneWatch(
+                lambda: self.history, _pruner(self.task.pruner), lambda node: curve(self.state.node(node.id))
+            ),
             lines.purse,
             self.owner,
             time.time,
@@ -255,9 +264,9 @@ def _forgetful() -> Recorder:
     """A ledger of one run that is gone with the process."""
     from loopty.ledgers.memory import MemoryLedger
 
-    scribe = Recorder(MemoryLedger(), time.time)
-    scribe.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
-    return scribe
+    recorder = Recorder(MemoryLedger(), time.time)
+    recorder.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
+    return recorder
 
 
 def _pace(pools: Pools) -> Pace | None:

@@ -8,13 +8,17 @@ import functools
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics, gain
-from loopty.domain.outcome import Ending, Pool
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.engine.judge import is_noise_known
-from loopty.engine.trials import TrialRunner, Watch
-from loopty.record.events import Event, RunRebaselined
+from loopty.engine.trial_runner import TrialRunner, Watch
+from loopty.record.cohorts import RunRebaselined
+from loopty.record.event import Event
 from loopty.record.history import History
-from loopty.record.records import Run
+from loopty.record.run_record import Run
+from loopty.record.sessions import Session
+from loopty.record.verdicts import Incumbents
 
 
 async def measured_here(
@@ -35,8 +39,10 @@ async def measured_here(
 def rebaselined(history: History, run: int, fingerprint: str, noise: Noise) -> list[Event]:
     """From now on compare under this fingerprint, with the best of the contenders as the one to beat."""
     found = history.runs[run]
-    if found.driver:
-        raise Misuse(f"run {run} is being driven by `loopty optimize` ({found.driver}): stop that one first")
+    if Session.of(found).driver:
+        raise Misuse(
+            f"run {run} is being driven by `loopty optimize` ({Session.of(found).driver}): stop that one first"
+        )
     if _unknown(history, run, fingerprint, noise):
         raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
     metrics = history.counting_metrics(run)
@@ -52,8 +58,8 @@ def rebaselined(history: History, run: int, fingerprint: str, noise: Noise) -> l
 
 def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
     """Who may be the one to beat here: the incumbent, who was it here before, and the baseline."""
-    account = run.account(Pool.ATTEMPT)
-    known = (account.best, account.champions.get(fingerprint), run.root)
+    incumbents = Incumbents.of(run, Pool.ATTEMPT)
+    known = (incumbents.best, incumbents.by_fingerprint.get(fingerprint), run.root)
     return list(dict.fromkeys(node for node in known if node))
 
 
@@ -64,4 +70,6 @@ def _unknown(history: History, run: int, fingerprint: str, noise: Noise) -> list
         found = history[node].result(fingerprint)
         return found.samples if found else ()
 
-    return [node for node in _contenders(history.runs[run], fingerprint) if not is_noise_known(samples(node), noise)]
+    return [
+        node for node in _contenders(history.runs[run], fingerprint) if not is_noise_known(samples(node), noise)
+    ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import Access
-from loopty.domain.model import RoleModel, Role
+from loopty.domain.model import Role, RoleModel
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Selector
 from loopty.kit import codec

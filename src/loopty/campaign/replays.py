@@ -13,14 +13,16 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Outcome, Pool
+from loopty.domain.outcome import Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import SandboxSpec, Task
 from loopty.engine import decisions
 from loopty.executors.fingerprint import differences
-from loopty.record.events import Event
+from loopty.record.cohorts import Cohorts
+from loopty.record.event import Event
 from loopty.record.history import History
-from loopty.record.records import Result
+from loopty.record.node_record import Result
 from loopty.taskfile.read import load
 from loopty.workspaces.artifact import Unpacked, opened, unpacked
 from loopty.workspaces.manifest import Manifest
@@ -28,10 +30,10 @@ from loopty.workspaces.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A node that can be measured in this workshop, and what was measured of it before."""
+    """A node that can be measured in this campaign, and what was measured of it before."""
 
     name: NodeId
-    workshop: Campaign
+    campaign: Campaign
     node: NodeId
     results: Mapping[str, Result]
     """By fingerprint; the first is the one that decided."""
@@ -46,23 +48,31 @@ class Record:
 
     def other_task(self) -> list[str]:
         """What makes the measurement now another one than then, whatever it gives."""
-        now = self.workshop.history.runs[self.node.run].criteria_parts
+        now = self.campaign.history.runs[self.node.run].criteria_parts
         changed = (name for name in self.criteria if name in now and self.criteria[name] != now[name])
         return [*self.contradictions, *(f"{name}: {self.criteria[name]}, now {now[name]}" for name in changed)]
 
     def other_machine(self, now: Outcome) -> list[str]:
         then = self.result(now).outcome.fingerprint
-        known = self.workshop.history.runs[self.node.run].machines
+        known = Cohorts.of(self.campaign.history.runs[self.node.run]).machines
         return differences(self.machines.get(then, {}), known.get(now.fingerprint, {}))
 
 
-def of_node(workshop: Campaign, node: NodeId) -> Record:
+def of_node(campaign: Campaign, node: NodeId) -> Record:
     """The record of a node in its own repository."""
-    found, run = workshop.history[node], workshop.history.runs[node.run]
+    found, run = campaign.history[node], campaign.history.runs[node.run]
     if found.outcome is None:
         raise Misuse(f"node {node} has no result to compare with: `loopty run {node}` first")
     results = {found.outcome.fingerprint: Result(found.outcome, found.samples), **found.other_fingerprints}
-    return Record(node, workshop, node, results, run.machines, run.criteria_parts, workshop.history.metrics(found))
+    return Record(
+        node,
+        campaign,
+        node,
+        results,
+        Cohorts.of(run).machines,
+        run.criteria_parts,
+        campaign.history.metrics(found),
+    )
 
 
 @contextmanager
@@ -73,13 +83,13 @@ def of_artifact(path: Path, keep: Path | None, trust: bool) -> Iterator[Record]:
         _refuse_what_is_not_given(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             laid_out = unpacked(artifact, keep)
-        workshop = Campaign.open(laid_out.repository.top)
+        campaign = Campaign.open(laid_out.repository.top)
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
-        node = _planted(workshop, laid_out, manifest)
+        node = _planted(campaign, laid_out, manifest)
         results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.elsewhere}
         yield Record(
             manifest.node,
-            workshop,
+            campaign,
             node,
             results,
             manifest.machines,
@@ -110,11 +120,11 @@ def _refuse_what_is_not_given(task: Task, tops: Sequence[Path], trust: bool) -> 
         )
 
 
-def _planted(workshop: Campaign, laid_out: Unpacked, manifest: Manifest) -> NodeId:
+def _planted(campaign: Campaign, laid_out: Unpacked, manifest: Manifest) -> NodeId:
     """Give the artifact's node its place in the new ledger: a change to the baseline, or the baseline itself."""
-    task = replace(workshop.task, seed=manifest.seed)
-    benchmark = workshop.files.benchmark_digest(laid_out.baseline.commit)
-    data, why = workshop.data_digest(), "to replay an artifact"
+    task = replace(campaign.task, seed=manifest.seed)
+    benchmark = campaign.files.benchmark_digest(laid_out.baseline.commit)
+    data, why = campaign.data_digest(), "to replay an artifact"
 
     def planted(history: History) -> Iterator[Event]:
         yield from decisions.start_run(history, task, benchmark, data, laid_out.baseline, why)
@@ -124,5 +134,5 @@ def _planted(workshop: Campaign, laid_out: Unpacked, manifest: Manifest) -> Node
         for gate in manifest.gates:
             yield from decisions.add_gate(history, root, gate)
 
-    workshop.scribe.record(planted)
-    return list(workshop.history.ids)[-1]
+    campaign.recorder.record(planted)
+    return list(campaign.history.ids)[-1]

@@ -12,7 +12,7 @@ import loopty_sdk
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.task import Task
 from loopty.record.history import History
-from loopty.record.records import Run
+from loopty.record.run_record import Run
 from loopty.sandboxes.toolchain import Toolchain, toolchain
 from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository

@@ -7,12 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import RoleModel, Role
+from loopty.domain.model import Role, RoleModel
 from loopty.domain.task import Task
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.taskfile.model_tables import embedding_models, stray_key
 from loopty.workspaces.state_folder import State
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class RoleModels:
     """Made once for a run in a process, so that limits on a model hold for all who ask it."""
 
-    def __init__(self, task: Task, state: State, purse: Purse) -> None:
+    def __init__(self, task: Task, state: State, purse: RunPurse) -> None:
         self.purse = purse
         self._task = task
         self._replies = state.replies

@@ -7,7 +7,7 @@ import click
 from loopty.cli.output import NodeArgument, best_node, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 
 @click.command("apply")

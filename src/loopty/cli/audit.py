@@ -30,14 +30,14 @@ def command(nodes: tuple[NodeId, ...], listed: bool, run: int | None, as_json: b
     from loopty.kit import codec
     from loopty.report.audits_text import audits_text
 
-    workshop = Campaign.open(here())
-    number = newest_run(workshop.history, nodes[0].run if nodes else run)
+    campaign = Campaign.open(here())
+    number = newest_run(campaign.history, nodes[0].run if nodes else run)
     if any(node.run != number for node in nodes):
         raise Misuse("an audit is of one run: audit the nodes of another run by themselves")
     if unsafe and not listed:
         say("warning: no sandbox; candidates run with all your rights")
-    looks = 0 if listed else audits.look(workshop, number, nodes, unsafe, say)
-    rows = audits.found(workshop, number)
+    looks = 0 if listed else audits.look(campaign, number, nodes, unsafe, say)
+    rows = audits.found(campaign, number)
     if as_json:
         print_json([{**codec.plain(row), "gap": row.gap, "flags": codec.plain(row.flags)} for row in rows])
     else:

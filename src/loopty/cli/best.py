@@ -9,6 +9,8 @@ from typing import NoReturn
 import click
 
 from loopty.cli.output import columns, history, json_option, look, newest_run, run_option, say
+from loopty.record.cohorts import Cohorts
+from loopty.record.verdicts import Incumbents
 
 
 @click.command("best")
@@ -22,16 +24,16 @@ def command(top: int, run: int | None, as_json: bool) -> None:
 
     Results of other machines than the present one are not comparable: they stand apart, and not in the JSON.
     """
-    from loopty.domain.outcome import Pool
+    from loopty.domain.pool import Pool
     from loopty.views.comparable import score
 
     found = history()
     number = newest_run(found, run)
     if top == 1:
-        best = found.runs[number].account(Pool.ATTEMPT).best
+        best = Incumbents.of(found.runs[number], Pool.ATTEMPT).best
         if best is None:
             _leave_without_result()
-        here = score(found, found[best], found.runs[number].fingerprint)
+        here = score(found, found[best], Cohorts.of(found.runs[number]).fingerprint)
         click.echo(found.page(best) if as_json else f"{best} {here!r}")
         return
     from loopty.report.best_text import elsewhere_text, leaderboard_text

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import click
 
 from loopty.cli.output import here, history, json_option, newest_run, print_json, say
-from loopty.record.events import DirectiveSet, Event
+from loopty.record.directives import Directive, DirectiveSet
+from loopty.record.event import Event
 from loopty.record.history import History
 
 _LONGEST = 4_000
@@ -28,7 +29,7 @@ def command(text: str | None, clear: bool, as_json: bool) -> None:
     run = newest_run(history(), None)
     if text is not None or clear:
         _direct(run, _checked(text, clear))
-    directive = history().runs[run].directive
+    directive = Directive.of(history().runs[run]).text
     if as_json:
         print_json({"run": run, "directive": directive})
     elif text is not None:
@@ -67,7 +68,7 @@ def _direct(run: int, directive: str) -> None:
     from loopty.record.recorder import Recorder
 
     def directed(found: History) -> Iterator[Event]:
-        if found.runs[run].directive != directive:
+        if Directive.of(found.runs[run]).text != directive:
             yield DirectiveSet(run, directive)
 
     Recorder(SqliteLedger(found_state(here()).ledger), time.time).record(directed)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from loopty.cli.findings import Finding
-from loopty.domain.model import Role, ModelSpec
+from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Roles, Task
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_factory import PLAYED, unmade

@@ -12,7 +12,9 @@ from loopty.cli.output import NodeArgument, here, json_option, print_json
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
+from loopty.record.node_gates import NodeGates
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import State
@@ -81,11 +83,15 @@ def _manifest(history: History, node: NodeId, judged_at: float) -> Manifest:
         criteria=run.criteria_parts,
         loopty=__version__,
         params=found.params,
-        gates=run.gates_of(node),
+        gates=NodeGates.of(run).gates_of(node),
         samples=found.samples,
         effect=found.effect,
         elsewhere=found.other_fingerprints,
-        machines={fingerprint: run.machines[fingerprint] for fingerprint in seen if fingerprint in run.machines},
+        machines={
+            fingerprint: Cohorts.of(run).machines[fingerprint]
+            for fingerprint in seen
+            if fingerprint in Cohorts.of(run).machines
+        },
     )
 
 

@@ -11,6 +11,7 @@ from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, beside, here, history, json_option, newest_run, print_json, say
 from loopty.domain.gate_spec import Gate, When
 from loopty.domain.ids import NodeId
+from loopty.record.node_gates import NodeGates
 
 _UNMEASURED = "not measured yet"
 
@@ -57,10 +58,10 @@ def add(
     gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
     if fault := gate.fault():
         raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
-    workshop = Campaign.open(here())
-    if any(gate.name == other.name for other in workshop.task.gates):
+    campaign = Campaign.open(here())
+    if any(gate.name == other.name for other in campaign.task.gates):
         raise Misuse(f"loopty.toml has a gate {name} already: give this one another name")
-    workshop.scribe.record(lambda found: decisions.add_gate(found, node, gate))
+    campaign.recorder.record(lambda found: decisions.add_gate(found, node, gate))
     if as_json:
         print_json({"node": node, "gate": codec.plain(gate)})
     else:
@@ -81,7 +82,7 @@ def listed(node: NodeId | None, as_json: bool) -> None:
     if node:
         node = found[node].id
     rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.around(here()).top).gates]
-    for where, gates in run.gates.items():
+    for where, gates in NodeGates.of(run).by_node.items():
         if node is None or node.is_within(where):
             rows += [(where, gate) for gate in gates]
     if as_json:
@@ -107,9 +108,9 @@ def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
     from loopty.campaign import by_hand
     from loopty.campaign.campaign import Campaign
 
-    workshop = Campaign.open(here())
-    passages = by_hand.gated(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
-    gates = workshop.gates(node)
+    campaign = Campaign.open(here())
+    passages = by_hand.gated(campaign, by_hand.as_it_is(campaign, campaign.history[node]), unsafe)
+    gates = campaign.gates(node)
     said = {passage.gate.name: passage.refusal or "" for passage in passages}
     if as_json:
         print_json(

@@ -89,9 +89,9 @@ def _check(unsafe: bool) -> None:
     from loopty.campaign import by_hand
     from loopty.campaign.campaign import Campaign
 
-    workshop = Campaign.open(here())
-    outcome = by_hand.checked_baseline(workshop, unsafe)
-    missing = by_hand.wrong_with(workshop, outcome)
+    campaign = Campaign.open(here())
+    outcome = by_hand.checked_baseline(campaign, unsafe)
+    missing = by_hand.wrong_with(campaign, outcome)
     if missing:
         say(f"the checked run failed: {missing}")
         say("mend the benchmark or loopty.toml, then: loopty run 1 --check")

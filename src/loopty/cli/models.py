@@ -69,7 +69,7 @@ def _try(name: str, as_json: bool) -> bool:
     """Whether the model answered."""
     import asyncio
 
-    from loopty.domain.model import ModelFault, Prompt, Speaker, Message
+    from loopty.domain.model import Message, ModelFault, Prompt, Speaker
     from loopty.models.catalogue import Catalogue
     from loopty.models.prices import price
     from loopty.report.columns import cut

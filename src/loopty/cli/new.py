@@ -7,6 +7,7 @@ import click
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Params, Space, Value
+from loopty.record.verdicts import Incumbents
 
 
 @click.command("new")
@@ -20,31 +21,31 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
     Prints the id and the directory that holds the files you may change. Edit them, then `loopty run ID`.
     """
     from loopty.campaign.campaign import Campaign
-    from loopty.domain.outcome import Pool
+    from loopty.domain.pool import Pool
     from loopty.domain.proposal import Proposal
     from loopty.engine import decisions
     from loopty.engine.protocols import CommittedFiles
-    from loopty.record.events import NodeAdded
+    from loopty.record.nodes import NodeAdded
     from loopty.workspaces import drafts
 
-    workshop = Campaign.open(here())
+    campaign = Campaign.open(here())
     if parent is None:
-        run = workshop.history.runs[workshop.enter_run(False, say)]
-        parent = run.account(Pool.ATTEMPT).best or run.root
-    elif parent == "1" and not workshop.history.runs:
-        parent = workshop.history.runs[workshop.enter_run(False, say)].root
-    above = workshop.history[parent]
+        run = campaign.history.runs[campaign.enter_run(False, say)]
+        parent = Incumbents.of(run, Pool.ATTEMPT).best or run.root
+    elif parent == "1" and not campaign.history.runs:
+        parent = campaign.history.runs[campaign.enter_run(False, say)].root
+    above = campaign.history[parent]
     said = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
-    proposal = Proposal(decisions.BY_HAND, parent, said, _point(params, above.params, workshop.task.space))
-    events = workshop.scribe.record(
+    proposal = Proposal(decisions.BY_HAND, parent, said, _point(params, above.params, campaign.task.space))
+    events = campaign.recorder.record(
         lambda history: decisions.add_node(
             history, proposal, CommittedFiles(above.commit, above.tree), Pool.ATTEMPT, draft=True
         )
     )
     added = events[0].event
     assert isinstance(added, NodeAdded)
-    folder = workshop.state.draft(added.node)
-    files = drafts.opened(workshop.repository, workshop.files, above, folder)
+    folder = campaign.state.draft(added.node)
+    files = drafts.opened(campaign.repository, campaign.files, above, folder)
     if as_json:
         print_json({"node": added.node, "workspace": str(folder), "files": files})
         return

@@ -39,24 +39,24 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     from loopty.campaign.campaign import Campaign
     from loopty.taskfile.unused_roles import idle
 
-    workshop = Campaign.open(here())
-    run = workshop.enter_run(new_run, say)
+    campaign = Campaign.open(here())
+    run = campaign.enter_run(new_run, say)
     if unsafe:
         say("warning: no sandbox; candidates run with all your rights")
-    loop = workshop.loop(run, unsafe)
-    for words in (*workshop.lines(run).unpriced(), *idle(workshop.task).values()):
+    loop = campaign.loop(run, unsafe)
+    for words in (*campaign.lines(run).unpriced(), *idle(campaign.task).values()):
         say(words)
     collect_rarely()
-    finish = asyncio.run(_driven(loop, None if quiet else _progress(workshop, run, loop)))
-    _close(workshop, run, finish, as_json)
+    finish = asyncio.run(_driven(loop, None if quiet else _progress(campaign, run, loop)))
+    _close(campaign, run, finish, as_json)
     sys.exit(0 if finish.sound else 1)
 
 
-def _progress(workshop: Campaign, run: int, loop: Loop) -> Progress:
+def _progress(campaign: Campaign, run: int, loop: Loop) -> Progress:
     from loopty.report.progress import progress
 
-    shown = progress(workshop.scribe, run, workshop.task.pools, sys.stderr, os.environ, time.time, loop.latest)
-    workshop.scribe.listeners.append(shown.heard)
+    shown = progress(campaign.recorder, run, campaign.task.pools, sys.stderr, os.environ, time.time, loop.latest)
+    campaign.recorder.listeners.append(shown.heard)
     return shown
 
 
@@ -93,14 +93,15 @@ async def _tick(progress: Progress) -> None:
         await asyncio.sleep(_TICK_SECONDS)
 
 
-def _close(workshop: Campaign, run: int, finish: Finish, as_json: bool) -> None:
-    from loopty.domain.outcome import Pool, Verdict
-    from loopty.engine.budget import why_fruitless
+def _close(campaign: Campaign, run: int, finish: Finish, as_json: bool) -> None:
+    from loopty.domain.outcome import Verdict
+    from loopty.domain.pool import Pool
+    from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
     from loopty.report.best_text import closing_text
     from loopty.views.verdict_tally import tally
 
-    status, counted = current_status(workshop.history, run), tally(workshop.history, run)
+    status, counted = current_status(campaign.history, run), tally(campaign.history, run)
     if as_json:
         plain = {**codec.plain(status), **codec.plain(counted)}
         print_json({"reason": finish.reason, "sound": finish.sound, **plain})
@@ -108,18 +109,18 @@ def _close(workshop: Campaign, run: int, finish: Finish, as_json: bool) -> None:
         click.echo(closing_text(status, finish.reason, columns(), look(), counted))
     if finish.resumable:
         say("resume: loopty optimize")
-    if finish.reason == why_fruitless(workshop.history.runs[run], Pool.ATTEMPT):
-        _point_to_refused(workshop, run)
-    root = workshop.history[workshop.history.runs[run].root]
+    if finish.reason == fruitless_reason(campaign.history.runs[run], Pool.ATTEMPT):
+        _point_to_refused(campaign, run)
+    root = campaign.history[campaign.history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
-        say(f"its output: {workshop.state.node(root.id)}   when it is mended: loopty optimize --new-run")
+        say(f"its output: {campaign.state.node(root.id)}   when it is mended: loopty optimize --new-run")
 
 
-def _point_to_refused(workshop: Campaign, run: int) -> None:
+def _point_to_refused(campaign: Campaign, run: int) -> None:
     """Say where the refused proposals can be seen, where a model made them: a pass over the whole ledger."""
     from loopty.ledgers.sqlite import SqliteLedger
     from loopty.report.columns import short
     from loopty.views.model_calls import calls
 
-    if node := calls(SqliteLedger(workshop.state.ledger).read(), run).refused_last:
+    if node := calls(SqliteLedger(campaign.state.ledger).read(), run).refused_last:
         say(f"what was refused: loopty show {short(node)} --refused")

@@ -15,6 +15,7 @@ import click
 
 from loopty.domain.ids import NodeId
 from loopty.record.history import History
+from loopty.record.verdicts import Incumbents
 
 if TYPE_CHECKING:
     from loopty.report.terminal import Look
@@ -49,10 +50,10 @@ def named_node(text: str) -> NodeId:
 
 def best_node() -> NodeId:
     from loopty.domain.errors import Misuse
-    from loopty.domain.outcome import Pool
+    from loopty.domain.pool import Pool
 
     run = history().run
-    best = run.account(Pool.ATTEMPT).best if run else None
+    best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:
         raise Misuse("there is no best node yet: run `loopty optimize` first")
     return best

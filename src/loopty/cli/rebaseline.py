@@ -8,6 +8,7 @@ import click
 
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import here, json_option, newest_run, print_json, run_option, say
+from loopty.record.cohorts import Cohorts
 
 
 @click.command("rebaseline")
@@ -23,14 +24,14 @@ def command(run: int | None, as_json: bool, unsafe: bool) -> None:
     from loopty.campaign import by_hand
     from loopty.campaign.campaign import Campaign
 
-    workshop = Campaign.open(here())
-    found = workshop.history.runs[newest_run(workshop.history, run)]
-    moved = by_hand.rebaselined(workshop, found, unsafe)
+    campaign = Campaign.open(here())
+    found = campaign.history.runs[newest_run(campaign.history, run)]
+    moved = by_hand.rebaselined(campaign, found, unsafe)
     if moved is None:
         say("stopped; `loopty rebaseline` goes on from here")
         sys.exit(1)
-    history = workshop.history
-    machine = history.runs[found.number].machines[moved.fingerprint]
+    history = campaign.history
+    machine = Cohorts.of(history.runs[found.number]).machines[moved.fingerprint]
     here_now = history[moved.incumbent].result(moved.fingerprint)
     score = here_now.outcome.metrics[history.counting_metrics(found.number)[0].name] if here_now else None
     if as_json:

@@ -13,6 +13,7 @@ import click
 from loopty.cli.optimize import UNSAFE
 from loopty.cli.output import NodeArgument, beside, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
+from loopty.record.cohorts import Cohorts
 
 if TYPE_CHECKING:
     from loopty.campaign.replays import Record
@@ -73,12 +74,12 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
 
     outcomes: list[Outcome] = []
     while len(outcomes) < repeats and all(outcome.is_finished for outcome in outcomes):
-        outcomes.append(by_hand.replayed(record.workshop, record.workshop.history[record.node], unsafe))
+        outcomes.append(by_hand.replayed(record.campaign, record.campaign.history[record.node], unsafe))
     now = outcomes[-1]
     if now.ending is Ending.CANCELLED:
         raise click.Abort  # there is nothing to compare
     then = record.result(now)
-    noise = record.workshop.history.runs[record.node.run].floors.get(then.outcome.fingerprint, {})
+    noise = Cohorts.of(record.campaign.history.runs[record.node.run]).noise.get(then.outcome.fingerprint, {})
     found = reproduction(then, outcomes, record.counting, noise)
     other_task, other_machine = record.other_task(), record.other_machine(now)
     same = found.same and not other_task

@@ -31,17 +31,17 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     from loopty.kit import codec
     from loopty.taskfile.unused_roles import idle
 
-    workshop = Campaign.open(here())
-    first = node == "1" and not workshop.history.runs
+    campaign = Campaign.open(here())
+    first = node == "1" and not campaign.history.runs
     if check:
-        for words in idle(workshop.task).values():
+        for words in idle(campaign.task).values():
             say(words)
         outcome = (
-            by_hand.checked_baseline(workshop, unsafe)
+            by_hand.checked_baseline(campaign, unsafe)
             if node.parent is None
-            else by_hand.checked(workshop, by_hand.as_it_is(workshop, workshop.history[node]), unsafe)
+            else by_hand.checked(campaign, by_hand.as_it_is(campaign, campaign.history[node]), unsafe)
         )
-        missing = by_hand.wrong_with(workshop, outcome)
+        missing = by_hand.wrong_with(campaign, outcome)
         if as_json:
             print_json({"node": node, "ok": missing is None, "reason": missing or "", **codec.plain(outcome)})
         else:
@@ -53,8 +53,8 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
                 say(f"again: loopty run {node} --check")
         sys.exit(1 if missing else 0)
     if first:
-        node = workshop.history.runs[workshop.enter_run(False, say)].root
-    judged = by_hand.decided(workshop, workshop.history[node], unsafe, say)
+        node = campaign.history.runs[campaign.enter_run(False, say)].root
+    judged = by_hand.decided(campaign, campaign.history[node], unsafe, say)
     if as_json:
         print_json(codec.plain(judged))
     else:

@@ -15,7 +15,8 @@ from loopty.domain.ids import NodeId
 if TYPE_CHECKING:
     from loopty.domain.gate_spec import Gate
     from loopty.models.archive import Kept
-    from loopty.record.records import Node, Run
+    from loopty.record.node_record import Node
+    from loopty.record.run_record import Run
     from loopty.views.model_calls import Call
     from loopty.workspaces.state_folder import State
 
@@ -80,7 +81,8 @@ def _show_calls(state: State, node: Node, prompt: bool, refused: bool, as_json: 
 def _told(call: Call) -> dict[str, Any]:
     reserved, settled = call.reserved, call.settled
     refused = [
-        {"objection": event.objection, "reason": event.reason, "item": event.index_in_reply} for event in call.refused
+        {"objection": event.objection, "reason": event.reason, "item": event.index_in_reply}
+        for event in call.refused
     ]
     return {
         **{name: getattr(reserved, name) for name in ("call", "role", "model", "operator", "node", "pool")},

@@ -13,7 +13,7 @@ _DEEP = 10
 
 
 class NodeId(str):
-    """The id of a node. Its place in the tree can be read off it."""
+    """The id of a node, which tells its position in the tree."""
 
     __slots__ = ()
 
@@ -37,10 +37,9 @@ class NodeId(str):
     def depth(self) -> int:
         return self.count(".")
 
-    @property
-    def of_id(self) -> str:
-        """` of ID` to end a sentence with; nothing where the id would be most of it."""
-        return f" of {self}" if self.depth < _DEEP else ""
+    def phrase(self, preposition: str) -> str:
+        """` than 1.3` to end a clause with; empty where the id would be most of the sentence."""
+        return f" {preposition} {self}" if self.depth < _DEEP else ""
 
     def is_within(self, top: NodeId | str) -> bool:
         """Whether it is this node or descends from it."""
@@ -59,7 +58,7 @@ class NodeId(str):
 
     @property
     def name(self) -> str:
-        """The id as the name of a file or branch: itself, or a digest where file systems would refuse it."""
+        """The id as the name of a file or branch: itself, or a digest where it is too long for a file system."""
         if len(self) <= _LONGEST_NAME:
             return str(self)
         digest = hashlib.sha256(self.encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.kit.option import option
 
 

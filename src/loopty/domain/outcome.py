@@ -9,23 +9,6 @@ from dataclasses import dataclass, field
 from loopty.domain.objective import Direction
 
 
-class Pool(enum.StrEnum):
-    """Which budget pays for a trial."""
-
-    ATTEMPT = "attempt"
-    CONTROL = "control"
-    REPLAY = "replay"
-    CHECK = "check"
-    REPEAT = "repeat"
-    """Measurements that tell a difference from noise."""
-    REBASE = "rebase"
-    """Measurements of a known node on another machine."""
-    AUDIT = "audit"
-    """Measurements on the held-out split."""
-    REVIEW = "review"
-    """Looks of the verifier at what is about to be kept."""
-
-
 class Ending(enum.StrEnum):
     FINISHED = "finished"
     FAILED = "failed"

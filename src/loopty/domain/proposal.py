@@ -32,6 +32,8 @@ class Proposal:
     """How many proposals of the last call come after it."""
     index_in_reply: int = 0
     """Which of the last call's proposals it is, from 0."""
+    parent_reason: str = field(default="", compare=False)
+    """Why its selector chose the parent."""
 
     def as_refusal(self, reason: str, objection: Objection) -> Refusal:
         """What it is where it gets no trial."""

@@ -10,8 +10,9 @@ from typing import Any
 from loopty.domain.access import Access
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
-from loopty.domain.model import Role, ModelSpec
+from loopty.domain.model import ModelSpec, Role
 from loopty.domain.objective import Objective
+from loopty.domain.pool import Pool
 from loopty.domain.space import Space
 from loopty.kit import codec
 from loopty.kit.option import option
@@ -88,6 +89,10 @@ class Pools:
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after so many attempts without improvement.", None, above=0)
 
+    def limit(self, pool: Pool) -> int | None:
+        """How many trials of this pool may start; None where there is no limit."""
+        return getattr(self, pool.rules.limit) if pool.rules.limit else None
+
 
 @dataclass(frozen=True, slots=True)
 class RoleBudget:
@@ -122,7 +127,9 @@ class Roles:
     """Who spends tokens: a table each, `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
-    user: RoleBudget = option("Works inside the benchmark, through an endpoint that loopty gives it.", RoleBudget())
+    user: RoleBudget = option(
+        "Works inside the benchmark, through an endpoint that loopty gives it.", RoleBudget()
+    )
     verifier: RoleBudget = option("Judges proposals and winners, as `[verifier]` says.", RoleBudget())
 
     def of(self, role: str) -> RoleBudget:

@@ -1,126 +1,151 @@
-"""What may be written next, as pure functions of the history: each returns events, or raises Misuse."""
+"""What may be recorded next, as pure functions of the history. Each returns events or raises Misuse."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
-from loopty.engine import budget
+from loopty.engine.budget import trial_refusal
 from loopty.engine.judge import apply_review, judge
 from loopty.engine.pairs import MeasureAgain
 from loopty.engine.protocols import CommittedFiles
-from loopty.record import events
-from loopty.record.events import Event
-from loopty.record.history import LOOKING, History
-from loopty.record.records import Node, trial_name, trial_parts
+from loopty.record.cohorts import Cohorts, MachineSeen
+from loopty.record.event import Event
+from loopty.record.history import History
+from loopty.record.node_gates import GateAdded, NodeGates
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded, NodeSealed
+from loopty.record.proposals import ProposalRefused, Proposals
+from loopty.record.runs import RunStarted
+from loopty.record.sessions import Session, SessionEnded, SessionStarted
+from loopty.record.spend import CallSettled, Spend
+from loopty.record.trials import (
+    SplitShown,
+    TrialCounts,
+    TrialEnded,
+    Trials,
+    TrialStarted,
+    trial_name,
+    trial_parts,
+)
+from loopty.record.verdicts import NodeJudged
 
 BASELINE = "baseline"
 BY_HAND = "hand"
 
 LOSSES_UNTIL_QUARANTINE = 5
 
-_UNSCORED = (Pool.AUDIT, Pool.REVIEW)
-"""Their ends are not held against the objective: an audit may report what it likes, a review measures nothing."""
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What verdicts depend on besides the history."""
+
+    pools: Pools
+    noise: Noise
+    review: str = "off"
+    """What happens to a winner that the verifier objects to, as in the task."""
 
 
 def start_run(
     history: History, task: Task, benchmark: str, data: str, base: CommittedFiles, why: str, after: int = 0
 ) -> list[Event]:
-    """A new run with its baseline; `benchmark` is the digest of the benchmark's files there, `data` of its data.
+    """A new run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
 
-    Its number is above those of this ledger and above `after`.
+    The run's number is above those in this ledger and above `after`.
     """
     number = max(after, *history.runs, 0) + 1
     root = NodeId(str(number))
-    stated = task.criteria(benchmark, data)
+    parts = task.criteria(benchmark, data)
+    params = task.space.baseline()
     return [
-        events.RunStarted(number, digest(stated), task.objective, task.seed, why, benchmark, data, stated),
-        events.NodeAdded(
-            root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, task.space.baseline()
-        ),
+        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts),
+        NodeAdded(root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, params),
     ]
 
 
 def start_session(history: History, run: int, owner: str) -> list[Event]:
-    if driver := history.runs[run].driver:
-        raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}) already: stop that one first")
-    return [events.SessionStarted(run, owner)]
+    if driver := Session.of(history.runs[run]).driver:
+        raise Misuse(f"run {run} is already driven by `loopty optimize` ({driver}): stop that one first")
+    return [SessionStarted(run, owner)]
 
 
-def close_abandoned(history: History, alive: Callable[[str], bool]) -> Iterator[Event]:
-    """The end of everything whose process is gone: infrastructure, not failure."""
+def close_abandoned(history: History, is_alive: Callable[[str], bool]) -> Iterator[Event]:
+    """End everything whose process is gone: an infrastructure loss, not a failure."""
     for run in list(history.runs.values()):
-        if run.driver and not alive(run.driver):
-            yield events.SessionEnded(run.number, "its process died", lost=True)
-        for name, flight in run.flights.items():
-            if not alive(flight.owner):
+        driver = Session.of(run).driver
+        if driver and not is_alive(driver):
+            yield SessionEnded(run.number, "its process died", lost=True)
+        for name, trial in Trials.of(run).running.items():
+            if not is_alive(trial.owner):
                 yield from lose_trial(history, *trial_parts(name), "the process that ran it died")
-        for call, hold in run.holds.items():
-            if not alive(hold.owner):
-                yield events.CallSettled(run.number, call, hold.tokens, hold.money_usd, lost=True)
+        for call, reservation in Spend.of(run).reservations.items():
+            if not is_alive(reservation.owner):
+                yield CallSettled(run.number, call, reservation.tokens, reservation.money_usd, lost=True)
 
 
 def add_node(
     history: History,
     proposal: Proposal,
-    committed: CommittedFiles,
+    files: CommittedFiles,
     pool: Pool,
     draft: bool = False,
-    asked_after: int = 0,
+    known_event: int = 0,
 ) -> list[Event]:
-    """The proposal's place in the tree, or its refusal where the same experiment is there already."""
+    """The proposal as a node, or its refusal where the same experiment is already in the tree."""
     parent = history[proposal.parent]
     params = dict(proposal.params or parent.params)
-    twin = None if draft else history.twin(parent.id.run, pool, identity(committed.tree, params))
+    twin = None if draft else history.twin(parent.id.run, pool, identity(files.tree, params))
     if twin is not None:
         refusal = proposal.as_refusal(f"the same as {twin}", Objection.DUPLICATE)
         return [refuse_proposal(parent.id.run, pool, refusal)]
-    node = parent.id.child(parent.children + 1)
     return [
-        events.NodeAdded(
-            node,
+        NodeAdded(
+            parent.id.child(parent.children + 1),
             pool,
             proposal.operator,
             proposal.summary,
-            committed.commit,
-            committed.tree,
+            files.commit,
+            files.tree,
             params,
             draft,
-            asked_after,
+            known_event,
             tuple(sorted(proposal.edits)),
             proposal.inspirations,
             proposal.calls,
             proposal.remaining_in_reply,
             proposal.index_in_reply,
+            proposal.parent_reason,
         )
     ]
 
 
 def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
-    operator, reason, objection = refusal.operator, refusal.reason, refusal.objection
-    return events.ProposalRefused(
-        run, pool, operator, reason, objection, refusal.calls, refusal.remaining_in_reply, refusal.index_in_reply
+    return ProposalRefused(
+        run,
+        pool,
+        refusal.operator,
+        refusal.reason,
+        refusal.objection,
+        refusal.calls,
+        refusal.remaining_in_reply,
+        refusal.index_in_reply,
     )
 
 
-def seal_node(history: History, node: NodeId, committed: CommittedFiles) -> list[Event]:
-    return [events.NodeSealed(node, committed.commit, committed.tree)] if history[node].draft else []
+def seal_node(history: History, node: NodeId, files: CommittedFiles) -> list[Event]:
+    return [NodeSealed(node, files.commit, files.tree)] if history[node].draft else []
 
 
-def start_trial(
-    history: History, node: NodeId, owner: str, pools: Pools, noise: Noise, review: str = "off"
-) -> Iterator[Event]:
-    """The start of the next trial that helps to decide of a node, within the budget; or the verdict.
-
-    `review` says what becomes of a winner that the verifier objects to, as in the task.
-    """
+def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
+    """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
     found = history[node]
     if found.running:
         raise Taken(f"node {node} is running already: follow it with `loopty show {node}`")
@@ -130,98 +155,86 @@ def start_trial(
             f"measure it again with `loopty replay {node}`, or change it with `loopty new --parent {node}`"
         )
     if found.outcome:
-        yield from _next_step(history, node, owner, pools, noise, review)
+        yield from _next_step(history, node, owner, judging)
         return
-    if node.parent and (reason := budget.pool_limit_reached(history.runs[node.run], pools, found.pool)):
-        raise Taken(f"{reason}: raise it under [pools] in loopty.toml")
-    yield events.TrialStarted(node, found.trials + 1, found.pool, owner)
+    if node.parent and (reason := trial_refusal(history.runs[node.run], judging.pools, found.pool)):
+        raise Taken(f"{reason}: raise the limit under [pools] in loopty.toml")
+    yield TrialStarted(node, found.trials + 1, found.pool, owner)
 
 
 def start_observation(history: History, node: NodeId, owner: str, pool: Pool) -> list[Event]:
-    """The start of a trial that decides of nothing: a replay, an audit, a measurement on another machine."""
-    return [events.TrialStarted(node, history[node].trials + 1, pool, owner)]
+    """The start of a trial that serves no verdict: a replay, or a measurement on another machine."""
+    return [TrialStarted(node, history[node].trials + 1, pool, owner)]
 
 
 def start_audit(history: History, node: NodeId, owner: str, split: str) -> list[Event]:
     """The start of a trial on the held-out split; `split` is its digest."""
     number = history[node].trials + 1
-    return [
-        events.TrialStarted(node, number, Pool.AUDIT, owner),
-        events.SplitShown(node, number, split),
-    ]
+    return [TrialStarted(node, number, Pool.AUDIT, owner), SplitShown(node, number, split)]
 
 
-def end_trial(
-    history: History,
-    node: NodeId,
-    number: int,
-    outcome: Outcome,
-    pools: Pools,
-    noise: Noise,
-    review: str = "off",
-) -> Iterator[Event]:
+def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, judging: Judging) -> Iterator[Event]:
     """The end of a trial, then the verdict that follows from it, or the start of the next measurement."""
-    flight = history.runs[node.run].flights.get(trial_name(node, number))
-    if flight is None:
+    trial = Trials.of(history.runs[node.run]).running.get(trial_name(node, number))
+    if trial is None:
         return  # another process took this one for dead and closed it
-    reason = metrics_fault(outcome.metrics, history.counting_metrics(node.run))
-    if outcome.is_finished and reason and flight.pool not in _UNSCORED:
-        outcome = replace(outcome, ending=Ending.FAILED, reason=reason)
-    yield events.TrialEnded(node, number, outcome)
-    if flight.pool not in LOOKING and outcome.ending is not Ending.CANCELLED:
-        yield from _next_step(history, flight.subject or node, flight.owner, pools, noise, review)
+    fault = metrics_fault(outcome.metrics, history.counting_metrics(node.run))
+    if outcome.is_finished and fault and trial.pool.rules.scored:
+        outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
+    yield TrialEnded(node, number, outcome)
+    if trial.pool.rules.judging and outcome.ending is not Ending.CANCELLED:
+        yield from _next_step(history, trial.subject or node, trial.owner, judging)
 
 
-def _next_step(
-    history: History, node: NodeId, owner: str, pools: Pools, noise: Noise, review: str
-) -> Iterator[Event]:
-    """The verdict on a node that has a result, or the measurement or review that is still needed for it."""
-    affordable = budget.pool_limit_reached(history.runs[node.run], pools, Pool.REPEAT) is None
-    ruled = judge(history, node, noise, affordable)
-    if isinstance(ruled, MeasureAgain):
-        number = history[ruled.node].trials + 1
-        yield events.TrialStarted(ruled.node, number, Pool.REPEAT, owner, node, ruled.rival)
-    elif verdict := apply_review(history[node], ruled, review):
+def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
+    """The verdict about a node that has a result, or the measurement or review that it still needs."""
+    affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
+    ruling = judge(history, node, judging.noise, affordable)
+    if isinstance(ruling, MeasureAgain):
+        number = history[ruling.node].trials + 1
+        yield TrialStarted(ruling.node, number, Pool.REPEAT, owner, node, ruling.incumbent)
+    elif verdict := apply_review(history[node], ruling, judging.review):
         yield verdict
     else:
-        yield events.TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
+        yield TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
 
 
 def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:
-    """The end of a trial that the machinery failed; a node that this happens to again and again is set aside."""
-    flight = history.runs[node.run].flights.get(trial_name(node, number))
-    if flight is None:
+    """The end of a trial that infrastructure failed. A node that loses several in a row is quarantined."""
+    trial = Trials.of(history.runs[node.run]).running.get(trial_name(node, number))
+    if trial is None:
         return  # another process took this one for dead and closed it
-    yield events.TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
-    subject = flight.subject or node
-    if flight.pool not in LOOKING and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
-        why = f"lost {LOSSES_UNTIL_QUARANTINE} times in a row, last because {reason}"
-        yield events.NodeJudged(subject, Verdict.QUARANTINED, why)
+    yield TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
+    subject = trial.subject or node
+    if trial.pool.rules.judging and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
+        why = f"lost {LOSSES_UNTIL_QUARANTINE} trials in a row, the last because {reason}"
+        yield NodeJudged(subject, Verdict.QUARANTINED, why)
 
 
 def note_machine(history: History, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
-    known = fingerprint in history.runs[run].machines
-    return [] if known else [events.MachineSeen(run, fingerprint, facts)]
+    """The facts behind a fingerprint, once per run."""
+    known = fingerprint in Cohorts.of(history.runs[run]).machines
+    return [] if known else [MachineSeen(run, fingerprint, facts)]
 
 
 def add_gate(history: History, node: NodeId, gate: Gate) -> list[Event]:
-    """A gate for a node and its descendants; its name is new among those that apply there."""
-    run = history.runs[history[node].id.run]
-    related = (other for other in map(NodeId, run.gates) if node.is_within(other) or other.is_within(node))
-    if any(gate.name == known.name for other in related for known in run.gates[other]):
-        raise Misuse(f"there is a gate {gate.name} at or around {node} already: give this one another name")
-    return [events.GateAdded(node, gate)]
+    """A gate for a node and its descendants; its name must be new among the gates that apply there."""
+    by_node = NodeGates.of(history.runs[history[node].id.run]).by_node
+    related = (other for other in map(NodeId, by_node) if node.is_within(other) or other.is_within(node))
+    if any(gate.name == known.name for other in related for known in by_node[other]):
+        raise Misuse(f"there is already a gate {gate.name} at or around {node}: choose another name")
+    return [GateAdded(node, gate)]
 
 
 def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node whose measuring was broken off before its verdict; what it costs is paid for."""
-    nodes = (history[node] for node in history.runs[run].undecided if node.parent)
+    """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
+    nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
     return next((node for node in nodes if node.pool is pool and node.is_pending), None)
 
 
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:
     """The oldest node that still waits for its first trial."""
-    account = history.runs[run].account(pool)
-    if account.started >= account.nodes:
+    found = history.runs[run]
+    if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
         return None
     return next((node for node in history.nodes(run, pool) if node.id.parent and node.is_pending), None)

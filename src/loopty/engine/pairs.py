@@ -1,4 +1,4 @@
-"""A node against the incumbent, in interleaved pairs of measurements, until the evidence suffices."""
+"""Compare a node with the incumbent in interleaved pairs of measurements, until the evidence is enough."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metric, gain
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
-from loopty.record.events import NodeJudged
-from loopty.record.records import Pairing
+from loopty.record.node_record import Pairing
+from loopty.record.verdicts import NodeJudged
 
-_MOST_FAULTS = 3
+_MAX_FAULTS = 3
 _CERTAIN = 1e3
-"""What a difference in a metric that never varied counts, in units of noise."""
+"""A difference in a metric that never varied, in units of noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureAgain:
-    """Nothing can be said before this node is measured once more; the rival is who it is held against."""
+    """No verdict yet: measure this node once more. `incumbent` is set while the two are compared in pairs."""
 
     node: NodeId
-    rival: NodeId | None = None
+    incumbent: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """By what two results are compared."""
+    """How two results are compared."""
 
     metrics: tuple[Metric, ...]
     noise: Noise
@@ -39,73 +39,78 @@ class Rules:
     seed: int
 
 
-def judge_pairs(subject: NodeId, duel: Pairing, rules: Rules) -> NodeJudged | MeasureAgain:
-    """The verdict that the pairs so far allow, or who is measured next."""
-    if duel.mine and len(duel.mine) == len(duel.theirs):
-        effect, found = _weigh(duel, rules)
-        words = f"{_effect_text(effect)}{duel.rival.of_id}"
+def judge_pairs(subject: NodeId, pairing: Pairing, rules: Rules) -> NodeJudged | MeasureAgain:
+    """The verdict that the pairs so far allow, or which node to measure next."""
+    incumbent = pairing.incumbent
+    if pairing.mine and len(pairing.mine) == len(pairing.theirs):
+        effect, found = _weigh(pairing, rules)
+        amount, details = _amount_text(effect), _details_text(effect)
+        better = f"better{incumbent.phrase('than')} by {amount} ({details})"
         if found.better:
-            return NodeJudged(subject, Verdict.KEPT, f"better: {words}", duel.rival, effect)
+            return NodeJudged(subject, Verdict.KEPT, better, incumbent, effect)
         if found.futile:
-            return NodeJudged(
-                subject, Verdict.DISCARDED, f"looked better once, is not: {words}", duel.rival, effect
-            )
+            reason = f"first result was luck ({amount}{incumbent.phrase('against')}, {details})"
+            return NodeJudged(subject, Verdict.DISCARDED, reason, incumbent, effect)
         if found.exhausted:
-            return NodeJudged(subject, Verdict.INCONCLUSIVE, f"perhaps better: {words}", duel.rival, effect)
-    if duel.faults >= _MOST_FAULTS:
-        why = f"{duel.faults} measurements beside {duel.rival} gave nothing to compare"
-        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, duel.rival)
+            return NodeJudged(subject, Verdict.INCONCLUSIVE, f"perhaps {better}", incumbent, effect)
+    if pairing.faults >= _MAX_FAULTS:
+        why = f"{pairing.faults} measurements beside {incumbent} gave nothing to compare"
+        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent)
     if not rules.affordable:
-        return NodeJudged(subject, Verdict.INCONCLUSIVE, "no measurement is left to decide it", duel.rival)
-    return MeasureAgain(_next_to_measure(subject, duel, rules.seed), duel.rival)
+        return NodeJudged(subject, Verdict.INCONCLUSIVE, "no repeat measurement is left to decide", incumbent)
+    return MeasureAgain(_next_to_measure(subject, pairing, rules.seed), incumbent)
 
 
-def sigma(found: Gain, metrics: tuple[Metric, ...], floor: Mapping[str, float]) -> float:
-    """The noise of what decided."""
-    if found.metric is not None:
-        return floor.get(found.metric.name, 0.0)
-    return math.hypot(*((metric.weight or 0.0) * floor.get(metric.name, 0.0) for metric in metrics))
+def noise_of(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:
+    """The noise of the metric, or of the weighted sum, that decided."""
+    if difference.metric is not None:
+        return noise.get(difference.metric.name, 0.0)
+    return math.hypot(*((metric.weight or 0.0) * noise.get(metric.name, 0.0) for metric in metrics))
 
 
-def _weigh(duel: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
-    gains = [gain(mine, theirs, rules.metrics) for mine, theirs in duel.pairs]
-    deciding = {found.metric for found in gains if found.amount} or {rules.metrics[0]}
+def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
+    gains = [gain(mine, theirs, rules.metrics) for mine, theirs in pairing.pairs]
+    deciding = {difference.metric for difference in gains if difference.amount} or {rules.metrics[0]}
     if len(deciding) == 1:
         (metric,) = deciding
         name = metric.name if metric else "the weighted sum"
-        noise = sigma(Gain(0.0, metric), rules.metrics, duel.noise)
-        found = _evidence([found.amount for found in gains], noise, rules)
+        noise = noise_of(Gain(0.0, metric), rules.metrics, pairing.noise)
+        amounts = [difference.amount for difference in gains]
     else:
-        name = ""
-        found = _evidence([_in_units_of_noise(one, rules.metrics, duel.noise) for one in gains], 1.0, rules)
+        name, noise = "", 1.0
+        amounts = [_in_units_of_noise(difference, rules.metrics, pairing.noise) for difference in gains]
+    found = evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
     low, high = (bound if math.isfinite(bound) else None for bound in (found.low, found.high))
     return Effect(name, found.effect, low, high, found.pairs, rules.noise.error_rate), found
 
 
-def _evidence(amounts: list[float], noise: float, rules: Rules) -> Evidence:
-    return evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
+def _in_units_of_noise(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:
+    if unit := noise_of(difference, metrics, noise):
+        return difference.amount / unit
+    return math.copysign(_CERTAIN, difference.amount) if difference.amount else 0.0
 
 
-def _in_units_of_noise(found: Gain, metrics: tuple[Metric, ...], floor: Mapping[str, float]) -> float:
-    if noise := sigma(found, metrics, floor):
-        return found.amount / noise
-    return math.copysign(_CERTAIN, found.amount) if found.amount else 0.0
+def _next_to_measure(subject: NodeId, pairing: Pairing, seed: int) -> NodeId:
+    """Within a pair, the one that is missing. A fair coin decides which comes first in a pair.
 
-
-def _next_to_measure(subject: NodeId, duel: Pairing, seed: int) -> NodeId:
-    """Who is measured next: within a pair the other one. Who comes first in a pair is the fall of a fair coin.
-
-    So the order has no part in the signs of the gains, however the machine drifts.
+    So the order does not influence the signs of the gains, however the machine drifts.
     """
-    mine, theirs = len(duel.mine), len(duel.theirs)
+    mine, theirs = len(pairing.mine), len(pairing.theirs)
     if mine != theirs:
-        return duel.rival if mine > theirs else subject
-    return subject if random.Random(f"{seed} {subject} {duel.rival} {mine}").random() < 0.5 else duel.rival
+        return pairing.incumbent if mine > theirs else subject
+    coin = random.Random(f"{seed} {subject} {pairing.incumbent} {mine}").random()
+    return subject if coin < 0.5 else pairing.incumbent
 
 
-def _effect_text(effect: Effect) -> str:
+def _amount_text(effect: Effect) -> str:
+    return f"{effect.amount:.3g} " + (
+        f"in {effect.metric}" if effect.metric else "units of noise over all metrics"
+    )
+
+
+def _details_text(effect: Effect) -> str:
+    """The interval of the gain and the number of pairs."""
     low = "…" if effect.low is None else f"{effect.low:.3g}"
     high = "…" if effect.high is None else f"{effect.high:.3g}"
-    name = effect.metric or "all metrics, in units of noise,"
-    pairs = f"{effect.pairs} pair{'s' * (effect.pairs != 1)}"
-    return f"{name} by {effect.amount:.3g} ({low} to {high}) in {pairs} over that"
+    level = f"{100 * (1 - 2 * effect.error_rate):.3g} %"
+    return f"{level} interval {low} to {high}, {effect.pairs} pair{'s' * (effect.pairs != 1)}"

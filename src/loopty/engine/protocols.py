@@ -1,4 +1,4 @@
-"""The parts that plug into the loop, as protocols. `loopty.testing` has suites for those who write new ones."""
+"""The parts that plug into the loop, as protocols. `loopty.testing` has a conformance suite for each."""
 
 from __future__ import annotations
 
@@ -14,42 +14,57 @@ from loopty.domain.curve import Curve, Row
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Mount
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Outcome, Pool
+from loopty.domain.outcome import Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.proposals import Proposals
+from loopty.record.verdicts import Incumbents
 
 if TYPE_CHECKING:
     import asyncio
+
+
+class Owners(Protocol):
+    """The processes that work on one ledger: who they are, and which of them still live."""
+
+    def claim(self) -> str:
+        """A name for this process, which counts as alive until the process ends."""
+        ...
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether the process with this name still runs."""
+        ...
 
 
 class Purse(Protocol):
     """How a proposer spends tokens and money: reserved before a call, settled after it."""
 
     def reserve(self, role: str, tokens: int, money_usd: float) -> str:
-        """Set aside what a call is estimated to cost; its name. Raises Exhausted when a cap has no room for it."""
+        """Reserve the estimated cost of a call; the call's name. Raises Exhausted when a cap is reached."""
         ...
 
     def settle(self, call: str, tokens: int, money_usd: float) -> None:
-        """Charge what the call really cost, and give the rest back."""
+        """Charge what the call really cost, and return the rest."""
         ...
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What a proposer is asked with: everything that it may depend on."""
+    """One question to a proposer, with everything that the answer may depend on."""
 
     history: History
     run: int
     pool: Pool
     generator_at: Callable[[int], random.Random]
-    """The generator for the answer at a position: resuming continues the sequence."""
+    """The random generator for the answer at a position: resuming continues the sequence."""
     busy: Collection[str]
-    """Paths that the pool's proposals in flight edit; code proposals stay serial per file."""
+    """Paths that the pool's running trials change: proposals for one file take turns."""
     purse: Purse | None = None
     """How to spend tokens and money; None where nothing may be spent."""
     ahead: int = 0
-    """How many positions further it is asked than it has answered, where it may be asked several at once."""
+    """Questions still unanswered, where a proposer may be asked several at once."""
 
     @functools.cached_property
     def rng(self) -> random.Random:
@@ -58,7 +73,7 @@ class Ask:
     @property
     def position(self) -> int:
         """How many answers this pool's proposer has given."""
-        return self.history.runs[self.run].account(self.pool).asked + self.ahead
+        return Proposals.of(self.history.runs[self.run], self.pool).asked + self.ahead
 
     @property
     def root(self) -> Node:
@@ -67,7 +82,7 @@ class Ask:
     @property
     def best(self) -> Node:
         """The best node of the pool; the baseline before there is another."""
-        best = self.history.runs[self.run].account(self.pool).best
+        best = Incumbents.of(self.history.runs[self.run], self.pool).best
         return self.history[best] if best else self.root
 
     @property
@@ -82,26 +97,34 @@ class Proposer(Protocol):
     name: str
 
     async def propose(self, ask: Ask) -> Suggestion | None:
-        """The next proposal; None when there is none until a trial in flight ends.
+        """The next proposal; None when there is none until a running trial ends.
 
-        A Refusal says that it had one that is no use, a Step that a ladder goes to another rung: both are
-        recorded, and it is asked again. Raises Exhausted when there will never be another, Outage when a model
-        that it needs cannot be had. A proposer with an attribute `width` may be asked so often at once; others are
-        asked one question at a time.
+        A Refusal reports a proposal that is no use, a RungChange that a ladder goes to another rung: both are
+        recorded, and the proposer is asked again. Raises Exhausted when there will never be another proposal,
+        Outage when a model that it needs is unavailable. A proposer with an attribute `width` may be asked that
+        many questions at once; others are asked one at a time.
         """
         ...
 
 
-class Selector(Protocol):
-    """Chooses which node the next change is made to."""
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The node to change next, and why it was chosen."""
 
-    def parent(self, ask: Ask) -> Node: ...
+    node: Node
+    reason: str
+
+
+class Selector(Protocol):
+    """Selects the node that the next proposal changes."""
+
+    def select(self, ask: Ask) -> Selection: ...
 
 
 class Pruner(Protocol):
-    """Recognises a doomed trial while it runs."""
+    """Stops a trial that cannot become good."""
 
-    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
+    def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
         """Why the trial should stop at its last point, or None. `peers` are completed trials."""
         ...
 
@@ -112,7 +135,7 @@ class Trial:
 
     node: Node
     root: Node
-    """The baseline of the node's run: what the node's files are a change of."""
+    """The baseline of the node's run: the node's files are a change of it."""
     number: int
     pool: Pool
     seed: int
@@ -121,27 +144,27 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Everything on disk that one trial needs, made before it and gone after it."""
+    """The folders and mounts of one trial, made before it and removed after it."""
 
     mounts: tuple[Mount, ...]
     """What the benchmark sees."""
     inbox: Path
-    """What the trial is told: shown read-only, grows while it runs."""
+    """Files for the trial: read-only for it, and they may grow while it runs."""
     outbox: Path
-    """What the trial says: writable for it, so nothing in it can be trusted."""
+    """Files from the trial: it may write anything here, so nothing in it can be trusted."""
     folder: Path
     """Where the node keeps what is worth keeping."""
     candidate: tuple[Mount, ...] = ()
-    """What the candidate sees when it is apart from the benchmark."""
+    """What the candidate sees when it runs apart from the benchmark."""
 
 
-Staging = Callable[[Trial], AbstractContextManager[Stage]]
+MakeStage = Callable[[Trial], AbstractContextManager[Stage]]
 
 ReadCurve = Callable[[Node], tuple[Sequence[Row], Directions]]
-"""The learning curve that a finished node left behind."""
+"""Reads the learning curve that a finished node left."""
 
 OnMetrics = Callable[[Sequence[Row], Directions], str | None]
-"""Takes the rows of the metrics stream so far; answers why the trial should stop, or None."""
+"""Called with the rows of the metrics stream so far; returns why the trial should stop, or None."""
 
 
 class Executor(Protocol):
@@ -149,11 +172,11 @@ class Executor(Protocol):
 
     width: int
 
-    async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
+    async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.
 
-        Raises SandboxError when the machinery failed, and Outage or Exhausted when a model that it needs could not
-        be had or paid: that says nothing about the candidate.
+        Raises SandboxError when the infrastructure failed, Outage or Exhausted when a model that the trial needs
+        was unavailable or could not be paid: these say nothing about the candidate.
         """
         ...
 
@@ -162,18 +185,20 @@ class Reviewer(Protocol):
     """Looks at a node that is about to be kept."""
 
     mode: str
-    """What becomes of a node that it objects to: `flag` or `reject`."""
+    """What happens to a node that the reviewer objects to: `flag` or `reject`."""
 
     async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
-        """Finished: no objection. Refused: one, in the reason. Failed: no answer to go by. Cancelled: stopped.
+        """Finished: no objection. Refused: an objection, in the reason. Failed: no usable answer.
 
-        Raises Outage when its model cannot be had.
+        Cancelled: stopped. Raises Outage when the verifier's model is unavailable.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedFiles:
+    """The files of a node as a git commit and its tree."""
+
     commit: str
     tree: str
 
@@ -182,7 +207,7 @@ class Workspaces(Protocol):
     """The files of nodes: commits, branches and folders."""
 
     def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:
-        """Record the parent's files with these edits as a commit."""
+        """Commit the parent's files with these edits."""
         ...
 
     def publish(self, node: Node, parent: Node | None) -> None:
@@ -190,7 +215,7 @@ class Workspaces(Protocol):
         ...
 
     def conclude(self, node: Node, history: History) -> None:
-        """Write what was decided of a node into its folder."""
+        """Write a node's verdict into its folder."""
         ...
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:

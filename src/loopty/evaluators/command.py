@@ -16,7 +16,7 @@ from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.task import Benchmark, Limits
-from loopty.engine.protocols import OnMetrics, Stage, Staging, Trial
+from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import contract, gates, harvest, model_access, result
 from loopty.evaluators.benchmark_runner import Bench, Command, Tampered, Tampering
 from loopty.evaluators.contract import METRICS, RESULT, Places
@@ -44,7 +44,7 @@ class CommandEvaluator:
         benchmark: Benchmark,
         limits: Limits,
         sandbox: Sandbox,
-        staging: Staging,
+        staging: MakeStage,
         tampering: Tampering,
         places: Places,
         env: Mapping[str, str],

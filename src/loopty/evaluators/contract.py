@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loopty.domain.gate_spec import Gate
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from loopty.record.events import Recorded
+from loopty.record.event import Recorded
 from loopty.record.history import History
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import apsw
 
 from loopty.domain.errors import Misuse
-from loopty.record import events
-from loopty.record.events import Recorded
-from loopty.record.history import FOLD, History
+from loopty.record.event import Recorded
+from loopty.record.families import decode_event, encode_event
+from loopty.record.history import FOLD_VERSION, History
 
 _PATIENCE_MS = 120_000
 
@@ -56,7 +56,7 @@ class SqliteLedger:
 
     def history(self) -> History:
         with self._explained():
-            current = self._db.execute("SELECT version FROM fold").get == FOLD
+            current = self._db.execute("SELECT version FROM fold").get == FOLD_VERSION
         if not current:
             self._refold()
         # One transaction, so that the number and the pages are of the same moment.
@@ -77,7 +77,7 @@ class SqliteLedger:
                 history.apply(recorded)
             self._db.execute("DELETE FROM pages")
             turn.write([], history.changed_pages())
-            self._db.execute("UPDATE fold SET version = ?", (FOLD,))
+            self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
         mode = self._db.execute("PRAGMA journal_mode = WAL").get
@@ -135,7 +135,7 @@ class SqliteWriteLock:
     def write(self, recorded: Sequence[Recorded], pages: Mapping[str, str]) -> None:
         self._db.executemany(
             "INSERT INTO events (number, at, kind, body) VALUES (?, ?, ?, ?)",
-            [(item.number, item.at, *events.encode(item.event)) for item in recorded],
+            [(item.number, item.at, *encode_event(item.event)) for item in recorded],
         )
         self._db.executemany(
             "INSERT INTO pages (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body",
@@ -146,4 +146,4 @@ class SqliteWriteLock:
 def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
     rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
     for number, at, kind, body in rows:
-        yield Recorded(number, at, events.decode(kind, body))
+        yield Recorded(number, at, decode_event(kind, body))

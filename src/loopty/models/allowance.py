@@ -6,7 +6,7 @@ import math
 
 from loopty.domain.errors import Crowded, LooptyError
 from loopty.domain.model import Outage
-from loopty.engine.budget import Price
+from loopty.models.spend_caps import Price
 
 _NOTHING = Price(0, 0.0)
 

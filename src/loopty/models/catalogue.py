@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, Role, ModelSpec
+from loopty.domain.model import Model, ModelSpec, Role
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
 from loopty.models.meter import Meter, Settlements
 from loopty.models.metered_model import MeteredModel
 from loopty.models.model_factory import PLAYED, made, placed
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Clock, Sleep, Throttle
 
@@ -102,7 +102,7 @@ class Catalogue:
             stated = replace(stated, context_tokens=context_of(file, stated))
         return stated.prompt_tokens
 
-    def line(self, role: Role, name: str, purse: Purse, archive: Archive) -> MeteredModel:
+    def line(self, role: Role, name: str, purse: RunPurse, archive: Archive) -> MeteredModel:
         """The model as this role calls it; the archive learns what key must never be written down."""
         model, shared = self.model(name), self._of(name)
         archive.hide(self.key(name))
@@ -115,7 +115,7 @@ class Catalogue:
             return self.model(name)
         return made(name, stated, self._top, lambda: self.key(name), embeds=True)
 
-    def embedder(self, name: str, purse: Purse, archive: Archive) -> Embedder:
+    def embedder(self, name: str, purse: RunPurse, archive: Archive) -> Embedder:
         """Texts as vectors, paid by the evolver. Raises Misuse where the model cannot be asked for them."""
         from loopty.models.embedding import Embedder
 
@@ -129,12 +129,12 @@ class Catalogue:
         line = MeteredModel(role, model, shared.stated, meter, archive, retry)
         return Embedder(line, shared.stated)
 
-    def meter(self, role: Role, name: str, purse: Purse, *, embeds: bool = False) -> Meter:
+    def meter(self, role: Role, name: str, purse: RunPurse, *, embeds: bool = False) -> Meter:
         """What the role spends on the model. Raises Misuse where money is capped and cannot be counted."""
         shared = self._of(name)
         rates = prices.price(shared.stated, embeds=True) if embeds else shared.rates
         if rates is None:
-            prices.require_cap(role, name, shared.stated, purse.left(role))
+            prices.require_cap(role, name, shared.stated, purse.remaining(role))
         throttle, settlements = shared.throttle, self._settlements
         model = shared.stated.display_name(name)
         return Meter(role, model, shared.stated, rates, purse, throttle, settlements, self._clock)

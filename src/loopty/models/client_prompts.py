@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
-from loopty.domain.model import Prompt, Speaker, ModelSpec
+from loopty.domain.model import ModelSpec, Prompt, Speaker
 from loopty.models.client_models import known_settings
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import RoleModel, Model, Outage, Prompt, Reply, Speaker, ModelSpec, Message, Usage
+from loopty.domain.model import Message, Model, ModelSpec, Outage, Prompt, Reply, RoleModel, Speaker, Usage
 from loopty.kit.token_count import size, tokens
 from loopty.models.client_faults import Broken, fault_of
 from loopty.models.client_prompts import encodable

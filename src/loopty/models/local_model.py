@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, ModelFault, Prompt, Reply, Speaker, ModelSpec, Usage
+from loopty.domain.model import Model, ModelFault, ModelSpec, Prompt, Reply, Speaker, Usage
 from loopty.models.gguf import trained_context
 from loopty.models.local_server import Address, LocalServer, Order, served
 from loopty.models.weights import weights_file

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Role, ModelSpec, Usage
-from loopty.domain.outcome import Pool
-from loopty.engine.budget import Price
+from loopty.domain.model import ModelSpec, Prompt, Role, Usage
+from loopty.domain.pool import Pool
 from loopty.kit.token_count import size, tokens
 from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
+from loopty.models.spend_caps import Price
 from loopty.models.throttle import Clock, Start, Throttle
 
 USEFUL_OUTPUT = 512
@@ -103,7 +103,7 @@ class Meter:
         model: str,
         stated: ModelSpec,
         rates: Rates | None,
-        purse: Purse,
+        purse: RunPurse,
         throttle: Throttle,
         settlements: Settlements,
         clock: Clock,
@@ -154,7 +154,7 @@ class Meter:
 
     def _room(self, request: Size) -> int:
         """How long a reply what is left allows."""
-        left = self._purse.left(self._role)
+        left = self._purse.remaining(self._role)
         bought = self._rates.output(request.input, left.money_usd)
         whole = bought if math.isinf(bought) else math.ceil(bought) - 1  # a sum that is rounded up passes the cap
         return int(min(left.tokens - request.input, whole, request.output))
@@ -201,7 +201,7 @@ class Meter:
     def _capped(self, subject: Subject) -> bool:
         if subject.allowance and subject.allowance.limited:
             return True
-        left = self._purse.left(self._role)
+        left = self._purse.remaining(self._role)
         return not (math.isinf(left.tokens) and math.isinf(left.money_usd))
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Answer, Model, ModelFault, Prompt, Reply, Role, ModelSpec, Message, Usage
-from loopty.domain.outcome import Pool
+from loopty.domain.model import Answer, Message, Model, ModelFault, ModelSpec, Prompt, Reply, Role, Usage
+from loopty.domain.pool import Pool
 from loopty.kit.token_count import tokens
 from loopty.models.archive import Archive
 from loopty.models.meter import BROKEN_OFF, Meter, Reservation, Size, Subject

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, ModelSpec
+from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Roles
 from loopty.models.catalogue import Catalogue, Stray
 from loopty.models.keys import key_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, ModelSpec, Usage
-from loopty.engine.budget import Price
+from loopty.domain.model import ModelSpec, Role, Usage
 from loopty.models.hosts import on_loopback
+from loopty.models.spend_caps import Price
 
 _MILLION = 1_000_000
 OURS = ("local", "scripted", "recorded")

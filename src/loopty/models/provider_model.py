@@ -7,7 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, Prompt, Reply, ModelSpec, Usage
+from loopty.domain.model import Model, ModelSpec, Prompt, Reply, Usage
 from loopty.kit.token_count import size, tokens, tokens_of
 from loopty.models import client_prompts
 from loopty.models.client_faults import Broken, fault_of

@@ -12,7 +12,9 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.option import option
-from loopty.record.account import Account
+from loopty.record.rungs import LadderState
+from loopty.record.trials import TrialCounts, Trials
+from loopty.record.verdicts import Incumbents
 
 _FALLS = 2
 """Stays in a row on a rung that gave nothing to try; then it is left out until there is a new best."""
@@ -64,11 +66,12 @@ class Ladder:
         self._best: NodeId | None = None
 
     async def propose(self, ask: Ask) -> Suggestion | None:
-        account = ask.history.runs[ask.run].account(ask.pool)
-        if account.best != self._best:
-            self._best, self._empty = account.best, {}
-        at = min(account.rung, len(self._rungs) - 1)  # the task file may have lost rungs
-        if step := self._due(ask, account, at):
+        run = ask.history.runs[ask.run]
+        state, best = LadderState.of(run, ask.pool), Incumbents.of(run, ask.pool).best
+        if best != self._best:
+            self._best, self._empty = best, {}
+        at = min(state.rung, len(self._rungs) - 1)  # the task file may have lost rungs
+        if step := self._due(ask, state, at):
             return step
         name = self._rungs[at].name
         try:
@@ -77,7 +80,7 @@ class Ladder:
             raise  # it has something, a little later
         except Exhausted as end:
             self._empty[at] = f"{name} has nothing left: {end}"
-            step = self._step((*self._above(account, at), *self._below(at), *self._others(at)), self._empty[at])
+            step = self._step((*self._above(state, at), *self._below(at), *self._others(at)), self._empty[at])
             if step is None:
                 raise Exhausted("; ".join(self._empty[rung] for rung in sorted(self._empty))) from None
         except Outage as outage:
@@ -86,17 +89,18 @@ class Ladder:
                 raise
         return step
 
-    def _due(self, ask: Ask, account: Account, at: int) -> RungChange | None:
+    def _due(self, ask: Ask, state: LadderState, at: int) -> RungChange | None:
         """The step that the trials and the refusals on this rung call for."""
         rung = self._rungs[at]
-        if account.rung_refused >= self._options.fallback:
-            ways = (*self._below(at), *self._above(account, at))
-            return self._step(ways, f"refused in a row on {rung.name}: {account.rung_refused}")
-        flying = sum(flight.pool is ask.pool for flight in ask.history.runs[ask.run].flights.values())
-        ended = account.started - account.rung_started - flying
-        if min(account.since_best, ended) >= rung.patience:
-            again = self._again(account, at) if self._options.cycle else []
-            ways = (*self._above(account, at), *again)
+        if state.refused >= self._options.fallback:
+            ways = (*self._below(at), *self._above(state, at))
+            return self._step(ways, f"refused in a row on {rung.name}: {state.refused}")
+        run = ask.history.runs[ask.run]
+        running = sum(trial.pool is ask.pool for trial in Trials.of(run).running.values())
+        ended = TrialCounts.of(run, ask.pool).started - state.started - running
+        if min(Incumbents.of(run, ask.pool).since_best, ended) >= rung.patience:
+            again = self._again(state, at) if self._options.cycle else []
+            ways = (*self._above(state, at), *again)
             return self._step(ways, f"trials on {rung.name} without an improvement: {rung.patience}")
         return None
 
@@ -104,11 +108,11 @@ class Ladder:
         """To the first of these rungs."""
         return next((RungChange(rung, self._rungs[rung].name, reason) for rung in ways), None)
 
-    def _above(self, account: Account, at: int) -> list[int]:
-        return [rung for rung in range(at + 1, len(self._rungs)) if self._open(account, rung)]
+    def _above(self, state: LadderState, at: int) -> list[int]:
+        return [rung for rung in range(at + 1, len(self._rungs)) if self._open(state, rung)]
 
-    def _again(self, account: Account, at: int) -> list[int]:
-        return [rung for rung in range(at) if self._open(account, rung)]
+    def _again(self, state: LadderState, at: int) -> list[int]:
+        return [rung for rung in range(at) if self._open(state, rung)]
 
     def _below(self, at: int) -> list[int]:
         return [rung for rung in reversed(range(at)) if rung not in self._empty]
@@ -117,5 +121,5 @@ class Ladder:
         """Where else there may be something left, also rungs that failed before."""
         return [rung for rung in range(len(self._rungs)) if rung != at and rung not in self._empty]
 
-    def _open(self, account: Account, rung: int) -> bool:
-        return rung not in self._empty and account.rung_falls.get(str(rung), 0) < _FALLS
+    def _open(self, state: LadderState, rung: int) -> bool:
+        return rung not in self._empty and state.falls.get(str(rung), 0) < _FALLS

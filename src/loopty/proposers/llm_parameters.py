@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import RoleModel, Prompt
+from loopty.domain.model import Prompt, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
@@ -17,7 +17,7 @@ from loopty.proposers.parameters.tried_points import Tried
 from loopty.proposers.prompt_context import Briefing
 from loopty.proposers.shared_pool import home
 from loopty.proposers.unread_replies import Queue
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _CHANCES = 2
 """Replies that may hold nothing of use: the second knows what was wrong with the first."""
@@ -113,7 +113,15 @@ class ParametersProposer:
         self._queue.put(page.call, page.taken + 1, left)
         if twin := _twin(ask, parent, point.params):
             return Refusal(self.name, f"the same as {twin}", Objection.DUPLICATE, calls, left, page.taken)
-        return Proposal(self.name, parent.id, point.summary, point.params, calls=calls, remaining_in_reply=left, index_in_reply=page.taken)
+        return Proposal(
+            self.name,
+            parent.id,
+            point.summary,
+            point.params,
+            calls=calls,
+            remaining_in_reply=left,
+            index_in_reply=page.taken,
+        )
 
     def _refusal(self, ask: Ask, parent: Node, pages: list[_Page]) -> Refusal:
         reading = pages[-1].reading

@@ -38,7 +38,8 @@ class MutateProposer:
     async def propose(self, ask: Ask) -> Proposal | None:
         from loopty.proposers.mutation import mutate  # verbs that only check the options need none of it
 
-        parent = self._selector.parent(ask)
+        selection = self._selector.select(ask)
+        parent = selection.node
         paths = self._writable(parent.commit)
         for path in ask.rng.sample(paths, len(paths)):
             before = None if path in ask.busy else self._text(parent.commit, path)
@@ -50,7 +51,9 @@ class MutateProposer:
                 raise Misuse(f"{path}, {error}: mend the markers") from None
             if mutation is not None:
                 operator, summary = f"{self.name}:{mutation.operator}", f"{path}: {mutation.summary}"
-                return Proposal(operator, parent.id, summary, edits={path: mutation.text})
+                return Proposal(
+                    operator, parent.id, summary, edits={path: mutation.text}, parent_reason=selection.reason
+                )
         if ask.busy:
             return None
         raise Exhausted("mutate found nothing to change in the writable files (access.write)")

@@ -14,11 +14,11 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import ParameterKind, Parameter, Space, Value
+from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask
 from loopty.proposers.params_text import listed
 from loopty.proposers.shared_pool import home, turn
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

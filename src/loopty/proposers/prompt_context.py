@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.option import option
 from loopty.kit.token_budget import cut_to
@@ -19,7 +19,9 @@ from loopty.proposers.context.lineage import path_lines, tried_lines
 from loopty.proposers.context.node_line import NodeLines
 from loopty.proposers.context.node_results import inspiration_texts, left_texts, results_text
 from loopty.proposers.context.room import in_room
-from loopty.record.records import Node
+from loopty.record.cohorts import Cohorts
+from loopty.record.directives import Directive
+from loopty.record.node_record import Node
 
 _MOST_INSPIRATIONS = 8
 _HEAD = 48
@@ -97,7 +99,7 @@ class Briefing:
 
     def _wanted(self, ask: Ask) -> list[str]:
         """What the user asks for in the course of the run: last, where it is read best."""
-        directive = ask.history.runs[ask.run].directive
+        directive = Directive.of(ask.history.runs[ask.run]).text
         return (
             [cut_to(f"# What the user wants now\n\n{directive}", self._options.tokens // 8)] if directive else []
         )
@@ -132,7 +134,7 @@ class Briefing:
         if room <= 0:
             return []
         # Results under different fingerprints do not compare: on another machine the lists begin anew.
-        key = (ask.run, ask.pool, ask.history.runs[ask.run].fingerprint)
+        key = (ask.run, ask.pool, Cohorts.of(ask.history.runs[ask.run]).fingerprint)
         if key not in self._experiments:
             self._experiments[key] = Experiments(ask.run, ask.pool, self._lines)
         known = self._experiments[key]

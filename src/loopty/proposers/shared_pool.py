@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from loopty.engine.protocols import Ask
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.proposals import Proposals
 
 
 def turn(ask: Ask, operator: str) -> int:
     """How many answers this operator has given in the pool, whoever else answered in between."""
-    return ask.history.runs[ask.run].account(ask.pool).answers.get(operator, 0) + ask.ahead
+    return Proposals.of(ask.history.runs[ask.run], ask.pool).answers.get(operator, 0) + ask.ahead
 
 
 def home(ask: Ask) -> Node:

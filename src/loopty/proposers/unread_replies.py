@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
+from loopty.record.spend import Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Queue:
 
     def take(self, ask: Ask) -> Waiting | None:
         """The next item that waits for this pool, from the oldest reply that nobody is reading."""
-        unread = ask.history.runs[ask.run].unread
+        unread = Spend.of(ask.history.runs[ask.run]).unread
         if self._open is None:
             self._open = set(unread)  # what an earlier process left
         self._open &= unread.keys()

@@ -16,7 +16,7 @@ class HalvingPruner:
     first_rung: float = option("Step of the first rung.", 1.0, above=0)
     factor: int = option("Of so many trials at a rung one goes on; also the distance of rungs.", 3, minimum=2)
 
-    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
+    def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
         step = curve.points[-1][0]
         rung = self._rung(step)
         if rung is None:

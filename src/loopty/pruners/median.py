@@ -17,7 +17,7 @@ class MedianPruner:
     warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)
     startup_trials: int = option("Never prune with fewer completed peers.", 4, minimum=1)
 
-    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
+    def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
         step, value = curve.points[-1]
         if step < self.warmup_steps:
             return None

@@ -16,7 +16,7 @@ class PatiencePruner:
     reports: int = option("Stop after so many reports without improvement.", 10, minimum=1)
     tolerance: float = option("An improvement must be larger than this.", 0.0, minimum=0)
 
-    def doomed(self, curve: Curve, peers: Sequence[Curve]) -> str | None:  # noqa: ARG002
+    def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:  # noqa: ARG002
         best, since = curve.points[0][1], 0
         for _, value in curve.points[1:]:
             if curve.direction.sign * (value - best) > self.tolerance:

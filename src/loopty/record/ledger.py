@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from loopty.record.events import Recorded
+from loopty.record.event import Recorded
 from loopty.record.history import History
 
 
 class WriteLock(Protocol):
     """The exclusive right to write, held while a decision is made and recorded."""
 
-    def events_after(self, after: int) -> Iterator[Recorded]:
+    def events_after(self, number: int) -> Iterator[Recorded]:
         """Events with a higher number, oldest first."""
         ...
 
     def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
-        """Add events, numbered on without a gap, and save the pages of the fold."""
+        """Add events, whose numbers continue without a gap, and save the pages of the fold."""
         ...
 
 
@@ -26,11 +26,11 @@ class Ledger(Protocol):
     """An append-only list of events, shared by any number of processes."""
 
     def write_lock(self) -> AbstractContextManager[WriteLock]:
-        """Wait for the turn; what was written is durable when the block ends, and gone if it raises."""
+        """Wait for the lock. Everything written is durable when the block ends, and gone if it raises."""
         ...
 
     def history(self) -> History:
-        """The fold as saved, up to the last event."""
+        """The saved fold, up to the last event."""
         ...
 
     def read(self, after: int = 0) -> Iterator[Recorded]:

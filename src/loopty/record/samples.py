@@ -1,4 +1,4 @@
-"""What is known of a node after another trial of it or of its rival: samples, duels, reviews."""
+"""How a measurement changes what is known about a node: samples, pairings, losses."""
 
 from __future__ import annotations
 
@@ -6,74 +6,69 @@ from collections.abc import Iterable, Mapping
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.objective import Metric, Metrics
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.outcome import Outcome
 from loopty.kit.replace import replace
-from loopty.record.records import Pairing, Node, Result, Review
+from loopty.record.node_record import Node, Pairing, Result
 
 ENOUGH_TO_VARY = 3
-"""From so many measurements on it is known how much a node varies."""
+"""From this many samples on, it is known how much a node varies."""
 
 
-def sampled(outcome: Outcome, yardstick: Iterable[Metric]) -> tuple[Metrics, ...]:
-    """The metrics that count, of one measurement; none when it gave no result."""
+def counting_sample(outcome: Outcome, counting: Iterable[Metric]) -> tuple[Metrics, ...]:
+    """The counting metrics of one measurement; empty when it gave no result."""
     if not outcome.is_finished:
         return ()
-    names = (metric.name for metric in yardstick)
+    names = (metric.name for metric in counting)
     return ({name: outcome.metrics[name] for name in names if name in outcome.metrics},)
 
 
-def measured_again(node: Node, outcome: Outcome, sample: Metrics) -> Node:
+def add_sample(node: Node, outcome: Outcome, sample: Metrics) -> Node:
+    """The node with one more sample under the outcome's fingerprint."""
     known = node.result(outcome.fingerprint)
     result = known.with_sample(sample) if known else Result(outcome, (sample,))
     if node.outcome and node.outcome.fingerprint == outcome.fingerprint:
         return replace(node, outcome=result.outcome, samples=result.samples)
-    return replace(node, elsewhere={**node.other_fingerprints, outcome.fingerprint: result})
+    return replace(node, other_fingerprints={**node.other_fingerprints, outcome.fingerprint: result})
 
 
-def duelling(node: Node, rival: Node, floors: Mapping[str, Mapping[str, float]]) -> Pairing:
-    """The node's duel with this rival: the one under way, or a new one.
+def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str, Mapping[str, float]]) -> Pairing:
+    """The node's pairing with this incumbent: the one under way, or a new one.
 
-    The measurement that made it look better is its half of the first pair; against a later rival it is stale.
+    The measurement that made the node look better is its half of the first pair; against a later incumbent that
+    measurement is stale.
     """
-    if node.pairing and node.pairing.rival == rival.id:
+    if node.pairing and node.pairing.incumbent == incumbent.id:
         return node.pairing
     fingerprint = node.outcome.fingerprint if node.outcome else ""
-    known = rival.result(fingerprint)
-    noise = floors.get(fingerprint, {})
+    known = incumbent.result(fingerprint)
+    noise = noise_by_fingerprint.get(fingerprint, {})
     if known and len(known.samples) >= ENOUGH_TO_VARY:
         noise = noise_floor(known.samples)
-    return Pairing(rival.id, noise, () if node.pairing else node.samples[-1:])
+    return Pairing(incumbent.id, noise, () if node.pairing else node.samples[-1:])
 
 
-def repeated(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: bool) -> Node:
-    """The node that is decided of, after a measurement of its own or of its rival."""
+def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: bool) -> Node:
+    """The node under judgement after a repeated measurement of itself (`own`) or of its incumbent."""
     same = node.outcome is not None and node.outcome.fingerprint == outcome.fingerprint
     if own and not same:
-        # Its machine changed before its verdict: what was measured there is of no use here.
+        # The machine changed before the verdict: measurements from there do not help here.
         fault = None if outcome.is_finished else outcome
-        return replace(node, outcome=outcome, samples=samples, duel=None, fault=fault)
+        return replace(node, outcome=outcome, samples=samples, pairing=None, fault=fault)
     if own and not samples:
         return replace(node, fault=outcome)
     if own:
-        node = measured_again(node, outcome, samples[0])
-    duel = node.pairing
-    if duel and samples and same:
-        duel = replace(duel, mine=duel.mine + samples) if own else replace(duel, theirs=duel.theirs + samples)
-    elif duel:
-        duel = replace(duel.whole(), faults=duel.faults + 1)
-    return replace(node, duel=duel)
+        node = add_sample(node, outcome, samples[0])
+    pairing = node.pairing
+    if pairing and samples and same:
+        more = {"mine": pairing.mine + samples} if own else {"theirs": pairing.theirs + samples}
+        pairing = replace(pairing, **more)
+    elif pairing:
+        pairing = replace(pairing.whole_pairs(), faults=pairing.faults + 1)
+    return replace(node, pairing=pairing)
 
 
-def at_rest(node: Node, cancelled: bool, lost: bool) -> Node:
-    """The node that is decided of, when a trial that helped to is over."""
+def stop_running(node: Node, cancelled: bool, lost: bool) -> Node:
+    """The node under judgement after a trial that serves its verdict has ended."""
     in_row = node.losses_in_row + lost if cancelled else 0
-    duel = node.pairing.whole() if node.pairing and cancelled else node.pairing
-    return replace(node, running=False, losses=node.losses + lost, losses_in_row=in_row, duel=duel)
-
-
-def reviewed(node: Node, outcome: Outcome) -> Node:
-    """Nothing of the node was run: what is known of its measurements stays, and a loss says nothing of it."""
-    if outcome.ending is Ending.CANCELLED:
-        return replace(node, running=False)
-    said = {Ending.FINISHED: True, Ending.REFUSED: False}.get(outcome.ending)
-    return replace(node, running=False, review=Review(said, outcome.reason))
+    pairing = node.pairing.whole_pairs() if node.pairing and cancelled else node.pairing
+    return replace(node, running=False, losses=node.losses + lost, losses_in_row=in_row, pairing=pairing)

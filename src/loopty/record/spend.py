@@ -1,23 +1,115 @@
-"""The fold of what models cost, and of their replies that wait to be taken."""
+"""The family of spend: what calls of models cost, and which of their replies still hold proposals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Usage
+from loopty.domain.pool import Pool
 from loopty.kit.replace import replace
-from loopty.record.events import CallReserved, CallSettled
-from loopty.record.records import Reservation, Run, UnreadReply
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.run_record import RunPart
 
-MOST_UNREAD = 64
-"""Replies that wait; older ones are forgotten."""
+MAX_UNREAD = 64
+"""Unread replies that are remembered; older ones are dropped."""
 
 
-def folded(run: Run, event: CallReserved | CallSettled) -> Run:
-    return _reserved(run, event) if isinstance(event, CallReserved) else _settled(run, event)
+@dataclass(frozen=True, slots=True)
+class CallReserved(Event):
+    """Tokens and money that a call is about to spend: they count from here on."""
+
+    run: int
+    call: str
+    role: str
+    tokens: int
+    money_usd: float
+    owner: str
+    model: str = ""
+    operator: str = ""
+    node: NodeId | None = None
+    """The node that the call is about."""
+    pool: Pool | None = None
+    """The pool whose proposer asks, where the reply should hold a proposal."""
+    max_tokens: float = 0
+    """The most that the call can use."""
+    max_money_usd: float = 0.0
 
 
-def _reserved(run: Run, event: CallReserved) -> Run:
-    hold = Reservation(
+@dataclass(frozen=True, slots=True)
+class CallSettled(Event):
+    """What a reserved call really cost."""
+
+    run: int
+    call: str
+    tokens: int
+    money_usd: float
+    usage: Usage | None = None
+    failure: str = ""
+    """Why there was no reply."""
+    lost: bool = False
+    """The process that made the call died: the call is charged as reserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Tokens and money reserved for a call that has not ended."""
+
+    role: str
+    tokens: int
+    money_usd: float
+    owner: str
+    operator: str = ""
+    node: NodeId | None = None
+    pool: Pool | None = None
+    max_tokens: float = 0
+    max_money_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadReply:
+    """A paid reply with proposals that nobody has taken yet."""
+
+    pool: Pool
+    operator: str
+    node: NodeId | None
+    taken: tuple[int, ...] = ()
+    """Indices of the proposals that were taken, in order; a later one may be recorded before an earlier one."""
+    size: int = 0
+    """How many proposals the reply holds; 0 before the first is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spend(RunPart):
+    """What models have cost a run."""
+
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    """By call."""
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    """Spent by role, without reservations."""
+    money_usd: Mapping[str, float] = field(default_factory=dict)
+    unread: Mapping[str, UnreadReply] = field(default_factory=dict)
+    """By call."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens spent and reserved."""
+        return sum(self.tokens.values()) + sum(call.tokens for call in self.reservations.values())
+
+    @property
+    def total_money_usd(self) -> float:
+        """Money spent and reserved."""
+        return sum(self.money_usd.values()) + sum(call.money_usd for call in self.reservations.values())
+
+
+def _reserve(state: FoldState, event: CallReserved, _at: float) -> None:
+    run = state.runs[event.run]
+    reservation = Reservation(
         event.role,
         event.tokens,
         event.money_usd,
@@ -28,35 +120,56 @@ def _reserved(run: Run, event: CallReserved) -> Run:
         max(event.tokens, event.max_tokens),
         max(event.money_usd, event.max_money_usd),
     )
-    return replace(run, holds={**run.holds, event.call: hold})
+    spend = Spend.of(run)
+    spend = replace(spend, reservations={**spend.reservations, event.call: reservation})
+    state.put_run(run.with_part(spend))
 
 
-def _settled(run: Run, event: CallSettled) -> Run:
-    if event.call not in run.holds:
-        return run  # its process was taken for dead, and the call was charged as reserved
-    holds = dict(run.holds)
-    hold = holds.pop(event.call)
-    unread = run.unread
-    if hold.pool and not event.failure and not event.lost:
-        unread = {**unread, event.call: UnreadReply(hold.pool, hold.operator, hold.node)}
-        unread = dict(list(unread.items())[-MOST_UNREAD:])
-    role = hold.role
-    return replace(
-        run,
-        holds=holds,
-        tokens={**run.tokens, role: run.tokens.get(role, 0) + event.tokens},
-        money_usd={**run.money_usd, role: run.money_usd.get(role, 0.0) + event.money_usd},
-        unread=unread,
+def _settle(state: FoldState, event: CallSettled, _at: float) -> None:
+    run = state.runs[event.run]
+    spend = Spend.of(run)
+    if event.call not in spend.reservations:
+        return  # its process was taken for dead, and the call was charged as reserved
+    reservations = dict(spend.reservations)
+    reservation = reservations.pop(event.call)
+    unread = spend.unread
+    if reservation.pool and not event.failure and not event.lost:
+        unread = {**unread, event.call: UnreadReply(reservation.pool, reservation.operator, reservation.node)}
+        unread = dict(list(unread.items())[-MAX_UNREAD:])
+    role = reservation.role
+    spend = Spend(
+        reservations,
+        {**spend.tokens, role: spend.tokens.get(role, 0) + event.tokens},
+        {**spend.money_usd, role: spend.money_usd.get(role, 0.0) + event.money_usd},
+        unread,
     )
+    state.put_run(run.with_part(spend))
 
 
-def taken(run: Run, calls: Sequence[str], item: int, left: int) -> Run:
-    """The run after a proposal was made of these calls: of the last one this item, which so many come after."""
-    if not calls:
-        return run
-    unread = {call: waiting for call, waiting in run.unread.items() if call not in calls[:-1]}
-    waiting = unread.pop(calls[-1], None)
-    gone = {item, *waiting.taken} if waiting else set()
-    if waiting and len(gone) < (size := item + left + 1):
-        unread[calls[-1]] = replace(waiting, taken=tuple(sorted(gone)), size=size)
-    return replace(run, unread=unread)
+def _take_from_reply(state: FoldState, event: NodeAdded | ProposalRefused, _at: float) -> None:
+    """Mark the proposal as taken from the reply of its last call; the replies before it are done with."""
+    if not event.calls:
+        return
+    run = state.runs[event.node.run if isinstance(event, NodeAdded) else event.run]
+    spend = Spend.of(run)
+    *earlier, last = event.calls
+    unread = {call: reply for call, reply in spend.unread.items() if call not in earlier}
+    reply = unread.pop(last, None)
+    if reply:
+        taken = {event.index_in_reply, *reply.taken}
+        size = event.index_in_reply + event.remaining_in_reply + 1
+        if len(taken) < size:
+            unread[last] = replace(reply, taken=tuple(sorted(taken)), size=size)
+    state.put_run(run.with_part(replace(spend, unread=unread)))
+
+
+FAMILY = Family(
+    (CallReserved, CallSettled),
+    {
+        CallReserved: _reserve,
+        CallSettled: _settle,
+        NodeAdded: _take_from_reply,
+        ProposalRefused: _take_from_reply,
+    },
+    run_parts=(Spend,),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.report.columns import cut, padded, short, wrapped
 from loopty.report.figures import compared, figure, plural, signed

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, short, width
 from loopty.report.figures import figure

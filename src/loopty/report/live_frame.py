@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool, Verdict
-from loopty.record.events import NodeJudged
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, short
 from loopty.report.figures import compared, duration, figure, plural, rate
 from loopty.report.pace import Tempo
@@ -66,7 +67,7 @@ def seconds_left(status: Status, tempo: Tempo) -> float | None:
     """When the pools will be spent at this pace, or the wall clock before them."""
     estimates = []
     if tempo.verdicts:
-        lanes = [count for count in status.counts if count.pool in (Pool.ATTEMPT, Pool.CONTROL) and count.limit]
+        lanes = [count for count in status.counts if count.pool.rules.searches and count.limit]
         todo = sum(max((count.limit or 0) - count.started, 0) for count in lanes)
         estimates.append((todo + len(status.flights)) / tempo.verdicts)
     if status.left and status.left.wall_seconds is not None:

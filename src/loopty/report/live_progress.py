@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopty.domain.task import Pools
-from loopty.record.events import NodeJudged, Recorded, CallSettled
+from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
+from loopty.record.spend import CallSettled
+from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, width
 from loopty.report.live_frame import Latest, Line, frame
 from loopty.report.outlet import Outlet
@@ -20,11 +22,11 @@ _SECONDS_BETWEEN_FRAMES = 0.25
 
 
 class Live:
-    """Listens to a scribe. Hearing an event costs O(1); drawing is bounded to a few frames per second."""
+    """Listens to a recorder. Hearing an event costs O(1); drawing is bounded to a few frames per second."""
 
     def __init__(
         self,
-        scribe: Recorder,
+        recorder: Recorder,
         run: int,
         pools: Pools,
         out: TextIO,
@@ -33,7 +35,7 @@ class Live:
         size: Callable[[], os.terminal_size],
         latest: Latest,
     ) -> None:
-        self._scribe = scribe
+        self._recorder = recorder
         self._run = run
         self._pools = pools
         self._out = Outlet(out)
@@ -69,10 +71,10 @@ class Live:
         self._drawn = []
 
     def _draw(self, now: float) -> None:
-        history = self._scribe.history
+        history = self._recorder.history
         run = history.runs.get(self._run)
         if run is None:
-            return  # a write failed, and the scribe has yet to catch up
+            return  # a write failed, and the recorder has yet to catch up
         size = self._size()
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)

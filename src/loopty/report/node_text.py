@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Effect, Integrity, Pool
+from loopty.domain.outcome import Effect, Integrity
+from loopty.domain.pool import Pool
 from loopty.report.columns import cut, harmless, padded, short, width
 from loopty.report.facts import NAMES, Fact, fact_lines
 from loopty.report.figures import duration, figure, percent, plural, roughly, rounded, signed
@@ -46,7 +48,7 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
         yield Fact("id", str(node.id))
     if node.reason:
         # The rest of such a reason is the effect in fewer words.
-        yield Fact("because", node.reason.partition(": ")[0] if node.effect else node.reason)
+        yield Fact("because", re.split(r" by | \(", node.reason)[0] if node.effect else node.reason)
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
     if node.review:
@@ -58,7 +60,8 @@ def _facts(detail: Detail, folder: str) -> Iterator[Fact]:
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:
-        yield Fact("parent", short(detail.parent.id))
+        why = f" ({node.parent_reason})" if node.parent_reason else ""
+        yield Fact("parent", f"{short(detail.parent.id)}{why}")
     if node.children:
         yield Fact("children", f"{node.children:,}")
     if outcome := node.outcome:

@@ -6,7 +6,9 @@ from collections import deque
 from dataclasses import dataclass
 
 from loopty.domain.outcome import Ending
-from loopty.record.events import NodeJudged, Recorded, TrialEnded
+from loopty.record.event import Recorded
+from loopty.record.trials import TrialEnded
+from loopty.record.verdicts import NodeJudged
 
 _MEMORY = 64
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TextIO
 
-from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.record.events import NodeJudged, Recorded, CallSettled, SessionStalled, RungChanged
+from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
+from loopty.record.rungs import RungChanged
+from loopty.record.sessions import SessionStalled
+from loopty.record.spend import CallSettled
+from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, harmless, short
 from loopty.report.figures import duration, figure, plural, rate, signed
 from loopty.report.live_frame import progress, seconds_left
@@ -24,12 +29,12 @@ _SHORT_REASON = 80
 
 
 class Lines:
-    """Listens to a scribe. Hearing an event costs O(1)."""
+    """Listens to a recorder. Hearing an event costs O(1)."""
 
     def __init__(
-        self, scribe: Recorder, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
+        self, recorder: Recorder, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
     ) -> None:
-        self._scribe = scribe
+        self._recorder = recorder
         self._run = run
         self._pools = pools
         self._out = Outlet(out)
@@ -56,8 +61,8 @@ class Lines:
         """Say that it goes on if nothing was said for a while; the longer it goes on, the more rarely."""
         now = self._clock()
         pause = min(max((now - self._began) / 20, _LEAST_SECONDS), _MOST_SECONDS)
-        history = self._scribe.history
-        # There is no run while a scribe whose write failed has yet to catch up.
+        history = self._recorder.history
+        # There is no run while a recorder whose write failed has yet to catch up.
         run = history.runs.get(self._run)
         if run and abs(now - self._said_at) >= pause:
             found = status(history, run, now, lambda _: True, self._pools)
@@ -68,7 +73,7 @@ class Lines:
         """Nothing is left to say."""
 
     def _say_verdict(self, judged: NodeJudged) -> None:
-        node = self._scribe.history[judged.node]
+        node = self._recorder.history[judged.node]
         tampered = node.outcome is not None and node.outcome.ending is Ending.TAMPERED
         vetoed = node.review is not None and judged.verdict is Verdict.REJECTED
         if tampered or vetoed or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):

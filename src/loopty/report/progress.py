@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
 from loopty.domain.task import Pools
-from loopty.record.events import Recorded
+from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.report.live_frame import Latest
 from loopty.report.live_progress import Live
@@ -30,7 +30,7 @@ class Progress(Protocol):
 
 
 def progress(
-    scribe: Recorder,
+    recorder: Recorder,
     run: int,
     pools: Pools,
     out: TextIO,
@@ -38,10 +38,10 @@ def progress(
     clock: Callable[[], float],
     latest: Latest = lambda _: None,
 ) -> Progress:
-    """`clock` is the scribe's."""
+    """`clock` is the recorder's."""
     look = Look.of(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
-        return Lines(scribe, run, pools, out, look, clock)
+        return Lines(recorder, run, pools, out, look, clock)
 
     def size() -> os.terminal_size:
         try:
@@ -50,4 +50,4 @@ def progress(
             return _SIZE_UNKNOWN
         return found if found.columns and found.lines else _SIZE_UNKNOWN
 
-    return Live(scribe, run, pools, out, look, clock, size, latest)
+    return Live(recorder, run, pools, out, look, clock, size, latest)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.domain.outcome import Ending, Integrity, Pool
+from loopty.domain.outcome import Ending, Integrity
+from loopty.domain.pool import Pool
 from loopty.report.columns import cut, harmless, short
 from loopty.report.facts import Fact, fact_lines
 from loopty.report.figures import compared, deviation, dollars, duration, figure, plural, rate

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from loopty.domain.outcome import Ending, Pool, Verdict
-from loopty.record.records import Node
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
+from loopty.record.node_record import Node
 from loopty.report.columns import cut, padded, short
 from loopty.report.figures import figure
 from loopty.report.terminal import Look

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.record.records import Review
+from loopty.record.node_record import Review
 from loopty.report.figures import plural
 from loopty.views.verifier_totals import Verified
 

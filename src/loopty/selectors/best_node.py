@@ -1,16 +1,15 @@
-"""Change the best node, always."""
+"""Always change the best node."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.engine.protocols import Ask
-from loopty.record.records import Node
+from loopty.engine.protocols import Ask, Selection
 
 
 @dataclass(frozen=True, slots=True)
 class BestSelector:
     """Hill climbing."""
 
-    def parent(self, ask: Ask) -> Node:
-        return ask.best
+    def select(self, ask: Ask) -> Selection:
+        return Selection(ask.best, "the best node so far")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Verdict
-from loopty.engine.protocols import Ask
-from loopty.record.records import Node
+from loopty.engine.protocols import Ask, Selection
+from loopty.record.node_record import Node
 
 _TRIES = 32
 """Draws, before all nodes are looked at."""
@@ -21,18 +21,18 @@ class TournamentSelector:
 
     size: int = 4
 
-    def parent(self, ask: Ask) -> Node:
+    def select(self, ask: Ask) -> Selection:
         metrics = ask.history.metrics(ask.root)
         drawn = [node for node in (_drawn(ask, metrics) for _ in range(self.size)) if node]
         if not drawn:
-            return ask.root
+            return Selection(ask.root, "the baseline: no other node can be compared yet")
 
         def better(one: Node, other: Node) -> Node:
             assert one.outcome
             assert other.outcome
             return one if gain(one.outcome.metrics, other.outcome.metrics, metrics).amount >= 0 else other
 
-        return functools.reduce(better, drawn)
+        return Selection(functools.reduce(better, drawn), f"the best of {len(drawn)} nodes drawn at random")
 
 
 def _drawn(ask: Ask, metrics: Sequence[Metric]) -> Node | None:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loopty.domain.access import is_clean_path
-from loopty.domain.model import Role, ModelSpec
+from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import PluginChoice, Roles, VerifierSpec
 from loopty.models.permits import Permits
 from loopty.models.provider_names import unknown_provider

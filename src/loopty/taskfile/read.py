@@ -18,9 +18,9 @@ from loopty.domain.space import Parameter, Space
 from loopty.domain.task import (
     Audit,
     Benchmark,
-    PluginChoice,
     Limits,
     Noise,
+    PluginChoice,
     Pools,
     Roles,
     SandboxSpec,

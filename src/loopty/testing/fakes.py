@@ -12,12 +12,13 @@ from loopty.domain.errors import Exhausted, LooptyError, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
 from loopty.domain.objective import SCORE
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal
 from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Trial
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 Score = Callable[[Trial], float | Outcome]
 Said = str | Mapping[str, Any] | Reply | LooptyError
@@ -102,7 +103,7 @@ class ScriptedRoleModel:
     model = "scripted:line"
 
     def __init__(
-        self, *replies: Said | Callable[[Prompt], Said | Awaitable[Said]], purse: Purse | None = None
+        self, *replies: Said | Callable[[Prompt], Said | Awaitable[Said]], purse: RunPurse | None = None
     ) -> None:
         self.replies = list(replies)
         """What is still to be said."""

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.record.events import Event, NodeAdded, Recorded, RunStarted
+from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
 
 
 def run_events(number: int = 1) -> list[Event]:
@@ -33,32 +35,32 @@ class LedgerConformance:
     """The contract of the Ledger protocol, as tests."""
 
     def test_events_come_back_as_they_went_in_and_in_order(self, ledger: Ledger) -> None:
-        scribe = Recorder(ledger, lambda: 12.5)
-        written = [*scribe.record(lambda _: run_events()), *scribe.record(child_events)]
+        recorder = Recorder(ledger, lambda: 12.5)
+        written = [*recorder.record(lambda _: run_events()), *recorder.record(child_events)]
         assert list(ledger.read()) == written
         assert [recorded.number for recorded in written] == [1, 2, 3]
 
     def test_reading_starts_after_a_number(self, ledger: Ledger) -> None:
-        scribe = Recorder(ledger, lambda: 0.0)
-        scribe.record(lambda _: run_events())
-        scribe.record(child_events)
+        recorder = Recorder(ledger, lambda: 0.0)
+        recorder.record(lambda _: run_events())
+        recorder.record(child_events)
         assert [recorded.number for recorded in ledger.read(after=2)] == [3]
 
     def test_the_saved_fold_equals_the_fold_of_all_events(self, ledger: Ledger) -> None:
-        scribe = Recorder(ledger, lambda: 1.0)
-        scribe.record(lambda _: run_events())
+        recorder = Recorder(ledger, lambda: 1.0)
+        recorder.record(lambda _: run_events())
         for _ in range(3):
-            scribe.record(child_events)
+            recorder.record(child_events)
         assert _everything(ledger.history()) == _everything(_folded(list(ledger.read())))
-        assert _everything(ledger.history()) == _everything(scribe.history)
+        assert _everything(ledger.history()) == _everything(recorder.history)
 
     def test_a_turn_that_raises_leaves_no_trace(self, ledger: Ledger) -> None:
-        scribe = Recorder(ledger, lambda: 0.0)
-        scribe.record(lambda _: run_events())
+        recorder = Recorder(ledger, lambda: 0.0)
+        recorder.record(lambda _: run_events())
         before = list(ledger.read())
         try:
             with ledger.write_lock() as turn:
-                turn.write([Recorded(3, 0.0, child_events(scribe.history)[0])], {"1.1": "{}"})
+                turn.write([Recorded(3, 0.0, child_events(recorder.history)[0])], {"1.1": "{}"})
                 raise KeyError("something went wrong")
         except KeyError:
             pass
@@ -74,16 +76,16 @@ class LedgerConformance:
         assert set(two.refresh().ids) == set(one.history.ids)
 
     def test_a_decision_that_raises_records_nothing_and_the_scribe_goes_on(self, ledger: Ledger) -> None:
-        scribe = Recorder(ledger, lambda: 0.0)
-        scribe.record(lambda _: run_events())
+        recorder = Recorder(ledger, lambda: 0.0)
+        recorder.record(lambda _: run_events())
 
         def refuse(_: History) -> Sequence[Event]:
             raise KeyError("no")
 
         try:
-            scribe.record(refuse)
+            recorder.record(refuse)
         except KeyError:
-            scribe.record(child_events)
+            recorder.record(child_events)
         assert [recorded.number for recorded in ledger.read()] == [1, 2, 3]
 
 

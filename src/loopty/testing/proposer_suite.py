@@ -7,13 +7,18 @@ from collections.abc import Callable
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import SCORE, Objective
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
-from loopty.record.events import Event, NodeAdded, NodeJudged, RunStarted, TrialEnded, TrialStarted
+from loopty.record.event import Event
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 
 SPACE = Space(
     {
@@ -32,7 +37,7 @@ class Story:
     """A run in memory whose nodes are scored by their distance from the origin."""
 
     def __init__(self) -> None:
-        self._scribe = Recorder(MemoryLedger(), lambda: 0.0)
+        self._recorder = Recorder(MemoryLedger(), lambda: 0.0)
         root = NodeId("1")
         self._tell(
             RunStarted(1, "criteria", Objective(), 0, "the first run"),
@@ -42,11 +47,11 @@ class Story:
 
     @property
     def ask(self) -> Ask:
-        return Ask(self._scribe.history, 1, Pool.ATTEMPT, lambda position: random.Random(position), ())
+        return Ask(self._recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(position), ())
 
     def tried(self, proposal: Proposal) -> None:
         """Record the proposal as a node, with its score."""
-        history = self._scribe.history
+        history = self._recorder.history
         node = proposal.parent.child(history[proposal.parent].children + 1)
         known = history.number
         self._tell(
@@ -64,7 +69,7 @@ class Story:
         )
 
     def _tell(self, *events: Event) -> None:
-        self._scribe.record(lambda _: events)
+        self._recorder.record(lambda _: events)
 
 
 class ProposerConformance:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import RoleModel, ModelFault, Outage, Prompt, Reply, Speaker, Message, Usage
-from loopty.domain.outcome import Pool
+from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, RoleModel, Speaker, Usage
+from loopty.domain.pool import Pool
 from loopty.models.scripted_model import Script
-from loopty.record.events import CallReserved, CallSettled
 from loopty.record.ledger import Ledger
+from loopty.record.spend import CallReserved, CallSettled, Spend
 
 PROMPT = Prompt("You are terse.", (Message(Speaker.ASKER, "What next?"),), max_output_tokens=600)
 
@@ -41,7 +41,7 @@ class LineConformance:
         line, ledger = made(["this", "that"], None)
         answer = await line.ask(PROMPT, "guess", NodeId("1"), Pool.ATTEMPT)
         await line.ask(PROMPT, "chat")
-        assert set(ledger.history().runs[1].unread) == {answer.call}
+        assert set(Spend.of(ledger.history().runs[1]).unread) == {answer.call}
 
     async def test_every_request_is_a_call_of_its_own(self, made: Made) -> None:
         fault = ModelFault("503: down", transient=True, usage=Usage(7, 0))

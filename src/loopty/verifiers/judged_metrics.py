@@ -14,14 +14,12 @@ from typing import Generic, TypeVar
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import RoleModel
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.domain.task import JudgedMetric
 from loopty.engine.protocols import Executor, OnMetrics, Trial
 from loopty.verifiers.comparison import ITSELF, Preference, preferred, room
 from loopty.verifiers.verifier_question import Asking, unless_stopped
-
-_UNJUDGED = (Pool.AUDIT, Pool.CHECK)
-"""An audit sees another split than the baseline did; a check changes no state and costs nothing."""
 
 M = TypeVar("M")
 
@@ -55,7 +53,8 @@ class JudgedExecutor(Generic[M]):
 
     async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Raises Exhausted and Outage when there is no verifier to be had: then nothing is said of the node."""
-        if trial.pool in _UNJUDGED:
+        # An audit sees another split than the baseline did; a check changes no state and costs nothing.
+        if not trial.pool.rules.verifier_metrics:
             return await self._executor.execute(trial, seen, cancel)
         for judged in self._judged:  # an earlier trial of the node, broken off, may have left one
             (self._traces(trial) / judged.artifact).unlink(missing_ok=True)

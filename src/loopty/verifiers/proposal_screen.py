@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import RoleModel, Outage, Prompt
+from loopty.domain.model import Outage, Prompt, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Suggestion
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import cleaned
 from loopty.kit.token_count import tokens_of_data
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.verifiers.shown_change import claim, parameter_lines, shown
 from loopty.verifiers.verifier_question import LISTED, Asking, Fields, Noting, chosen, listed, question, reasoning
 from loopty.verifiers.verifier_rules import told

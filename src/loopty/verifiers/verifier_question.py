@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Answer, RoleModel, Prompt, Reply, Speaker, Message
-from loopty.domain.outcome import Pool
+from loopty.domain.model import Answer, Message, Prompt, Reply, RoleModel, Speaker
+from loopty.domain.pool import Pool
 from loopty.kit import reply_json
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.kit.token_budget import cut_to

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import RoleModel, Prompt
-from loopty.domain.outcome import Ending, Outcome, Pool
+from loopty.domain.model import Prompt, RoleModel
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import cleaned
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens_of_data
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.verdicts import Incumbents
 from loopty.verifiers.shown_change import Shown, claim, parameter_lines, shown
 from loopty.verifiers.verifier_question import (
     LISTED,
@@ -141,7 +143,7 @@ def _measured(history: History, trial: Trial) -> str:
     node = trial.node
     assert node.outcome is not None
     fingerprint = node.outcome.fingerprint
-    best = history.runs[node.id.run].account(Pool.ATTEMPT).champions.get(fingerprint)
+    best = Incumbents.of(history.runs[node.id.run], Pool.ATTEMPT).by_fingerprint.get(fingerprint)
     known = {"the baseline": trial.root, "the best so far": history[best] if best else None, "this change": node}
     lines = ["What the benchmark measured:"]
     for metric in history.counting_metrics(node.id.run):

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Outcome
-from loopty.record.events import Recorded, SplitShown, TrialEnded
+from loopty.record.cohorts import Cohorts
+from loopty.record.event import Recorded
 from loopty.record.history import History
+from loopty.record.trials import SplitShown, TrialEnded
 from loopty.views.survival import Survival, scale_of
 
 MANY_LOOKS = 10
@@ -129,7 +131,7 @@ def _figures(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Survi
         scale.of(theirs),
         scale.of(trial.outcome.metrics) if trial.outcome and trial.outcome.is_finished else None,
         scale.of(baseline.metrics) if baseline else None,
-        scale.noise(run.floors.get(fingerprint, {})),
+        scale.noise(Cohorts.of(run).noise.get(fingerprint, {})),
     )
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node, Result, Run
+from loopty.record.node_record import Node, Result
+from loopty.record.run_record import Run
+from loopty.record.verdicts import Incumbents
 
 _UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED)
 
@@ -20,13 +24,13 @@ def comparable(node: Node, fingerprint: str) -> Result | None:
 
 def established(run: Run) -> bool:
     """Whether there is a baseline to compare with; before it no fingerprint is the run's."""
-    return run.account(Pool.ATTEMPT).best is not None
+    return Incumbents.of(run, Pool.ATTEMPT).best is not None
 
 
 def foreign(node: Node, run: Run) -> bool:
     """Whether the node has results, and none under the run's present fingerprint."""
     measured = node.outcome is not None and node.outcome.is_finished
-    return established(run) and measured and node.result(run.fingerprint) is None
+    return established(run) and measured and node.result(Cohorts.of(run).fingerprint) is None
 
 
 def score(history: History, node: Node, fingerprint: str) -> float | None:
@@ -37,8 +41,8 @@ def score(history: History, node: Node, fingerprint: str) -> float | None:
 
 def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]:
     """The nodes that were kept under this fingerprint, newest first: each was judged against the one before it."""
-    for pool in (Pool.ATTEMPT, Pool.CONTROL):
-        node = run.account(pool).champions.get(fingerprint)
+    for pool in SEARCH_POOLS:
+        node = Incumbents.of(run, pool).by_fingerprint.get(fingerprint)
         while node:
             yield node
             node = history[node].against
@@ -46,19 +50,22 @@ def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]
 
 def noisy(run: Run, fingerprint: str) -> bool:
     """Whether repeated measurements of one thing were seen to vary."""
-    return any(run.floors.get(fingerprint, {}).values())
+    return any(Cohorts.of(run).noise.get(fingerprint, {}).values())
 
 
 def sigma(run: Run, fingerprint: str, metric: str) -> float:
     """How much measurements of one thing vary, a standard deviation; 0 where that is not known."""
-    return run.floors.get(fingerprint, {}).get(metric, 0.0)
+    return Cohorts.of(run).noise.get(fingerprint, {}).get(metric, 0.0)
 
 
 def machine_words(run: Run, fingerprint: str) -> str:
     """The machine behind a fingerprint, by what is not the same on the run's present one."""
-    if fingerprint == run.fingerprint:
+    if fingerprint == Cohorts.of(run).fingerprint:
         return "the present machine"
-    there, here = run.machines.get(fingerprint, {}), run.machines.get(run.fingerprint, {})
+    there, here = (
+        Cohorts.of(run).machines.get(fingerprint, {}),
+        Cohorts.of(run).machines.get(Cohorts.of(run).fingerprint, {}),
+    )
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
     differing = [f"{name} {there.get(name, 'unknown')}" for name in names]
     return ", ".join(differing) or f"fingerprint {fingerprint or 'unknown'}"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.domain.outcome import Ending, Pool
-from loopty.engine import budget
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node, Run
+from loopty.record.node_record import Node
+from loopty.record.proposals import Proposals
+from loopty.record.run_record import Run
+from loopty.record.spend import Spend
+from loopty.record.trials import TrialCounts
 from loopty.views.comparable import comparable, incumbents
-from loopty.views.run_status import SEARCHING
 
 _CAUSES = {
     Ending.FAILED: "failed",
@@ -54,31 +58,31 @@ class Goodput:
 
 def goodput(history: History, run: Run, seconds: float) -> Goodput:
     """`seconds` is the time spent on the run so far. Looks at every node."""
-    nodes = [
-        node for pool in (Pool.ATTEMPT, Pool.CONTROL) for node in history.nodes(run.number, pool) if node.id.parent
-    ]
-    results = sum(comparable(node, run.fingerprint) is not None for node in nodes)
-    tokens = budget.tokens(run)
-    kept = frozenset(node for fingerprint in run.floors for node in incumbents(history, run, fingerprint))
-    accounts = [run.account(pool) for pool in SEARCHING]
+    nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run.number, pool) if node.id.parent]
+    results = sum(comparable(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
+    tokens = Spend.of(run).total_tokens
+    kept = frozenset(
+        node for fingerprint in Cohorts.of(run).noise for node in incumbents(history, run, fingerprint)
+    )
+    counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
     waste = [
         Spent(
             cause,
-            sum(account.endings.get(ending, 0) for account in accounts),
-            sum(account.seconds.get(ending, 0.0) for account in accounts),
+            sum(count.endings.get(ending, 0) for count in counts),
+            sum(count.seconds.get(ending, 0.0) for count in counts),
         )
         for ending, cause in _CAUSES.items()
     ]
-    repeats = run.account(Pool.REPEAT)
+    repeats = TrialCounts.of(run, Pool.REPEAT)
     finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
     return Goodput(
         results,
         seconds,
         results * 3600 / seconds if seconds > 0 else None,
         results * 1e6 / tokens if tokens else None,
-        sum(account.busy_seconds for account in accounts),
+        sum(count.busy_seconds for count in counts),
         tuple(sorted((spent for spent in waste if spent.trials), key=lambda spent: -spent.seconds)),
-        sum(account.refused for account in accounts),
+        sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         Spent("telling noise", *finished),
         sum(_repeats(node) for node in nodes if node.id not in kept),
     )

@@ -7,9 +7,10 @@ import heapq
 from dataclasses import dataclass
 
 from loopty.domain.objective import gain
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import SEARCH_POOLS
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node, Result
+from loopty.record.node_record import Node, Result
 from loopty.views.comparable import comparable, incumbents, noisy, sigma
 from loopty.views.score_change import Change, change
 
@@ -47,7 +48,7 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
     vary, what was kept comes before what was not: among many single measurements the best is the luckiest.
     """
     found = history.runs[run]
-    under = found.fingerprint if fingerprint is None else fingerprint
+    under = Cohorts.of(found).fingerprint if fingerprint is None else fingerprint
     root = history[found.root]
     metrics = history.counting_metrics(run)
     if not metrics or root.outcome is None or not root.outcome.is_finished:
@@ -57,7 +58,7 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
     kept = frozenset(incumbents(history, found, under)) if varying else frozenset()
     entries = [
         _Entry(node, result, node.id in kept)
-        for pool in (Pool.ATTEMPT, Pool.CONTROL)
+        for pool in SEARCH_POOLS
         for node in history.nodes(run, pool)
         if (result := comparable(node, under)) and wanted <= result.outcome.metrics.keys()
     ]

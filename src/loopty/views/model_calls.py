@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
-from loopty.domain.outcome import Pool, Verdict
-from loopty.record.events import NodeAdded, NodeJudged, ProposalRefused, Recorded, CallReserved, CallSettled
-from loopty.record.records import Node
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.record.event import Recorded
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.spend import CallReserved, CallSettled
+from loopty.record.verdicts import NodeJudged
 
 NOT_TAKEN = "not taken"
 """Nobody has made a proposal of its reply so far."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.task import Pools, Roles
-from loopty.record.events import Recorded
+from loopty.record.event import Recorded
 from loopty.views.model_calls import Call, calls
 
 Free = Callable[[str], bool]

@@ -9,10 +9,14 @@ from loopty.domain.evidence import median
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node, Run
+from loopty.record.node_gates import NodeGates
+from loopty.record.node_record import Node
+from loopty.record.run_record import Run
+from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import established, machine_words, score, sigma
 from loopty.views.score_change import Change, change, share
 
@@ -70,8 +74,8 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Deta
         _measured(history, run, found),
         _effect_percent(found),
         _changed(found, parent),
-        run.account(Pool.ATTEMPT).best == node,
-        (*gates, *run.gates_of(node)),
+        Incumbents.of(run, Pool.ATTEMPT).best == node,
+        (*gates, *NodeGates.of(run).gates_of(node)),
         _other_machine(run, found),
         tuple(_elsewhere(history, run, found)),
     )
@@ -108,7 +112,7 @@ def _effect_percent(node: Node) -> float | None:
 
 
 def _other_machine(run: Run, node: Node) -> str:
-    if node.outcome is None or node.outcome.fingerprint == run.fingerprint or not established(run):
+    if node.outcome is None or node.outcome.fingerprint == Cohorts.of(run).fingerprint or not established(run):
         return ""
     return machine_words(run, node.outcome.fingerprint)
 

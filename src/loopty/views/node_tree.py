@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node, Run, trial_parts
+from loopty.record.node_record import Node
+from loopty.record.run_record import Run
+from loopty.record.trials import Trials, trial_parts
+from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import foreign, incumbents, score
 
 LIMIT = 200
@@ -57,7 +61,7 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[R
     """The nodes from `top` downwards, depth first; at most `limit` of them, or all when it is None."""
     below = _below(history, top)
     run = history.runs[top.run]
-    best = run.account(Pool.ATTEMPT).best
+    best = Incumbents.of(run, Pool.ATTEMPT).best
     path = frozenset(best.lineage if best else ())
     shown = set(below) if limit is None else _chosen(history, run, best, below, limit)
     above = _nearest_shown(below, shown)
@@ -84,8 +88,8 @@ def _chosen(
 ) -> set[NodeId]:
     """The nodes most worth a line: the top, the path to the best, what runs, what was kept, what is new."""
     path = best.lineage[-max(limit // 2, 1) :] if best else []
-    running = [trial_parts(name)[0] for name in run.flights]
-    kept = itertools.islice(incumbents(history, run, run.fingerprint), limit)
+    running = [trial_parts(name)[0] for name in Trials.of(run).running]
+    kept = itertools.islice(incumbents(history, run, Cohorts.of(run).fingerprint), limit)
     chosen: set[NodeId] = set()
     for node in itertools.chain(itertools.islice(below, 1), reversed(path), running, kept, reversed(below)):
         if len(chosen) >= limit:
@@ -129,7 +133,7 @@ def _walk(
             0 if family else hidden[node.id],
             None if elsewhere else _score(history, node, run),
             history.score(node) if elsewhere else None,
-            node.id == run.account(Pool.ATTEMPT).best,
+            node.id == Incumbents.of(run, Pool.ATTEMPT).best,
             node.id in path,
         )
         if family and hidden[node.id]:
@@ -141,7 +145,7 @@ def _walk(
 
 def _score(history: History, node: Node, run: Run) -> float | None:
     """Also of a node that did not finish, and of a baseline that is still being measured."""
-    here = score(history, node, run.fingerprint)
+    here = score(history, node, Cohorts.of(run).fingerprint)
     return history.score(node) if here is None else here
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import SEARCH_POOLS
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import machine_words
 from loopty.views.leaderboard import Place, leaderboard
@@ -24,13 +25,13 @@ def elsewhere(history: History, run: int, top: int) -> list[Cohort]:
     """The other cohorts with the `top` best of each, in the order in which they were first seen."""
     found = history.runs[run]
     seen: dict[str, None] = {}
-    for pool in (Pool.ATTEMPT, Pool.CONTROL):
+    for pool in SEARCH_POOLS:
         for node in history.nodes(run, pool):
             if node.outcome:
                 seen |= dict.fromkeys((node.outcome.fingerprint, *node.other_fingerprints))
     cohorts = (
         Cohort(fingerprint, machine_words(found, fingerprint), tuple(leaderboard(history, run, top, fingerprint)))
         for fingerprint in seen
-        if fingerprint != found.fingerprint
+        if fingerprint != Cohorts.of(found).fingerprint
     )
     return [cohort for cohort in cohorts if cohort.places]

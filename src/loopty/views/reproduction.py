@@ -8,7 +8,7 @@ from statistics import median
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Outcome
-from loopty.record.records import Result
+from loopty.record.node_record import Result
 from loopty.views.score_change import SIGMAS
 
 

@@ -9,17 +9,25 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
-from loopty.domain.outcome import Ending, Pool, Verdict
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Pools
-from loopty.engine import budget
-from loopty.record.history import LOOKING, History
-from loopty.record.records import RunningTrial, Node, Run, trial_parts
+from loopty.engine.budget import session_seconds
+from loopty.record.cohorts import Cohorts
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.proposals import Proposals
+from loopty.record.run_record import Run
+from loopty.record.rungs import LadderState
+from loopty.record.sessions import Session
+from loopty.record.spend import Spend
+from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
+from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import Standing, standing
 from loopty.views.comparable import machine_words, sigma
 from loopty.views.score_change import Change, change, share
 from loopty.views.verifier_totals import Verified, verified
 
-SEARCHING = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPEAT)
 """Whose trials the search is made of; those of the other pools only look."""
 
 _FEWEST_SAMPLES = 2
@@ -171,38 +179,38 @@ def status(
     `width` is how many trials a session runs at once.
     """
     state = _state(run, alive)
-    seconds = run.seconds_before + now - run.session_from if state is State.RUNNING else run.seconds
+    seconds = session_seconds(run, now) if state is State.RUNNING else Session.of(run).seconds
     metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
-    best = standing(history, run.account(Pool.ATTEMPT).best, run.fingerprint, metric)
+    best = standing(history, Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint, metric)
     shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _in_use(run, pool, pools)]
-    of_control = run.account(Pool.CONTROL).best if Pool.CONTROL in shown else None
-    control = standing(history, of_control, run.fingerprint, metric)
-    ended = sum(sum(run.account(pool).endings.values()) for pool in SEARCHING)
-    busy = sum(run.account(pool).busy_seconds for pool in SEARCHING)
+    of_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
+    control = standing(history, of_control, Cohorts.of(run).fingerprint, metric)
+    ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
+    busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
     by_hand = busy > seconds * width
     return Status(
         run.number,
         run.criteria,
         state,
-        run.driver,
-        run.ended,
+        Session.of(run).driver,
+        Session.of(run).ended,
         metric.name,
         metric.direction,
         tuple(_count(history, run, pool, pools) for pool in shown),
-        standing(history, run.root, run.fingerprint, metric),
+        standing(history, run.root, Cohorts.of(run).fingerprint, metric),
         _without_baseline(history[run.root]),
         best,
         control,
-        _uplift(best, control, metric, sigma(run, run.fingerprint, metric.name)),
+        _uplift(best, control, metric, sigma(run, Cohorts.of(run).fingerprint, metric.name)),
         tuple(_elsewhere(history, run, metric)),
         _floor(history, run, metric),
-        run.account(Pool.ATTEMPT).since_best,
+        Incumbents.of(run, Pool.ATTEMPT).since_best,
         seconds,
         busy,
         by_hand,
         ended / seconds if ended and seconds > 0 and not by_hand else None,
-        budget.tokens(run),
-        budget.money_usd(run),
+        Spend.of(run).total_tokens,
+        Spend.of(run).total_money_usd,
         _left(run, pools, seconds) if pools else None,
         tuple(
             Airborne(*trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight))
@@ -210,21 +218,21 @@ def status(
         ),
         verified(run),
         _rung(run),
-        len(run.holds),
-        run.stalls,
-        run.stalled_seconds,
+        len(Spend.of(run).reservations),
+        Session.of(run).stalls,
+        Session.of(run).stalled_seconds,
     )
 
 
 def _state(run: Run, alive: Callable[[str], bool]) -> State:
-    if run.driver:
-        return State.RUNNING if alive(run.driver) else State.LOST
-    return State.STOPPED if run.ended else State.IDLE
+    if Session.of(run).driver:
+        return State.RUNNING if alive(Session.of(run).driver) else State.LOST
+    return State.STOPPED if Session.of(run).ended else State.IDLE
 
 
 def _rung(run: Run) -> str:
-    account = run.account(Pool.ATTEMPT)
-    return f"{account.rung_name} ({account.rung_reason})" if account.rung_name else ""
+    ladder = LadderState.of(run, Pool.ATTEMPT)
+    return f"{ladder.name} ({ladder.reason})" if ladder.name else ""
 
 
 def _without_baseline(root: Node) -> str:
@@ -236,15 +244,15 @@ def _uplift(best: Standing | None, control: Standing | None, metric: Metric, noi
 
 
 def _elsewhere(history: History, run: Run, metric: Metric) -> Iterator[Champion]:
-    for fingerprint, champion in run.account(Pool.ATTEMPT).champions.items():
+    for fingerprint, champion in Incumbents.of(run, Pool.ATTEMPT).by_fingerprint.items():
         best = standing(history, champion, fingerprint, metric)
-        if best and fingerprint != run.fingerprint:
+        if best and fingerprint != Cohorts.of(run).fingerprint:
             yield Champion(fingerprint, machine_words(run, fingerprint), best)
 
 
 def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
-    baseline = history[run.root].result(run.fingerprint)
-    noise = run.floors.get(run.fingerprint, {}).get(metric.name)
+    baseline = history[run.root].result(Cohorts.of(run).fingerprint)
+    noise = Cohorts.of(run).noise.get(Cohorts.of(run).fingerprint, {}).get(metric.name)
     if baseline is None or noise is None or len(baseline.samples) < _FEWEST_SAMPLES:
         return None
     around = baseline.outcome.metrics[metric.name]
@@ -253,7 +261,9 @@ def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
 
 def _in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
     """By the node that is decided of: it keeps its place while it and its rival take turns."""
-    return sorted(run.flights.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order)
+    return sorted(
+        Trials.of(run).running.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order
+    )
 
 
 def _repeat(history: History, flight: RunningTrial) -> Repeat | None:
@@ -262,35 +272,33 @@ def _repeat(history: History, flight: RunningTrial) -> Repeat | None:
     node = history[flight.subject]
     if node.pairing is None:
         return Repeat(node.id, None, len(node.samples) + 1)
-    return Repeat(node.id, node.pairing.rival, min(len(node.pairing.mine), len(node.pairing.theirs)) + 1)
+    return Repeat(node.id, node.pairing.incumbent, min(len(node.pairing.mine), len(node.pairing.theirs)) + 1)
 
 
 def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
     if pool is Pool.REVIEW:  # told by `verified`: what its looks end with are no ends of trials
         return False
-    account = run.account(pool)
+    counts, refused = TrialCounts.of(run, pool), Proposals.of(run, pool).refused
     planned = pool is Pool.CONTROL and pools is not None and pools.control > 0
-    return planned or account.started > 0 or account.refused > 0 or (pool in LOOKING and bool(account.endings))
+    observed = not pool.rules.judging and bool(counts.endings)
+    return planned or counts.started > 0 or refused > 0 or observed
 
 
 def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> Count:
-    account = run.account(pool)
-    started = _looks(run, pool) if pool in LOOKING else account.started
-    limits: dict[Pool, int | None] = {}
-    if pools:
-        limits = {Pool.ATTEMPT: pools.attempts, Pool.CONTROL: pools.control, Pool.REPEAT: pools.repeats}
-    return Count(pool, started, limits.get(pool), _endings(history, run, pool), account.refused)
+    started = TrialCounts.of(run, pool).started if pool.rules.judging else _looks(run, pool)
+    limit = pools.limit(pool) if pools else None
+    return Count(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
 
 
 def _looks(run: Run, pool: Pool) -> int:
     """Trials that decide of nothing; those of the baseline are counted, too."""
-    ended = sum(count for ending, count in run.account(pool).endings.items() if ending != Ending.CANCELLED)
-    return ended + sum(flight.pool is pool for flight in run.flights.values())
+    ended = sum(count for ending, count in TrialCounts.of(run, pool).endings.items() if ending != Ending.CANCELLED)
+    return ended + sum(flight.pool is pool for flight in Trials.of(run).running.values())
 
 
 def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
     """How the pool's trials ended, most frequent first."""
-    endings = Counter(run.account(pool).endings)
+    endings = Counter(TrialCounts.of(run, pool).endings)
     baseline = history[run.root].outcome
     if pool is Pool.ATTEMPT and baseline:
         endings[baseline.ending] -= 1
@@ -300,8 +308,8 @@ def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
 def _left(run: Run, pools: Pools, seconds: float) -> Left:
     wall, tokens, money = pools.wall_seconds, pools.tokens, pools.money_usd
     return Left(
-        max(pools.attempts - run.account(Pool.ATTEMPT).started, 0),
+        max(pools.attempts - TrialCounts.of(run, Pool.ATTEMPT).started, 0),
         None if wall is None else max(wall - seconds, 0.0),
-        None if tokens is None else max(tokens - budget.tokens(run), 0),
-        None if money is None else max(money - budget.money_usd(run), 0.0),
+        None if tokens is None else max(tokens - Spend.of(run).total_tokens, 0),
+        None if money is None else max(money - Spend.of(run).total_money_usd, 0.0),
     )

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.views.comparable import comparable, foreign, incumbents, score
 
 
@@ -46,20 +48,15 @@ class Points:
 
 def points(history: History, run: int) -> Points:
     found = history.runs[run]
-    judged = [
-        node
-        for pool in (Pool.ATTEMPT, Pool.CONTROL)
-        for node in history.nodes(run, pool)
-        if node.verdict is not None
-    ]
+    judged = [node for pool in SEARCH_POOLS for node in history.nodes(run, pool) if node.verdict is not None]
     judged.sort(key=lambda node: node.order)
     here = [node for node in judged if not foreign(node, found)]
-    kept = frozenset(incumbents(history, found, found.fingerprint))
+    kept = frozenset(incumbents(history, found, Cohorts.of(found).fingerprint))
     metrics = next((known for node in judged if (known := history.metrics(node))), ())
     return Points(
         metrics[0].name if metrics else "score",
         metrics[0].direction if metrics else found.objective.direction,
-        tuple(_point(history, node, found.fingerprint, node.id in kept) for node in here),
+        tuple(_point(history, node, Cohorts.of(found).fingerprint, node.id in kept) for node in here),
         len(judged) - len(here),
     )
 

@@ -23,9 +23,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import SEARCH_POOLS
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.views.score_change import change
 
 FEWEST_TRIALS = 5
@@ -66,13 +68,13 @@ class Uplift:
 def uplift(history: History, run: int) -> Uplift | None:
     """None while there is no baseline or no trial of the control. Looks at every node of both lanes."""
     found = history.runs[run]
-    baseline, metrics = history[found.root].result(found.fingerprint), history.counting_metrics(run)
+    baseline, metrics = history[found.root].result(Cohorts.of(found).fingerprint), history.counting_metrics(run)
     if baseline is None or not baseline.outcome.is_finished or not metrics:
         return None
     metric, start = metrics[0], baseline.outcome.metrics[metrics[0].name]
     attempts, control = (
-        [_gain(node, found.fingerprint, metric, start) for node in _trials(history.nodes(run, pool))]
-        for pool in (Pool.ATTEMPT, Pool.CONTROL)
+        [_gain(node, Cohorts.of(found).fingerprint, metric, start) for node in _trials(history.nodes(run, pool))]
+        for pool in SEARCH_POOLS
     )
     return compared(metric.name, attempts, control) if control else None
 

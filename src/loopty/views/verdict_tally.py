@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.record.history import History
+from loopty.record.nodes import NodeCount
 from loopty.views.uplift import Uplift, uplift
 
 _MOST_NODES = 2000
@@ -23,7 +25,7 @@ class Tally:
 
 def quick(history: History) -> bool:
     """Whether a look at every node takes no time worth mentioning."""
-    return sum(run.nodes for run in history.runs.values()) <= _MOST_NODES
+    return sum(NodeCount.of(run).nodes for run in history.runs.values()) <= _MOST_NODES
 
 
 def tally(history: History, run: int) -> Tally:

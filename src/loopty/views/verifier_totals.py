@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loopty.domain.outcome import Ending, Pool
-from loopty.record.records import Run
+from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
+from loopty.record.proposals import Proposals
+from loopty.record.reviews import Reviews
+from loopty.record.run_record import Run
+from loopty.record.trials import TrialCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,12 @@ class Verified:
 
 def verified(run: Run) -> Verified | None:
     """None where the verifier had nothing to say or to see."""
-    endings, attempts = run.account(Pool.REVIEW).endings, run.account(Pool.ATTEMPT)
+    endings = TrialCounts.of(run, Pool.REVIEW).endings
     found = Verified(
         endings.get(Ending.FINISHED, 0),
         endings.get(Ending.REFUSED, 0),
-        attempts.vetoed,
+        Reviews.of(run, Pool.ATTEMPT).rejected_by_verifier,
         endings.get(Ending.FAILED, 0),
-        attempts.screened,
+        Proposals.of(run, Pool.ATTEMPT).screened,
     )
     return found if found.reviewed or found.unreviewed or found.screened else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.workspaces.node_files import Files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.tree_removal import removed

@@ -19,7 +19,7 @@ from loopty.domain.objective import Metric, Metrics, Objective
 from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.space import Value
 from loopty.kit import codec
-from loopty.record.records import Result
+from loopty.record.node_record import Result
 
 FORMAT = 1
 

@@ -16,7 +16,8 @@ from loopty.kit import globs
 from loopty.kit.atomic_file import put
 from loopty.kit.markers import outside_changed
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
+from loopty.record.verdicts import Incumbents
 from loopty.workspaces.git_objects import DIRECTORY, REGULAR_FILES, Entry
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import State
@@ -188,7 +189,7 @@ class Files:
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and what was decided and why."""
         lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
-        best = history.runs[node.id.run].account(node.pool).best
+        best = Incumbents.of(history.runs[node.id.run], node.pool).best
         compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
         columns = {name: history[other] for name, other in compared.items() if other}
         if node.outcome and node.outcome.metrics:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.leftovers import Leftovers
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 from loopty.workspaces.state_folder import State
 
 _DIFF_BYTES = 64 << 10

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from loopty.domain.launch import Mount, SandboxError
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.task import Task
 from loopty.engine.protocols import Stage, Trial
 from loopty.kit import codec
 from loopty.record.history import History
-from loopty.record.records import trial_parts
+from loopty.record.trials import Trials, trial_parts
 from loopty.workspaces.exports import exported
 from loopty.workspaces.git_objects import Entry
 from loopty.workspaces.host_paths import HostPaths
@@ -43,7 +43,7 @@ def kept_in(state: State, trial: Trial) -> Path:
     folder = state.node(trial.node.id)
     if trial.pool is Pool.CHECK:
         return folder / "checks" / time.strftime("%Y%m%dT%H%M%S")
-    return folder if trial.pool in (Pool.ATTEMPT, Pool.CONTROL) else folder / f"{trial.pool}-{trial.number}"
+    return folder if trial.pool.rules.searches else folder / f"{trial.pool}-{trial.number}"
 
 
 class Stages:
@@ -115,7 +115,9 @@ class Stages:
         # Look first, ask then: a trial is recorded before its directory is made.
         left = list(self._state.trials.iterdir())
         flying = {
-            self._state.trial(*trial_parts(name)).name for run in refreshed().runs.values() for name in run.flights
+            self._state.trial(*trial_parts(name)).name
+            for run in refreshed().runs.values()
+            for name in Trials.of(run).running
         }
         for place in left:
             if place.name not in flying and not _checking(place.name):

@@ -8,14 +8,14 @@ import httpx2
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import RoleBudget, Pools, Roles
+from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.endpoint_factory import opened
-from loopty.models.purse import Purse
-from loopty.record.events import CallReserved, CallSettled
+from loopty.models.purse import RunPurse
 from loopty.record.recorder import Recorder
+from loopty.record.spend import CallReserved, CallSettled
 from loopty.testing.ledger_suite import run_events
 
 from ..timing import Time
@@ -30,10 +30,10 @@ class Desk:
     def __init__(self, folder, pools=None, funds=None, **stated):
         self.folder = folder
         self.ledger = MemoryLedger()
-        self.scribe = Recorder(self.ledger, lambda: 0.0)
-        self.scribe.record(lambda _: run_events())
+        self.recorder = Recorder(self.ledger, lambda: 0.0)
+        self.recorder.record(lambda _: run_events())
         self.funds = funds or RoleBudget("user", cache="never")
-        purse = Purse(self.scribe, 1, pools or Pools(), "me", Roles(user=self.funds))
+        purse = RunPurse(self.recorder, 1, pools or Pools(), "me", Roles(user=self.funds))
         time = Time()
         usual = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
         known = {"user": ModelSpec(**{**usual, **stated})}
@@ -56,7 +56,7 @@ class Desk:
 
     @property
     def run(self):
-        return self.scribe.history.runs[1]
+        return self.recorder.history.runs[1]
 
     @property
     def reserved(self):

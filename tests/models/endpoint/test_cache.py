@@ -7,6 +7,7 @@ import pytest
 from loopty.domain.model import Usage
 from loopty.domain.task import RoleBudget
 from loopty.models.endpoint import cache
+from loopty.record.spend import Spend
 
 from ..server import ScriptedServer, answer, refusal, stream
 from ..vendor_replies import openai_events, openai_reply
@@ -38,7 +39,7 @@ async def test_an_equal_request_costs_nothing_the_second_time(cached):
     assert again.headers["x-loopty-cached"] == "true"
     assert [(event.operator, event.tokens) for event in desk.reserved][1] == ("cached", 0)
     assert (desk.settled[1].usage, desk.settled[1].failure) == (Usage(), "")
-    assert desk.run.tokens == {"user": 32}
+    assert Spend.of(desk.run).tokens == {"user": 32}
 
 
 async def test_a_stream_is_given_again_as_a_stream(cached):

@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from loopty.record.spend import Spend
+
 from ..server import ScriptedServer, answer, hang, hang_up, refusal, stalling, stream
 from ..vendor_replies import openai_events, openai_reply
 from .desk import Desk, chat
@@ -35,5 +37,5 @@ async def test_whenever_a_call_is_broken_off_it_is_settled_once(tmp_path, behavi
                 await asyncio.gather(*asking[:2], return_exceptions=True)
             asking[2].cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-    assert desk.run.holds == {}
+    assert Spend.of(desk.run).reservations == {}
     assert sorted(event.call for event in desk.reserved) == sorted(event.call for event in desk.settled)

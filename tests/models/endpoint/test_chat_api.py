@@ -7,6 +7,7 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
 from loopty.domain.task import RoleBudget
+from loopty.record.spend import Spend
 
 from .desk import Desk, chat
 
@@ -33,7 +34,7 @@ async def test_a_script_answers_chats(scripted):
     assert first["model"] == "scripted:script"
     assert [reply["choices"][0]["finish_reason"] for reply in (first, second)] == ["stop", "length"]
     assert first["usage"]["total_tokens"] == 32
-    assert desk.run.tokens == {"user": 64}
+    assert Spend.of(desk.run).tokens == {"user": 64}
     assert [(event.role, event.operator, event.node) for event in desk.reserved] == [
         ("user", "benchmark", "1.2")
     ] * 2
@@ -65,7 +66,7 @@ async def test_messages_become_a_prompt(scripted, tmp_path):
         body = {"messages": messages, "response_format": shape, "max_tokens": 7}
         assert (await client.post(CHAT, json=body)).status_code == 200
     (kept,) = (json.loads(path.read_text())["prompt"] for path in (tmp_path / "calls").iterdir())
-    assert (kept["system"], [turn["text"] for turn in kept["turns"]]) == ("be brief", ["ab", "c", "d"])
+    assert (kept["system"], [turn["text"] for turn in kept["messages"]]) == ("be brief", ["ab", "c", "d"])
     assert (kept["schema"], kept["max_output_tokens"]) == ({"type": "object"}, 7)
 
 
@@ -94,7 +95,9 @@ async def test_other_apis_are_refused_with_the_one_to_use(scripted):
 
 
 async def test_a_cap_and_an_outage_are_remembered(scripted):
-    desk = scripted({"fault": "the script says no"}, {"text": "x", "usage": USED}, funds=RoleBudget("user", tokens=110))
+    desk = scripted(
+        {"fault": "the script says no"}, {"text": "x", "usage": USED}, funds=RoleBudget("user", tokens=110)
+    )
     async with desk.trial() as (client, door):
         first = await client.post(CHAT, json=chat(max_tokens=50))
         assert isinstance(door.excuse(False), Outage)

@@ -8,7 +8,8 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage, Usage
-from loopty.domain.task import RoleBudget, Pools
+from loopty.domain.task import Pools, RoleBudget
+from loopty.record.spend import Spend
 
 from ..server import ScriptedServer, answer, hang, hang_up, refusal, said, stalling, stream, unframed
 from ..vendor_replies import (
@@ -53,7 +54,7 @@ async def test_a_chat_goes_on_with_loopty_s_key_and_the_role_s_model(served):
     assert reserved.model == f"openai:{MODEL}"
     assert 100 < reserved.tokens <= reserved.max_tokens
     assert (settled.tokens, settled.usage, settled.failure) == (32, COUNTED, "")
-    assert desk.run.tokens == {"user": 32}
+    assert Spend.of(desk.run).tokens == {"user": 32}
     assert door.excuse(False) is None
 
 
@@ -241,7 +242,7 @@ async def test_a_provider_that_is_down_is_no_fault_of_the_candidate(served, stat
     assert isinstance(door.excuse(False), Outage)
     assert f"the provider answered {status}: not now" in str(door.excuse(False))
     assert door.excuse(True) is None, "a benchmark that coped has a result"
-    assert desk.run.tokens == {"user": 0}
+    assert Spend.of(desk.run).tokens == {"user": 0}
 
 
 async def test_a_server_that_is_not_there_is_an_outage_that_costs_nothing(tmp_path):
@@ -250,7 +251,7 @@ async def test_a_server_that_is_not_there_is_an_outage_that_costs_nothing(tmp_pa
         found = await client.post(CHAT, json=chat())
     assert (found.status_code, found.json()["error"]["type"]) == (502, "api_error")
     assert isinstance(door.excuse(False), Outage)
-    assert desk.run.tokens == {"user": 0}
+    assert Spend.of(desk.run).tokens == {"user": 0}
 
 
 async def test_a_trial_that_is_over_while_the_provider_is_down_is_excused(served):
@@ -273,7 +274,7 @@ async def test_a_trial_that_is_over_while_the_provider_is_down_is_excused(served
             await asking
     assert isinstance(door.excuse(False), Outage)
     assert [settled.tokens for settled in desk.settled] == [0, desk.reserved[1].tokens]
-    assert not desk.run.holds
+    assert not Spend.of(desk.run).reservations
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -399,7 +400,7 @@ async def test_a_stream_of_anthropic_that_ends_early_is_not_taken_for_whole(serv
 async def until(desk, true):
     """Wait for an event after which it is true."""
     recorded = asyncio.Event()
-    desk.scribe.listeners.append(lambda _: recorded.set())
+    desk.recorder.listeners.append(lambda _: recorded.set())
     while not true():
         await asyncio.wait_for(recorded.wait(), PATIENCE)
         recorded.clear()
@@ -411,8 +412,8 @@ async def test_a_client_that_leaves_in_the_middle_pays_all_the_same(served):
         async with desk.trial() as (client, door):
             async with client.stream("POST", CHAT, json=chat(stream=True)) as found:
                 await anext(found.aiter_bytes())
-            await until(desk, lambda: not desk.run.holds)
-            assert desk.run.tokens == {"user": desk.reserved[0].tokens}
+            await until(desk, lambda: not Spend.of(desk.run).reservations)
+            assert Spend.of(desk.run).tokens == {"user": desk.reserved[0].tokens}
     assert door.excuse(False) is None
 
 
@@ -421,11 +422,11 @@ async def test_what_is_under_way_when_a_trial_ends_is_paid_for(served):
         desk = served(server)
         async with desk.trial() as (client, _):
             asking = [asyncio.create_task(client.post(CHAT, json=chat())) for _ in range(3)]
-            await until(desk, lambda: len(desk.run.holds) == 3)
-        assert not desk.run.holds
+            await until(desk, lambda: len(Spend.of(desk.run).reservations) == 3)
+        assert not Spend.of(desk.run).reservations
         ends = await asyncio.gather(*asking, return_exceptions=True)
     assert all(isinstance(end, httpx2.TransportError) for end in ends)
-    assert desk.run.tokens == {"user": sum(reserved.tokens for reserved in desk.reserved)}
+    assert Spend.of(desk.run).tokens == {"user": sum(reserved.tokens for reserved in desk.reserved)}
 
 
 async def test_a_spent_cap_is_told_and_remembered(served):
@@ -440,7 +441,7 @@ async def test_a_spent_cap_is_told_and_remembered(served):
     assert found.headers["x-should-retry"] == "false"
     assert isinstance(door.excuse(False), Exhausted)
     assert isinstance(door.excuse(True), Exhausted), "a result with less of the model is not comparable"
-    assert desk.run.tokens == {"user": 64}
+    assert Spend.of(desk.run).tokens == {"user": 64}
 
 
 async def test_calls_in_flight_are_waited_for_where_they_may_need_the_rest(served):
@@ -451,7 +452,7 @@ async def test_calls_in_flight_are_waited_for_where_they_may_need_the_rest(serve
             statuses = [found.status_code for found in await asyncio.gather(*asking)]
         assert statuses == [200] * 8
         assert len(server.requests) == 8
-    assert desk.run.tokens == {"user": 8 * 32}
+    assert Spend.of(desk.run).tokens == {"user": 8 * 32}
     assert door.exhausted is None
 
 
@@ -461,7 +462,7 @@ async def test_a_hundred_at_once_are_served_in_turns(served):
         async with desk.trial() as (client, _):
             asking = [client.post(CHAT, json=chat()) for _ in range(100)]
             assert {found.status_code for found in await asyncio.gather(*asking)} == {200}
-    assert desk.run.tokens == {"user": 100 * 32}
+    assert Spend.of(desk.run).tokens == {"user": 100 * 32}
 
 
 async def test_a_picture_is_not_estimated_by_its_length(served):

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from loopty.domain.model import ModelSpec, Usage
-from loopty.domain.task import RoleBudget, Pools
+from loopty.domain.task import Pools, RoleBudget
 from loopty.models.endpoint import endpoint, http_exchange, usage_reader
 from loopty.models.endpoint.answer_source import Answered
 from loopty.models.endpoint.provider_faults import fault_of

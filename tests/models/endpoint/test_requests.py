@@ -7,6 +7,7 @@ import pytest
 
 from loopty.domain.model import Usage
 from loopty.models.endpoint.http_exchange import LARGEST_BODY
+from loopty.record.spend import Spend
 
 from ..server import ScriptedServer, answer
 from .desk import MODEL, Desk, chat
@@ -110,7 +111,7 @@ async def test_garbage_is_answered_and_harms_nobody(desk, sent, status):
         writer.close()
         assert b"".join(said.split(b" ")[1:2]) == status
         assert (await client.post(CHAT, json=chat())).status_code == 200
-    assert not desk.run.holds
+    assert not Spend.of(desk.run).reservations
     assert door.excuse(False) is None
 
 

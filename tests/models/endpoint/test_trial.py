@@ -7,7 +7,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Outage
-from loopty.domain.task import RoleBudget, Pools
+from loopty.domain.task import Pools, RoleBudget
+from loopty.record.spend import Spend
 
 from ..server import ScriptedServer, answer, hang, hang_up
 from ..vendor_replies import openai_reply
@@ -44,7 +45,7 @@ async def test_a_trial_that_wants_more_is_refused_and_the_next_is_not(tmp_path, 
     async with desk.trial() as (client, door):
         assert (await client.post(CHAT, json=chat())).status_code == 200
     assert door.overspent is None
-    assert desk.run.tokens == {"user": 3 * USED}
+    assert Spend.of(desk.run).tokens == {"user": 3 * USED}
 
 
 async def test_money_is_bounded_too(tmp_path, server):
@@ -69,8 +70,8 @@ async def test_many_at_once_wait_for_each_other_and_keep_to_it(tmp_path, server)
         found = await asyncio.gather(*(client.post(CHAT, json=chat()) for _ in range(8)))
     statuses = [reply.status_code for reply in found]
     assert set(statuses) == {200, 429}
-    assert desk.run.tokens == {"user": statuses.count(200) * USED}
-    assert desk.run.tokens["user"] <= 250
+    assert Spend.of(desk.run).tokens == {"user": statuses.count(200) * USED}
+    assert Spend.of(desk.run).tokens["user"] <= 250
     assert (door.overspent is None, door.exhausted) == (False, None)
 
 

@@ -13,17 +13,19 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Prompt, Reply
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
-from loopty.record.events import NodeJudged, TrialEnded, TrialStarted
+from loopty.record.node_record import Node
 from loopty.record.recorder import Recorder
-from loopty.record.records import Node
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.selectors.best_node import BestSelector
 from loopty.taskfile import read
 from loopty.testing.fakes import ScriptedRoleModel
@@ -78,15 +80,15 @@ class World:
         state = State(top)
         state.prepare()
         self.files = Files(self.repository, state, task.without_held_out())
-        self.scribe = Recorder(MemoryLedger(), lambda: 0.0)
+        self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
         base = self.repository.head()
-        self.scribe.record(lambda history: decisions.start_run(history, task, "", "", base, "asked for"))
-        self.line = ScriptedRoleModel(purse=Purse(self.scribe, 1, task.pools, "owner"))
+        self.recorder.record(lambda history: decisions.start_run(history, task, "", "", base, "asked for"))
+        self.line = ScriptedRoleModel(purse=RunPurse(self.recorder, 1, task.pools, "owner"))
         self.ended(self.root, 1.0)
 
     @property
     def root(self) -> Node:
-        return self.scribe.history[NodeId("1")]
+        return self.recorder.history[NodeId("1")]
 
     def proposer(self, *operators: str, **given: Any) -> CodeProposer:
         named = {name: given.pop(name) for name in ("batch", "file_tokens", "similarity") if name in given}
@@ -105,7 +107,7 @@ class World:
         )
 
     def ask(self, seed: int = 0) -> Ask:
-        return Ask(self.scribe.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"), ())
+        return Ask(self.recorder.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"), ())
 
     async def proposed(self, proposer: CodeProposer, *replies: str | Reply | Exception) -> Proposal:
         answer = await self.answered(proposer, *replies)
@@ -126,31 +128,31 @@ class World:
         answer = await proposer.propose(self.ask())
         assert not self.line.replies
         if isinstance(answer, Refusal):
-            self.scribe.record(lambda _: [decisions.refuse_proposal(1, Pool.ATTEMPT, answer)])
+            self.recorder.record(lambda _: [decisions.refuse_proposal(1, Pool.ATTEMPT, answer)])
         return answer
 
     def added(self, proposal: Proposal, pool: Pool = Pool.ATTEMPT) -> Node:
         """The proposal as a node, in git and in the ledger."""
-        parent = self.scribe.history[proposal.parent]
+        parent = self.recorder.history[proposal.parent]
         assert self.files.refusal(parent, proposal) is None
         committed = self.files.commit(parent, proposal.edits, proposal.summary)
-        (recorded,) = self.scribe.record(lambda history: decisions.add_node(history, proposal, committed, pool))
-        return self.scribe.history[recorded.event.node]  # type: ignore[union-attr]
+        (recorded,) = self.recorder.record(lambda history: decisions.add_node(history, proposal, committed, pool))
+        return self.recorder.history[recorded.event.node]  # type: ignore[union-attr]
 
     def ended(self, node: Node, score: float | None) -> Node:
         """The node after its trial: kept where it is the best so far, failed where it has no score."""
-        best = self.scribe.history.runs[1].account(Pool.ATTEMPT).best
-        over = self.scribe.history.score(self.scribe.history[best]) if best else None
+        best = Incumbents.of(self.recorder.history.runs[1], Pool.ATTEMPT).best
+        over = self.recorder.history.score(self.recorder.history[best]) if best else None
         outcome = Outcome(Ending.FINISHED, {"score": score}) if score is not None else _failed()
         kept = score is not None and (over is None or score > over)
-        self.scribe.record(
+        self.recorder.record(
             lambda _: [
                 TrialStarted(node.id, 1, node.pool, "owner"),
                 TrialEnded(node.id, 1, outcome),
                 NodeJudged(node.id, Verdict.KEPT if kept else Verdict.DISCARDED, outcome.reason),
             ]
         )
-        return self.scribe.history[node.id]
+        return self.recorder.history[node.id]
 
     def tried(
         self, edits: dict[str, str | None], score: float | None, parent: str = "1", pool: Pool = Pool.ATTEMPT

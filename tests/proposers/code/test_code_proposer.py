@@ -11,8 +11,11 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Reply, Usage
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.proposals import Proposals
+from loopty.record.spend import Spend
+from loopty.record.trials import TrialCounts
 
 Block = Callable[..., str]
 
@@ -36,11 +39,11 @@ async def test_one_call_gives_several_proposals_that_are_taken_one_by_one(world:
     world.ended(world.added(second), 2.0)
     third = await world.proposed(proposer)
     world.added(third)
-    assert [proposal.left for proposal in (first, second, third)] == [2, 1, 0]
+    assert [proposal.remaining_in_reply for proposal in (first, second, third)] == [2, 1, 0]
     assert [proposal.summary for proposal in (first, second, third)] == ["idea 1", "idea 2", "idea 3"]
     assert {proposal.parent for proposal in (first, second, third)} == {NodeId("1")}, "what the call was about"
     assert len({proposal.calls for proposal in (first, second, third)}) == 1
-    assert not world.scribe.history.runs[1].unread
+    assert not Spend.of(world.recorder.history.runs[1]).unread
     assert len(world.line.prompts) == 1
 
 
@@ -48,10 +51,10 @@ async def test_a_proposer_made_anew_goes_on_with_the_replies_that_were_paid_for(
     world.added(await world.proposed(world.proposer(batch=3), three))
     resumed = world.proposer("rewrite", batch=3)
     second = await world.proposed(resumed)
-    assert (second.operator, second.summary, second.left) == ("diff", "idea 2", 1)
+    assert (second.operator, second.summary, second.remaining_in_reply) == ("diff", "idea 2", 1)
     world.added(second)
     third = await world.proposed(world.proposer(batch=3))
-    assert (third.summary, third.left) == ("idea 3", 0)
+    assert (third.summary, third.remaining_in_reply) == ("idea 3", 0)
 
 
 async def test_a_reply_whose_process_died_before_the_ledger_knew_of_its_proposal_is_read_again(
@@ -76,15 +79,15 @@ async def test_a_reply_that_is_gone_is_refused_and_waits_no_more(world: Any, thr
     refusal = await world.refused(world.proposer(batch=3))
     assert refusal.objection is Objection.REPLY
     assert "is gone" in refusal.reason
-    assert not world.scribe.history.runs[1].unread
+    assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
 async def test_replies_of_other_pools_and_other_proposers_are_left_alone(world: Any, block: Block) -> None:
     await world.line_asks("src/main.py", "tpe", Pool.ATTEMPT)
     await world.line_asks("src/main.py", "diff", Pool.CONTROL)
     proposal = await world.proposed(world.proposer(), block("    y = x * 2", "    y = x * 3"))
-    assert len(world.scribe.history.runs[1].unread) == 3
-    assert proposal.left == 0
+    assert len(Spend.of(world.recorder.history.runs[1]).unread) == 3
+    assert proposal.remaining_in_reply == 0
 
 
 async def test_asked_several_times_at_once_no_proposal_is_given_twice(
@@ -105,11 +108,11 @@ async def test_a_forbidden_file_is_fed_back_once_and_mended(world: Any, block: B
     proposal = await world.proposed(world.proposer(), bad, good)
     assert len(proposal.calls) == 2
     assert len(set(proposal.calls)) == 2
-    turns = world.line.prompts[-1].turns
+    turns = world.line.prompts[-1].messages
     assert turns[1].text == bad
     assert "may not change evaluate.py (writable: src/**)" in turns[2].text
     world.added(proposal)
-    assert not world.scribe.history.runs[1].unread
+    assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
 @pytest.mark.parametrize(
@@ -124,9 +127,10 @@ async def test_what_stays_forbidden_is_refused_and_costs_no_attempt(
     assert refusal.objection is Objection.FORBIDDEN
     assert path in refusal.reason
     assert len(refusal.calls) == 2
-    account = world.scribe.history.runs[1].account(Pool.ATTEMPT)
-    assert (account.refused, account.started) == (1, 0)
-    assert not world.scribe.history.runs[1].unread
+    run = world.recorder.history.runs[1]
+    assert Proposals.of(run, Pool.ATTEMPT).refused == 1
+    assert TrialCounts.of(run, Pool.ATTEMPT).started == 0
+    assert not Spend.of(run).unread
 
 
 @pytest.mark.parametrize("path", ["../outside.py", "/etc/passwd", ".git/config", "src/../evaluate.py", "new.py"])
@@ -161,12 +165,12 @@ async def test_beside_something_useful_what_cannot_be_used_is_refused_without_an
 ) -> None:
     reply = several(block("nowhere", "x"), block("    y = x * 2", "    y = x * 3"), block("nothing", "x"))
     proposer = world.proposer(batch=3)
-    assert (await world.refused(proposer, reply)).left == 2
+    assert (await world.refused(proposer, reply)).remaining_in_reply == 2
     world.added(await world.proposed(proposer))
     last = await world.refused(proposer)
-    assert (last.objection, last.left) == (Objection.APPLY, 0)
+    assert (last.objection, last.remaining_in_reply) == (Objection.APPLY, 0)
     assert len(world.line.prompts) == 1
-    assert not world.scribe.history.runs[1].unread
+    assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
 async def test_a_batch_in_which_nothing_can_be_used_is_replaced_as_a_whole(
@@ -174,10 +178,10 @@ async def test_a_batch_in_which_nothing_can_be_used_is_replaced_as_a_whole(
 ) -> None:
     proposer = world.proposer(batch=3)
     first = await world.proposed(proposer, several(*[block("nowhere", "x")] * 3), three)
-    assert first.left == 2
+    assert first.remaining_in_reply == 2
     world.added(first)
     assert (await world.proposed(proposer)).summary == "idea 2"
-    assert list(world.scribe.history.runs[1].unread) == [first.calls[-1]]
+    assert list(Spend.of(world.recorder.history.runs[1]).unread) == [first.calls[-1]]
 
 
 async def test_of_a_reply_that_was_cut_off_only_what_is_complete_is_used(
@@ -186,7 +190,7 @@ async def test_of_a_reply_that_was_cut_off_only_what_is_complete_is_used(
     cut = Reply(three[: three.rindex("=======")], Usage(1, 1), whole=False)
     proposer = world.proposer(batch=3)
     first = await world.proposed(proposer, cut)
-    assert first.left == 1
+    assert first.remaining_in_reply == 1
     world.added(first)
     world.added(await world.proposed(proposer))
     short = Reply(block("    y = x * 2", "    y = x * 6"), Usage(1, 1), whole=False)
@@ -208,7 +212,7 @@ async def test_an_outage_during_feedback_leaves_nothing_unsaid(world: Any, block
         await world.answered(proposer, block("nowhere", "x"), Outage("no answer"))
     refusal = await world.refused(proposer)
     assert refusal.objection is Objection.APPLY
-    assert not world.scribe.history.runs[1].unread
+    assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
 async def test_what_a_model_says_of_its_change_is_one_clean_line(world: Any, block: Block) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.proposers.code.ngrams import cosine, ngrams
 from loopty.proposers.code.normal_form import normalised

@@ -25,7 +25,7 @@ async def test_a_diff_changes_some_lines_of_the_parent(world: Any, block: Block)
     assert proposal.summary == "a shorter area"
     assert proposal.edits == {"src/main.py": "def area(x):\n    y = x * 2\n    return y + 8\n"}
     assert len(proposal.calls) == 1
-    assert proposal.left == 0
+    assert proposal.remaining_in_reply == 0
     assert world.files.text(world.added(proposal).commit, "src/main.py").endswith("8\n")
 
 

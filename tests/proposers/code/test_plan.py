@@ -37,7 +37,7 @@ def test_partners_are_of_another_line_with_other_code(world: Any) -> None:
 def test_a_file_is_read_at_the_node_that_changed_it_last(world: Any) -> None:
     world.tried({"src/other.py": "A = 1\n"}, 3.0)
     child = world.tried({"src/main.py": "B = 1\n"}, 4.0, parent="1.1")
-    history, read = world.scribe.history, []
+    history, read = world.recorder.history, []
 
     def text(commit: str, path: str) -> str:
         read.append((commit, path))

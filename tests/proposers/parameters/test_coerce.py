@@ -1,6 +1,6 @@
 import pytest
 
-from loopty.domain.space import ParameterKind, Parameter
+from loopty.domain.space import Parameter, ParameterKind
 from loopty.proposers.parameters.coerce import mended
 
 FLOAT = Parameter(ParameterKind.FLOAT, -5.0, 5.0)
@@ -33,7 +33,7 @@ def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(paramete
     assert mend.value == value
     assert type(mend.value) is type(value)
     assert mend.note == ""
-    assert parameter.holds(mend.value)
+    assert parameter.accepts(mend.value)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(paramete
 def test_a_value_outside_goes_to_the_nearest_one_and_that_is_said(parameter, word, value) -> None:
     mend = mended("p", parameter, word)
     assert mend.value == pytest.approx(value)
-    assert parameter.holds(mend.value)
+    assert parameter.accepts(mend.value)
     assert mend.note.startswith("p ")
 
 

@@ -1,10 +1,12 @@
-from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.proposers.parameters.parameter_prompts import reply_schema, space_text
 from loopty.testing.proposer_suite import SPACE
 
 
 def test_the_space_is_told_with_types_bounds_scales_steps_choices_and_conditions() -> None:
-    text = space_text(Space({**SPACE.parameters, "even": Parameter(ParameterKind.INT, 0, 12345678, step=2.0, default=0)}))
+    text = space_text(
+        Space({**SPACE.parameters, "even": Parameter(ParameterKind.INT, 0, 12345678, step=2.0, default=0)})
+    )
     assert text.splitlines() == [
         "- `x`: float from -5 to 5, both included; 0 in the baseline",
         "- `rate`: float from 0.0001 to 1, both included; to be thought of on a logarithmic scale; "

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from loopty.domain.proposal import Objection
-from loopty.domain.space import ParameterKind, Parameter, Space
+from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.proposers.parameters.parameter_replies import read
 from loopty.testing.proposer_suite import SPACE
 
@@ -87,7 +87,10 @@ def test_garbage_gives_a_reason_and_no_point(text, objection, reason) -> None:
 
 def test_parameters_may_be_called_what_they_like() -> None:
     space = Space(
-        {"parameters": Parameter(ParameterKind.INT, 1, 3), "reason": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b"))}
+        {
+            "parameters": Parameter(ParameterKind.INT, 1, 3),
+            "reason": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b")),
+        }
     )
     (point,) = read('{"proposals": [{"parameters": 3, "reason": "b"}]}', space, space.baseline(), 4).points
     assert point.params == {"parameters": 3, "reason": "b"}

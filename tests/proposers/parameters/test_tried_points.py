@@ -5,11 +5,14 @@ from dataclasses import replace
 import pytest
 
 from loopty.domain.objective import Direction, Metric, Objective, gain
-from loopty.domain.outcome import Ending, Outcome, Pool, Verdict
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.kit.token_count import tokens
 from loopty.proposers.parameters.tried_points import Tried
-from loopty.record.events import NodeAdded, NodeJudged, NodeSealed, TrialEnded, TrialStarted
+from loopty.record.nodes import NodeAdded, NodeSealed
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 
 from ..desk import Desk
 
@@ -84,9 +87,9 @@ OBJECTIVES = [
 def by_sorting(desk, most):
     """The names of what should be told, by looking at every node."""
     ask, parent = desk.ask(), desk.root
-    metrics = ask.history.yardstick(1)
+    metrics = ask.history.counting_metrics(1)
     nodes = [parent, *(node for node in ask.nodes if node.tree == parent.tree)]
-    known = [node for node in nodes if node.outcome and node.outcome.finished]
+    known = [node for node in nodes if node.outcome and node.outcome.is_finished]
     known = [node for node in known if node.verdict is not Verdict.REJECTED]
     known = [node for node in known if all(metric.name in node.outcome.metrics for metric in metrics)]
 

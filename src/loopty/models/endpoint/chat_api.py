@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from loopty.domain.model import Prompt, Reply, Speaker, Message
+from loopty.domain.model import Message, Prompt, Reply, Speaker
 from loopty.models.endpoint.answer_source import Answered, Visit
 from loopty.models.endpoint.apis import Api
 from loopty.models.endpoint.forwarded_call import Call

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.model import CACHED_CALL, Outage, Role, ModelSpec, Usage
-from loopty.engine.budget import Price
+from loopty.domain.model import CACHED_CALL, ModelSpec, Outage, Role, Usage
 from loopty.models.allowance import Allowance, Overspent
 from loopty.models.endpoint import forwarded_call
 from loopty.models.endpoint.answer_source import Cut, Source, Unanswered, Visit
@@ -22,7 +21,8 @@ from loopty.models.endpoint.forwarded_call import Call
 from loopty.models.endpoint.http_exchange import NO_RETRY, Exchange, Gone, Held, Refused, Request
 from loopty.models.endpoint.trial_access import Door
 from loopty.models.meter import Subject
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
+from loopty.models.spend_caps import Price
 
 MODELS = "/v1/models"
 BENCHMARK = "benchmark"
@@ -41,7 +41,7 @@ class Offer:
     """As the ledger shows it."""
     stated: ModelSpec
     source: Source
-    purse: Purse
+    purse: RunPurse
     cache: Cache
     allowance: Price
     """What the requests of one trial may cost together."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.task import RoleBudget
-from loopty.engine.budget import Price
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
@@ -21,10 +20,11 @@ from loopty.models.endpoint.endpoint import Endpoint, Offer
 from loopty.models.endpoint.forwarder import Forwarding
 from loopty.models.endpoint.trial_access import Door, Serving
 from loopty.models.endpoint.upstream import Upstream, on_this_machine, upstream
-from loopty.models.purse import Purse
+from loopty.models.purse import RunPurse
+from loopty.models.spend_caps import Price
 
 
-def opened(catalogue: Catalogue, funds: RoleBudget, purse: Purse, archive: Archive, folder: Path) -> Serving:
+def opened(catalogue: Catalogue, funds: RoleBudget, purse: RunPurse, archive: Archive, folder: Path) -> Serving:
     """What serves the user role's model, paid from the purse; `folder` keeps replies for equal requests.
 
     Raises Misuse where the model is not known, its key is missing, or money is capped and cannot be counted.

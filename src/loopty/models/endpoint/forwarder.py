@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from loopty.domain.model import Outage, ModelSpec, Usage
+from loopty.domain.model import ModelSpec, Outage, Usage
 from loopty.models.endpoint.answer_source import Answered, Cut, Unanswered, Visit
 from loopty.models.endpoint.cache import LARGEST_REPLY
 from loopty.models.endpoint.charges import Bill, charged

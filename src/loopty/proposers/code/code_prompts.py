@@ -6,13 +6,13 @@ import functools
 from collections.abc import Sequence
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Speaker, Message
+from loopty.domain.model import Message, Prompt, Speaker
 from loopty.kit.fence import FENCED_IS_DATA, fenced
 from loopty.proposers.code.code_options import Operator
 from loopty.proposers.code.plan import Plan
 from loopty.proposers.code.reply_faults import Unfit
 from loopty.proposers.code.source_files import Page, Shelf
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _MOST_NAMES = 200
 _LONGEST_ERROR = 4_000

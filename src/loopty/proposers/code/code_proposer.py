@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import Answer, RoleModel, Outage, Prompt, Reply
+from loopty.domain.model import Answer, Outage, Prompt, Reply, RoleModel
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
 from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code import code_prompts, code_replies
@@ -26,7 +26,7 @@ from loopty.proposers.code.reply_faults import Unfit, unreadable
 from loopty.proposers.code.source_files import Sources
 from loopty.proposers.code.standing import Standing
 from loopty.proposers.unread_replies import Queue, Waiting
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _CHILDREN = 16
 _PER_TOKEN = 4
@@ -171,7 +171,7 @@ class CodeProposer:
         if left < 0:
             return Refusal(operator, "the reply holds no proposal any more", Objection.REPLY, calls)
         parent = ask.history[waiting.node]
-        plan = Plan(operator, parent, _inspirations(ask, parent, waiting.call))
+        plan = Plan(operator, parent, "the same reply changed it before", _inspirations(ask, parent, waiting.call))
         edits = await self._edits(ask, plan, items[waiting.item])
         return _suggestion(plan, items[waiting.item], edits, calls, left, waiting.item)
 
@@ -190,6 +190,7 @@ def _suggestion(
         calls=calls,
         remaining_in_reply=left,
         index_in_reply=number,
+        parent_reason=plan.parent_reason,
     )
 
 

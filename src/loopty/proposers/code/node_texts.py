@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loopty.domain.errors import LooptyError
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _KEPT = 512
 

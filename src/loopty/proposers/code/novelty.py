@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Pool
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Objection
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
@@ -21,7 +21,7 @@ from loopty.proposers.code.normal_form import normalised
 from loopty.proposers.code.reply_faults import Unfit
 from loopty.proposers.code.similarity import Likeness
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _LOOKED_BACK = 128
 """Nodes that a process which resumes a run reads; those that are added later are all known."""

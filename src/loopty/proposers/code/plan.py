@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.standing import Standing, broken
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +16,24 @@ class Plan:
 
     operator: Operator
     parent: Node
+    parent_reason: str
     inspirations: tuple[Node, ...] = ()
 
 
 def planned(ask: Ask, options: CodeOptions, selector: Selector, standing: Standing) -> Plan:
     """Drawn among the operators that apply now; where none does, some lines of the parent are changed."""
-    parent = selector.parent(ask)
+    selection = selector.select(ask)
+    parent, reason = selection.node, selection.reason
     failed = broken(ask) if Operator.FIX in options.operators else None
     partners = standing.partners(ask, parent) if Operator.CROSSOVER in options.operators else []
     lacking = {Operator.FIX: failed is None, Operator.CROSSOVER: not partners}
     usable = [operator for operator in options.operators if not lacking.get(operator)]
     match ask.rng.choice(usable or [Operator.DIFF]):
         case Operator.FIX if failed:
-            return Plan(Operator.FIX, failed)
+            return Plan(Operator.FIX, failed, "the newest node that failed")
         case Operator.CROSSOVER:
-            return Plan(Operator.CROSSOVER, parent, (ask.rng.choice(partners),))
+            return Plan(Operator.CROSSOVER, parent, reason, (ask.rng.choice(partners),))
         case Operator.DRAFT:
-            return Plan(Operator.DRAFT, ask.root)
+            return Plan(Operator.DRAFT, ask.root, "a draft starts from the baseline")
         case operator:
-            return Plan(operator, parent)
+            return Plan(operator, parent, reason)

@@ -13,7 +13,7 @@ from loopty.proposers.code.node_texts import Texts, origin
 from loopty.proposers.code.novelty import Novelty
 from loopty.proposers.code.reply_faults import Unfit
 from loopty.proposers.code.source_files import Shelf, Sources
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 
 class Checks:

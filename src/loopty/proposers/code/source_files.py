@@ -10,7 +10,7 @@ from loopty.kit.markers import Span, editable_spans
 from loopty.kit.token_count import tokens
 from loopty.proposers.code.node_texts import Texts, origin
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _MOST_FILES = 200
 _LEAST_TOKENS = 64

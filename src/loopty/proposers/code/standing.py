@@ -7,7 +7,9 @@ from loopty.domain.objective import gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask
 from loopty.proposers.code.code_options import Operator
-from loopty.record.records import Reservation, Node, UnreadReply
+from loopty.record.cohorts import Cohorts
+from loopty.record.node_record import Node
+from loopty.record.spend import Reservation, Spend, UnreadReply
 
 _BEST = 8
 _RECENT = 8
@@ -27,7 +29,10 @@ class Standing:
 
     def best(self, ask: Ask) -> list[Node]:
         """The best nodes that have a result under the run's fingerprint, the best first."""
-        lane, fingerprint = ask.history.nodes_of_pool(ask.run, ask.pool), ask.history.runs[ask.run].fingerprint
+        lane, fingerprint = (
+            ask.history.nodes_of_pool(ask.run, ask.pool),
+            Cohorts.of(ask.history.runs[ask.run]).fingerprint,
+        )
         if self._of != (of := (ask.run, ask.pool, fingerprint)) or self._seen > len(lane):
             self._of, self._seen, self._open, self._best = of, 0, [], []
         waiting = [*self._open, *lane[self._seen :]]
@@ -66,7 +71,7 @@ class Standing:
 def broken(ask: Ask) -> Node | None:
     """The newest node that failed, if that was not long ago and nobody has tried to fix it."""
     run = ask.history.runs[ask.run]
-    calls: list[Reservation | UnreadReply] = [*run.holds.values(), *run.unread.values()]
+    calls: list[Reservation | UnreadReply] = [*Spend.of(run).reservations.values(), *Spend.of(run).unread.values()]
     underway = {call.node for call in calls if call.operator == Operator.FIX}
     for node in map(ask.history.__getitem__, reversed(ask.history.nodes_of_pool(ask.run, ask.pool)[-_RECENT:])):
         failed = node.verdict is not Verdict.QUARANTINED and node.outcome and node.outcome.ending in _FAILURES

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.proposers.context.node_line import NodeLines
 from loopty.proposers.context.room import cost, fitting
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 MOST = 40
 """Of each list."""
@@ -95,7 +97,7 @@ class Experiments:
     def _rank(self, history: History, node: Node) -> None:
         assert node.outcome is not None
         worth = _worth(node.outcome.metrics, history.metrics(node))
-        if worth is not None and node.outcome.fingerprint == history.runs[self._run].fingerprint:
+        if worth is not None and node.outcome.fingerprint == Cohorts.of(history.runs[self._run]).fingerprint:
             bisect.insort(self._close, (worth, node.judged, node.id))
             del self._close[:-MOST]
 

@@ -10,7 +10,7 @@ from loopty.engine.protocols import Ask
 from loopty.kit.fence import one_line
 from loopty.proposers.context.node_line import result_words
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _MOST_METRICS = 12
 _MOST_RULES = 40

@@ -8,7 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
 from loopty.proposers.context.node_line import NodeLines
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _MOST_CHILDREN = 8
 _CHILDREN_LOOKED_AT = 32

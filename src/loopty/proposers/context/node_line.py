@@ -8,7 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.kit.fence import one_line
 from loopty.proposers.params_text import listed
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _MOST_METRICS = 4
 _SUMMARY, _REASON, _NAME = 240, 240, 80

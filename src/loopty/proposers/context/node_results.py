@@ -10,7 +10,7 @@ from loopty.proposers.context.node_line import NodeLines
 from loopty.proposers.context.room import in_room
 from loopty.proposers.params_text import listed
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _MOST_METRICS = 40
 _NAME = 120

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.domain.model import Prompt, Speaker, Message
+from loopty.domain.model import Message, Prompt, Speaker
 from loopty.domain.space import Space
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.proposers.parameters.parameter_prompts import reply_schema, space_text

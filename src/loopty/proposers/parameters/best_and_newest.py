@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.record.history import History
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 Worth = tuple[float, ...]
 """Smaller is better."""

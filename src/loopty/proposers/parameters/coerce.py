@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from loopty.domain.space import ParameterKind, Parameter, Value
+from loopty.domain.space import Parameter, ParameterKind, Value
 from loopty.kit.fence import one_line
 from loopty.proposers.parameters.parameter_prompts import said
 

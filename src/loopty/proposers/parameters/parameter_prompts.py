@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from loopty.domain.space import ParameterKind, Parameter, Space, Value
+from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.kit.reply_json import schema
 
 _TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Pool, Verdict
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.fence import fenced, one_line
 from loopty.proposers.context.node_line import result_words
 from loopty.proposers.context.room import fitting
 from loopty.proposers.parameters.best_and_newest import Ranking
 from loopty.proposers.parameters.parameter_prompts import said
-from loopty.record.records import Node
+from loopty.record.node_record import Node
 
 _ROOM = 4_000
 """Tokens."""

@@ -1,4 +1,4 @@
-"""The trials of a node, from start to record: those that decide of it, and those that only look."""
+"""Runs the trials of a node and records them: judging trials, which serve its verdict, and observing ones."""
 
 from __future__ import annotations
 
@@ -9,92 +9,79 @@ from loopty.domain.errors import Exhausted
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome, Pool
-from loopty.domain.task import Noise, Pools
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import GateScope, Pool
 from loopty.engine import decisions
-from loopty.engine.protocols import Executor, Reviewer, OnMetrics, Trial, Workspaces
-from loopty.record.events import Event, NodeAdded, NodeJudged, TrialEnded, TrialStarted
+from loopty.engine.decisions import Judging
+from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
+from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.node_gates import NodeGates
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.records import Node
-
-_GATED = (Pool.ATTEMPT, Pool.CONTROL, Pool.REPLAY)
-"""The command of a gate is passed once; a bound on a metric holds for every measurement."""
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 
 Watch = Callable[[Trial], OnMetrics]
 
 
-def _is_blameless(trial: Trial, error: Exception) -> bool:
-    """Whether what broke a trial off says nothing of the node, however often it happens.
-
-    A node that brings the benchmark's model down again and again is set aside at last; not so the baseline, nor
-    one whose verifier cannot be had.
-    """
-    if isinstance(error, SandboxError):
-        return False
-    return isinstance(error, Exhausted) or trial.pool is Pool.REVIEW or trial.node.id.parent is None
-
-
 class TrialRunner:
-    """Runs trials and records what comes of them."""
+    """Runs trials and records their outcomes."""
 
     def __init__(
         self,
-        scribe: Recorder,
-        pools: Pools,
-        noise: Noise,
+        recorder: Recorder,
+        judging: Judging,
         gates: tuple[Gate, ...],
         executor: Executor,
         workspaces: Workspaces,
         owner: str,
         reviewer: Reviewer | None = None,
     ) -> None:
+        """`gates` are the task's. `judging.review` names the reviewer's mode where there is a reviewer."""
         self.executor = executor
-        self._scribe = scribe
-        self._pools = pools
-        self._noise = noise
+        self._recorder = recorder
+        self._judging = judging
         self._gates = gates
         self._workspaces = workspaces
         self._owner = owner
         self._reviewer = reviewer
-        self._review = reviewer.mode if reviewer else "off"
 
     @property
     def history(self) -> History:
-        return self._scribe.history
+        return self._recorder.history
 
     def start(self, node: Node) -> Trial | None:
-        """The next trial that helps to decide of the node; None when it has its verdict without one.
+        """Start the next trial that serves the node's verdict; None when the verdict needs none.
 
         Raises Misuse where no trial may start.
         """
         recorded = self._record(
-            lambda history: decisions.start_trial(
-                history, node.id, self._owner, self._pools, self._noise, self._review
-            )
+            lambda history: decisions.start_trial(history, node.id, self._owner, self._judging)
         )
         self._conclude(recorded)
         return self.trial(recorded)
 
     def add_and_start(self, add: Callable[[History], Iterable[Event]]) -> list[Event]:
-        """Record the node that `add` makes with the start of its first trial, in one turn."""
+        """Record the node that `add` makes together with the start of its first trial."""
 
-        def started(history: History) -> Iterator[Event]:
+        def decide(history: History) -> Iterator[Event]:
             for event in add(history):
                 yield event
                 if isinstance(event, NodeAdded):
-                    yield from decisions.start_trial(
-                        history, event.node, self._owner, self._pools, self._noise, self._review
-                    )
+                    yield from decisions.start_trial(history, event.node, self._owner, self._judging)
 
-        return self._record(started)
+        return self._record(decide)
 
     def start_observation(self, node: Node, pool: Pool) -> Trial:
-        """A trial that decides of nothing."""
-        return self._start_observing(lambda history: decisions.start_observation(history, node.id, self._owner, pool))
+        """Start a trial that serves no verdict."""
+        return self._start_observing(
+            lambda history: decisions.start_observation(history, node.id, self._owner, pool)
+        )
 
     def start_audit(self, node: Node, split: str) -> Trial:
-        """A trial on the held-out split; what it finds stays out of the history."""
+        """Start a trial on the held-out split; its result stays out of the history."""
         return self._start_observing(lambda history: decisions.start_audit(history, node.id, self._owner, split))
 
     def _start_observing(self, decide: Callable[[History], list[Event]]) -> Trial:
@@ -103,23 +90,24 @@ class TrialRunner:
         return trial
 
     async def run_until_verdict(self, trial: Trial | None, watch: Watch, cancel: asyncio.Event) -> None:
-        """Fly the trial and those that the judge asks for after it, until the verdict or a stop."""
+        """Run the trial, and those that the judge asks for after it, until the verdict or a stop."""
         while trial is not None:
             recorded = await self._run_trial(trial, watch(trial), cancel)
             self._conclude(recorded)
             trial = self.trial(recorded)
 
     async def run_observation(self, trial: Trial, watch: Watch, cancel: asyncio.Event) -> Outcome:
-        """The outcome of a trial that decides of nothing, as recorded."""
+        """The outcome of an observing trial, as recorded."""
         recorded = await self._run_trial(trial, watch(trial), cancel)
         return next(event.outcome for event in recorded if isinstance(event, TrialEnded))
 
-    async def _run_trial(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> list[Event]:
+    async def _run_trial(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> list[Event]:
+        """Run one trial and record its end, whatever happens."""
         node, number = trial.node.id, trial.number
         outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
         recorded: list[Event] = []
         try:
-            outcome = await self._outcome(trial, seen, cancel)
+            outcome = await self._outcome(trial, on_metrics, cancel)
         except (Outage, Exhausted, SandboxError) as error:
             outcome = Outcome(Ending.CANCELLED, reason=str(error))
             if not _is_blameless(trial, error):
@@ -128,18 +116,16 @@ class TrialRunner:
             raise
         finally:
             recorded = self._record(
-                lambda history: decisions.end_trial(
-                    history, node, number, outcome, self._pools, self._noise, self._review
-                )
+                lambda history: decisions.end_trial(history, node, number, outcome, self._judging)
             )
         return recorded
 
-    async def _outcome(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
+    async def _outcome(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         if trial.pool is Pool.REVIEW:
             assert self._reviewer is not None
             return await self._reviewer.review(trial, cancel)
         self._workspaces.publish(trial.node, self._parent(trial.node))
-        return await self.executor.execute(trial, seen, cancel)
+        return await self.executor.execute(trial, on_metrics, cancel)
 
     def trial(self, recorded: Sequence[Event]) -> Trial | None:
         """The trial that these events start."""
@@ -147,9 +133,10 @@ class TrialRunner:
         if event is None:
             return None
         node, run = self.history[event.node], self.history.runs[event.node.run]
-        gates = (*self._gates, *run.gates_of(node.id))
-        if event.pool not in _GATED:
-            gates = tuple(gate for gate in gates if gate.metric and event.pool is Pool.REPEAT)
+        gates = (*self._gates, *NodeGates.of(run).gates_of(node.id))
+        scope = event.pool.rules.gates
+        if scope is not GateScope.ALL:
+            gates = tuple(gate for gate in gates if gate.metric and scope is GateScope.METRICS)
         return Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates)
 
     def _conclude(self, recorded: Sequence[Event]) -> None:
@@ -161,4 +148,15 @@ class TrialRunner:
         return self.history[node.id.parent] if node.id.parent else None
 
     def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
-        return [recorded.event for recorded in self._scribe.record(decide)]
+        return [recorded.event for recorded in self._recorder.record(decide)]
+
+
+def _is_blameless(trial: Trial, error: Exception) -> bool:
+    """Whether an error that ended a trial never counts against the node.
+
+    A node that brings the benchmark's model down several times is quarantined; the baseline is not, nor is a node
+    whose verifier is unavailable.
+    """
+    if isinstance(error, SandboxError):
+        return False
+    return isinstance(error, Exhausted) or trial.pool is Pool.REVIEW or trial.node.id.parent is None

@@ -1,0 +1,100 @@
+"""Caps on tokens and money: the run's and the role's, with calls in flight counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from loopty.domain.task import Pools, Roles
+from loopty.record.run_record import Run
+from loopty.record.spend import Reservation, Spend
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Tokens and money."""
+
+    tokens: float
+    money_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Cap:
+    """One limit, and how much of it is used."""
+
+    scope: str
+    """Ends a sentence: empty for the run, else ` for the evolver`."""
+    table: str
+    """Where the task file sets the limit."""
+    limit: Price
+    used: Price
+
+
+def cap_refusal(run: Run, pools: Pools, roles: Roles, role: str, call: Price) -> str | None:
+    """Why a call of this estimated cost may never start, or None: past spending leaves no room for it."""
+    for cap in _caps(run, pools, roles, role, lambda _: Price(0, 0.0)):
+        if cap.used.tokens + call.tokens > cap.limit.tokens:
+            limit = f"{cap.limit.tokens:.0f}{cap.scope} (tokens of [{cap.table}])"
+            return f"{call.tokens:.0f} more tokens would pass the limit of {limit}"
+        if cap.used.money_usd + call.money_usd > cap.limit.money_usd:
+            limit = f"${cap.limit.money_usd:.2f}{cap.scope} (money_usd of [{cap.table}])"
+            return f"${call.money_usd:.4f} more would pass the limit of {limit}"
+    return None
+
+
+def wait_reason(run: Run, pools: Pools, roles: Roles, role: str, call: Price) -> str | None:
+    """Why a call may not start yet, or None.
+
+    Calls in flight count at their maximum, and the new one at its estimate. So only the last call's real cost
+    above its own estimate can ever pass a cap, whatever the width.
+    """
+    for cap in _caps(run, pools, roles, role, _maximum):
+        over_tokens = cap.used.tokens + call.tokens > cap.limit.tokens
+        if over_tokens or cap.used.money_usd + call.money_usd > cap.limit.money_usd:
+            return f"calls in flight may need the rest of the limit{cap.scope}"
+    return None
+
+
+def remaining(run: Run, pools: Pools, roles: Roles, role: str) -> Price:
+    """What the role may still spend, with calls in flight at their maximum."""
+    rests = [
+        Price(cap.limit.tokens - cap.used.tokens, cap.limit.money_usd - cap.used.money_usd)
+        for cap in _caps(run, pools, roles, role, _maximum)
+    ]
+    return Price(min(rest.tokens for rest in rests), min(rest.money_usd for rest in rests))
+
+
+def _maximum(reservation: Reservation) -> Price:
+    return Price(reservation.max_tokens, reservation.max_money_usd)
+
+
+def _caps(
+    run: Run, pools: Pools, roles: Roles, role: str, price_of: Callable[[Reservation], Price]
+) -> Iterator[_Cap]:
+    """The run's limit and the role's, with calls in flight at the price that `price_of` gives."""
+    spend, budget = Spend.of(run), roles.of(role)
+    in_flight = [(call.role, price_of(call)) for call in spend.reservations.values()]
+    yield _Cap(
+        "",
+        "pools",
+        _limit(pools.tokens, pools.money_usd),
+        Price(
+            sum(spend.tokens.values()) + sum(price.tokens for _, price in in_flight),
+            sum(spend.money_usd.values()) + sum(price.money_usd for _, price in in_flight),
+        ),
+    )
+    own = [price for name, price in in_flight if name == role]
+    yield _Cap(
+        f" for the {role}",
+        f"roles.{role}",
+        _limit(budget.tokens, budget.money_usd),
+        Price(
+            spend.tokens.get(role, 0) + sum(price.tokens for price in own),
+            spend.money_usd.get(role, 0.0) + sum(price.money_usd for price in own),
+        ),
+    )
+
+
+def _limit(tokens: int | None, money_usd: float | None) -> Price:
+    return Price(math.inf if tokens is None else tokens, math.inf if money_usd is None else money_usd)

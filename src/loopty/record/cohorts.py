@@ -1,0 +1,65 @@
+"""The family of cohorts: results are comparable only under one fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopty.domain.evidence import noise_floor
+from loopty.domain.ids import NodeId
+from loopty.kit.replace import replace
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import RunPart
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSeen(Event):
+    """The facts behind a fingerprint."""
+
+    run: int
+    fingerprint: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRebaselined(Event):
+    """From here on results are compared under this fingerprint, with this node as the first incumbent."""
+
+    run: int
+    fingerprint: str
+    incumbent: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Cohorts(RunPart):
+    """The fingerprints under which a run has results."""
+
+    fingerprint: str = ""
+    """The one under which results are compared now."""
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The facts behind each fingerprint."""
+    noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Standard deviation of each metric by fingerprint, 0 where nothing varied."""
+
+
+def _note_machine(state: FoldState, event: MachineSeen, _at: float) -> None:
+    run = state.runs[event.run]
+    cohorts = Cohorts.of(run)
+    machines = {**cohorts.machines, event.fingerprint: event.facts}
+    state.put_run(run.with_part(replace(cohorts, machines=machines)))
+
+
+def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
+    run = state.runs[event.run]
+    cohorts, known = Cohorts.of(run), state[run.root].result(event.fingerprint)
+    noise = {**cohorts.noise, event.fingerprint: noise_floor(known.samples if known else ())}
+    state.put_run(run.with_part(replace(cohorts, fingerprint=event.fingerprint, noise=noise)))
+
+
+FAMILY = Family(
+    (MachineSeen, RunRebaselined),
+    {MachineSeen: _note_machine, RunRebaselined: _rebaseline},
+    run_parts=(Cohorts,),
+)

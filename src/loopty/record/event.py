@@ -1,0 +1,24 @@
+"""An event: one thing that happened, recorded once and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Event:
+    """The base of all events. Each family (a file of this room) defines its own as frozen dataclasses.
+
+    To change an event, add fields with defaults or define a new event. Decoding ignores unknown fields, so an
+    older loopty reads a newer ledger as far as it can.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event with its number in the ledger. `at` is in seconds since the epoch."""
+
+    number: int
+    at: float
+    event: Event

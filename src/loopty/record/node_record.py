@@ -1,0 +1,127 @@
+"""A node: one state of the code, with everything that was measured and decided about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopty.domain.evidence import median
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metrics
+from loopty.domain.outcome import Effect, Outcome, Verdict
+from loopty.domain.pool import Pool
+from loopty.domain.proposal import identity
+from loopty.domain.space import Value
+from loopty.kit.replace import replace
+
+MAX_SAMPLES = 32
+"""Per node and fingerprint; older samples are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Repeated measurements of a node and of the incumbent, in the order in which they were made."""
+
+    incumbent: NodeId
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """How much the incumbent varied before the pairing began, by metric."""
+    mine: tuple[Metrics, ...] = ()
+    theirs: tuple[Metrics, ...] = ()
+    faults: int = 0
+    """Measurements of the incumbent without a result, or with one under another fingerprint."""
+
+    @property
+    def pairs(self) -> list[tuple[Metrics, Metrics]]:
+        return list(zip(self.mine, self.theirs, strict=True))
+
+    def whole_pairs(self) -> Pairing:
+        """The pairing without a half pair: after a break its two halves would lie too far apart in time."""
+        count = min(len(self.mine), len(self.theirs))
+        return replace(self, mine=self.mine[:count], theirs=self.theirs[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A node's result under one fingerprint: its metrics are the medians of the samples."""
+
+    outcome: Outcome
+    samples: tuple[Metrics, ...] = ()
+
+    def with_sample(self, metrics: Metrics) -> Result:
+        samples = (*self.samples, metrics)[-MAX_SAMPLES:]
+        medians = {name: median([sample[name] for sample in samples]) for name in metrics}
+        return Result(replace(self.outcome, metrics={**self.outcome.metrics, **medians}), samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The verifier's answer about a node that the metric would keep."""
+
+    passed: bool | None
+    """None when the verifier was unavailable or its answer could not be read."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is known about one node."""
+
+    id: NodeId
+    pool: Pool
+    operator: str
+    summary: str
+    commit: str
+    tree: str
+    added_at: float
+    order: int
+    """1 for the first node of its run, in the order in which nodes were added."""
+    position: int
+    """How many answers the pool's proposer had given before."""
+    turn: int = 0
+    """How many of those answers came from this operator."""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    draft: bool = False
+    known_event: int = 0
+    """The last event that the proposer knew."""
+    edits: tuple[str, ...] = ()
+    """The paths that the node changes in its parent."""
+    children: int = 0
+    trials: int = 0
+    losses: int = 0
+    losses_in_row: int = 0
+    running: bool = False
+    outcome: Outcome | None = None
+    """Outcome of the judging trial; its metrics are the medians of the samples."""
+    samples: tuple[Metrics, ...] = ()
+    """The counting metrics of each measurement under the outcome's fingerprint, newest last."""
+    fault: Outcome | None = None
+    """A repeated measurement of the node that gave no result."""
+    pairing: Pairing | None = None
+    other_fingerprints: Mapping[str, Result] = field(default_factory=dict)
+    """Results under fingerprints other than the outcome's."""
+    effect: Effect | None = None
+    verdict: Verdict | None = None
+    reason: str = ""
+    against: NodeId | None = None
+    review: Review | None = None
+    inspirations: tuple[NodeId, ...] = ()
+    calls: tuple[str, ...] = ()
+    parent_reason: str = ""
+    """Why the selector chose the parent."""
+    judged: int = 0
+    """The number of the event that holds the verdict."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the node waits for a trial."""
+        return not (self.draft or self.running or self.verdict)
+
+    def result(self, fingerprint: str) -> Result | None:
+        """The node's result under this fingerprint."""
+        if self.outcome and self.outcome.fingerprint == fingerprint:
+            return Result(self.outcome, self.samples)
+        return self.other_fingerprints.get(fingerprint)
+
+    @property
+    def identity(self) -> str:
+        return identity(self.tree, self.params)

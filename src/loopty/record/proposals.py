@@ -1,0 +1,85 @@
+"""The family of proposals: how many a pool's proposer made, and how many were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopty.domain.pool import Pool
+from loopty.domain.proposal import Objection
+from loopty.kit.fence import one_line
+from loopty.kit.replace import replace
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import PoolPart
+
+_LONGEST_REASON = 160
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRefused(Event):
+    """A proposal that got no trial. It costs no attempt."""
+
+    run: int
+    pool: Pool
+    operator: str
+    reason: str
+    objection: Objection = Objection.OTHER
+    calls: tuple[str, ...] = ()
+    remaining_in_reply: int = 0
+    index_in_reply: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals(PoolPart):
+    """The answers of one pool's proposer."""
+
+    nodes: int = 0
+    refused: int = 0
+    refused_in_row: int = 0
+    last_refusal: str = ""
+    """Shortened: the fold is written with every event."""
+    fruitless_calls: int = 0
+    """Consecutive calls of a model without a usable proposal."""
+    screened: int = 0
+    """Proposals refused on the verifier's advice."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """Answers by operator, refused ones included."""
+
+    @property
+    def asked(self) -> int:
+        """How many answers the proposer has given: the position of the seeded generator."""
+        return self.nodes + self.refused
+
+    def with_node(self, operator: str) -> Proposals:
+        """One more node."""
+        return replace(self.with_fresh_streak(), nodes=self.nodes + 1, answers=self._answers_with(operator))
+
+    def with_refusal(self, event: ProposalRefused) -> Proposals:
+        """One more proposal without a trial."""
+        calls = 0 if event.index_in_reply else len(event.calls)  # the rest of a batch cost no call
+        return replace(
+            self,
+            refused=self.refused + 1,
+            refused_in_row=self.refused_in_row + 1,
+            last_refusal=one_line(event.reason, _LONGEST_REASON),
+            fruitless_calls=self.fruitless_calls + calls,
+            screened=self.screened + (event.objection is Objection.SCREENED),
+            answers=self._answers_with(event.operator),
+        )
+
+    def with_fresh_streak(self) -> Proposals:
+        """The refusals in a row forgotten."""
+        return replace(self, refused_in_row=0, fruitless_calls=0)
+
+    def _answers_with(self, operator: str) -> Mapping[str, int]:
+        return {**self.answers, operator: self.answers.get(operator, 0) + 1}
+
+
+def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
+    run = state.runs[event.run]
+    state.put_run(run.with_pool_part(event.pool, Proposals.of(run, event.pool).with_refusal(event)))
+
+
+FAMILY = Family((ProposalRefused,), {ProposalRefused: _refuse}, pool_parts=(Proposals,))

@@ -1,0 +1,119 @@
+"""The family of sessions: which process drives a run, for how long, and why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from loopty.domain.pool import Pool
+from loopty.kit.replace import replace
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused, Proposals
+from loopty.record.run_record import RunPart
+from loopty.record.spend import CallReserved, CallSettled
+from loopty.record.trials import TrialEnded, TrialStarted
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted(Event):
+    """One process drives the run from here on."""
+
+    run: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnded(Event):
+    """`lost`: the process died, and a later one closes its session."""
+
+    run: int
+    reason: str
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStalled(Event):
+    """Nothing could be proposed or scored for a while, because a model was unavailable."""
+
+    run: int
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Session(RunPart):
+    """Who drives the run, and the time spent on it."""
+
+    driver: str = ""
+    """The process that drives the run now; empty where none does."""
+    since: float = 0.0
+    """When the present session started."""
+    seconds_before: float = 0.0
+    """Time spent in earlier sessions."""
+    seconds: float = 0.0
+    """Time spent in all sessions, up to the last event."""
+    ended: str = ""
+    """Why the last session ended."""
+    stalls: int = 0
+    stalled_seconds: float = 0.0
+
+
+def _start(state: FoldState, event: SessionStarted, at: float) -> None:
+    run = state.runs[event.run]
+    session = Session.of(run)
+    for pool in (pool for pool in Pool if pool in run.pools):
+        run = run.with_pool_part(pool, Proposals.of(run, pool).with_fresh_streak())
+    session = replace(session, driver=event.owner, since=at, seconds_before=session.seconds, ended="")
+    state.put_run(run.with_part(session))
+
+
+def _end(state: FoldState, event: SessionEnded, at: float) -> None:
+    if not event.lost:  # a later process closes a lost session: nobody worked in between
+        _advance_clock(state, event.run, at)
+    run = state.runs[event.run]
+    state.put_run(run.with_part(replace(Session.of(run), driver="", ended=event.reason)))
+
+
+def _stall(state: FoldState, event: SessionStalled, at: float) -> None:
+    _advance_clock(state, event.run, at)
+    run = state.runs[event.run]
+    session = Session.of(run)
+    seconds = session.stalled_seconds + event.seconds
+    state.put_run(run.with_part(replace(session, stalls=session.stalls + 1, stalled_seconds=seconds)))
+
+
+def _advance_clock(state: FoldState, run: int, at: float) -> None:
+    """Move the session's clock on to this event."""
+    session = Session.of(state.runs[run])
+    if session.driver:
+        seconds = max(session.seconds, session.seconds_before + at - session.since)
+        state.put_run(state.runs[run].with_part(replace(session, seconds=seconds)))
+
+
+def _tick(state: FoldState, event: Any, at: float) -> None:
+    _advance_clock(state, event.run if hasattr(event, "run") else event.node.run, at)
+
+
+def _tick_unless_lost(state: FoldState, event: TrialEnded, at: float) -> None:
+    if not event.lost:
+        _advance_clock(state, event.node.run, at)
+
+
+FAMILY = Family(
+    (SessionStarted, SessionEnded, SessionStalled),
+    {
+        SessionStarted: _start,
+        SessionEnded: _end,
+        SessionStalled: _stall,
+        NodeAdded: _tick,
+        ProposalRefused: _tick,
+        TrialStarted: _tick,
+        TrialEnded: _tick_unless_lost,
+        CallReserved: _tick,
+        CallSettled: _tick,
+    },
+    run_parts=(Session,),
+)

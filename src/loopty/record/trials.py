@@ -1,0 +1,164 @@
+"""The family of trials: bounded executions of nodes, from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metrics
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
+from loopty.kit.replace import replace
+from loopty.record import samples
+from loopty.record.cohorts import Cohorts
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import PoolPart, RunPart
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted(Event):
+    """A trial starts; `owner` is the process that runs it."""
+
+    node: NodeId
+    number: int
+    pool: Pool
+    owner: str
+    subject: NodeId | None = None
+    """The node whose verdict this trial serves, where that is not the first trial of `node` itself."""
+    incumbent: NodeId | None = None
+    """The node that the subject is measured against."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitShown(Event):
+    """A trial gets to see the held-out split with this digest. Only audits count these events."""
+
+    node: NodeId
+    number: int
+    split: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnded(Event):
+    """`lost`: the process that owned the trial died; nobody knows how it would have ended."""
+
+    node: NodeId
+    number: int
+    outcome: Outcome
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTrial:
+    """A trial that has not ended."""
+
+    pool: Pool
+    owner: str
+    since: float
+    subject: NodeId | None = None
+    """The node whose verdict the trial serves, where that is not the one measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials(RunPart):
+    """The trials that run now, and the nodes that wait for a verdict."""
+
+    running: Mapping[str, RunningTrial] = field(default_factory=dict)
+    """By trial name: `node#number`."""
+    undecided: tuple[NodeId, ...] = ()
+    """Nodes with a result and no verdict yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCounts(PoolPart):
+    """How many trials a pool has started, and how they ended. A cancelled trial is returned to the budget."""
+
+    started: int = 0
+    endings: Mapping[str, int] = field(default_factory=dict)
+    busy_seconds: float = 0.0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """The busy seconds by ending."""
+
+    def with_ending(self, outcome: Outcome) -> TrialCounts:
+        seconds = round(self.seconds.get(outcome.ending, 0.0) + outcome.seconds, 6)
+        return replace(
+            self,
+            endings={**self.endings, outcome.ending: self.endings.get(outcome.ending, 0) + 1},
+            busy_seconds=round(self.busy_seconds + outcome.seconds, 6),
+            seconds={**self.seconds, outcome.ending: seconds},
+        )
+
+
+def trial_name(node: NodeId, number: int) -> str:
+    return f"{node}#{number}"
+
+
+def trial_parts(name: str) -> tuple[NodeId, int]:
+    node, _, number = name.partition("#")
+    return NodeId(node), int(number)
+
+
+def _start(state: FoldState, event: TrialStarted, at: float) -> None:
+    run, node = state.runs[event.node.run], state[event.node]
+    counts, trials = TrialCounts.of(run, event.pool), Trials.of(run)
+    if event.node.parent or event.subject:
+        run = run.with_pool_part(event.pool, replace(counts, started=counts.started + 1))
+    running = RunningTrial(event.pool, event.owner, at, event.subject)
+    trials = replace(trials, running={**trials.running, trial_name(event.node, event.number): running})
+    state.put_run(run.with_part(trials))
+    state.put(replace(node, trials=event.number))
+    if event.pool.rules.judging:
+        subject = state[event.subject or event.node]
+        pairing = subject.pairing
+        if event.incumbent:
+            pairing = samples.pairing_with(subject, state[event.incumbent], Cohorts.of(run).noise)
+        state.put(replace(subject, running=True, pairing=pairing))
+
+
+def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
+    run, outcome = state.runs[event.node.run], event.outcome
+    trials = Trials.of(run)
+    still_running = dict(trials.running)
+    trial = still_running.pop(trial_name(event.node, event.number))
+    cancelled = outcome.ending is Ending.CANCELLED
+    counts = TrialCounts.of(run, trial.pool).with_ending(outcome)
+    if cancelled and (event.node.parent or trial.subject):
+        counts = replace(counts, started=counts.started - 1)
+    undecided = trials.undecided
+    if trial.pool is Pool.REBASE and (sample := _counting_sample(state, event.node, outcome)):
+        state.put(samples.add_sample(state[event.node], outcome, sample[0]))
+    elif trial.pool.rules.judging and trial.pool is not Pool.REVIEW:
+        state.put(samples.stop_running(state[trial.subject or event.node], cancelled, event.lost))
+        if trial.subject and not cancelled:
+            _repeat(state, trial.subject, event.node, outcome)
+        elif not cancelled:
+            # Twice, because the first result of a baseline decides which metrics count.
+            state.put(replace(state[event.node], outcome=outcome))
+            sample = _counting_sample(state, event.node, outcome)
+            state.put(replace(state[event.node], samples=sample))
+            undecided = (*undecided, event.node)
+    run = run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided))
+    state.put_run(run)
+
+
+def _repeat(state: FoldState, subject: NodeId, node: NodeId, outcome: Outcome) -> None:
+    """Fold a repeated measurement that serves the subject's verdict: of itself, or of its incumbent."""
+    sample = _counting_sample(state, node, outcome)
+    if sample and node != subject:
+        state.put(samples.add_sample(state[node], outcome, sample[0]))
+    state.put(samples.add_repeat(state[subject], outcome, sample, own=node == subject))
+
+
+def _counting_sample(state: FoldState, node: NodeId, outcome: Outcome) -> tuple[Metrics, ...]:
+    return samples.counting_sample(outcome, state.counting_metrics(node.run))
+
+
+FAMILY = Family(
+    (TrialStarted, SplitShown, TrialEnded),
+    {TrialStarted: _start, TrialEnded: _end},
+    run_parts=(Trials,),
+    pool_parts=(TrialCounts,),
+)

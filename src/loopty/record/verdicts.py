@@ -1,0 +1,92 @@
+"""The family of verdicts: what was decided about a node, and which node each pool has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from loopty.domain.evidence import noise_floor
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Effect, Verdict
+from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.kit.replace import replace
+from loopty.record.cohorts import Cohorts, RunRebaselined
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import PoolPart
+from loopty.record.trials import Trials
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJudged(Event):
+    """The verdict about a node, with its reason."""
+
+    node: NodeId
+    verdict: Verdict
+    reason: str
+    against: NodeId | None = None
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbents(PoolPart):
+    """The nodes that a pool's next winner has to beat."""
+
+    best: NodeId | None = None
+    """The incumbent under the run's present fingerprint."""
+    by_fingerprint: Mapping[str, NodeId] = field(default_factory=dict)
+    since_best: int = 0
+    """Verdicts in a row without a new incumbent."""
+
+
+def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
+    node = replace(
+        state[event.node],
+        verdict=event.verdict,
+        reason=event.reason,
+        against=event.against,
+        judged=state.number,
+        effect=event.effect,
+    )
+    state.put(node)
+    run = state.runs[event.node.run]
+    trials, cohorts = Trials.of(run), Cohorts.of(run)
+    undecided = tuple(other for other in trials.undecided if other != node.id)
+    is_baseline = node.id == run.root
+    fingerprint = node.outcome.fingerprint if node.outcome else ""
+    if is_baseline and event.verdict is Verdict.KEPT:
+        noise = {**cohorts.noise, fingerprint: noise_floor(node.samples)}
+        cohorts = replace(cohorts, fingerprint=fingerprint, noise=noise)
+    run = run.with_part(replace(trials, undecided=undecided)).with_part(cohorts)
+    is_present = fingerprint == cohorts.fingerprint
+    for pool in SEARCH_POOLS if is_baseline else (node.pool,):
+        incumbents = Incumbents.of(run, pool)
+        if event.verdict is Verdict.KEPT:
+            by_fingerprint = {**incumbents.by_fingerprint, fingerprint: node.id}
+            incumbents = replace(incumbents, by_fingerprint=by_fingerprint)
+            if is_present:
+                incumbents = replace(incumbents, best=node.id, since_best=0)
+        elif event.verdict is not Verdict.QUARANTINED and is_present and not is_baseline:
+            incumbents = replace(incumbents, since_best=incumbents.since_best + 1)
+        run = run.with_pool_part(pool, incumbents)
+    state.put_run(run)
+
+
+def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
+    """Make the named node the incumbent; another pool goes on with its own there, else with the baseline."""
+    run = state.runs[event.run]
+    for pool in SEARCH_POOLS:
+        incumbents = Incumbents.of(run, pool)
+        own = incumbents.by_fingerprint.get(event.fingerprint, run.root)
+        best = event.incumbent if pool is Pool.ATTEMPT else own
+        by_fingerprint = {**incumbents.by_fingerprint, event.fingerprint: best}
+        run = run.with_pool_part(pool, replace(incumbents, best=best, by_fingerprint=by_fingerprint))
+    state.put_run(run)
+
+
+FAMILY = Family(
+    (NodeJudged,),
+    {NodeJudged: _judge, RunRebaselined: _rebaseline},
+    pool_parts=(Incumbents,),
+)
