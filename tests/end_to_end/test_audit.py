@@ -33,7 +33,6 @@ repeat = "never"
 """
 SCORE = """
 import csv, json, os, sys
-from loopty.record.trials import Trials
 
 def score(predict):
     with open(sys.argv[1]) as file:

@@ -13,9 +13,9 @@ def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
         assert maker.returncode == 0, err
     history = code_place.history()
     nodes = [node for node in history.ids if node.parent]
-    assert sorted(node.place for node in nodes) == [(1, number) for number in range(1, 9)]
+    assert sorted(node.sort_key for node in nodes) == [(1, number) for number in range(1, 9)]
     for node in nodes:
-        (code_place.top / ".loopty/drafts" / node / "src/x.txt").write_text(f"{node.place[-1]}\n")
+        (code_place.top / ".loopty/drafts" / node / "src/x.txt").write_text(f"{node.sort_key[-1]}\n")
     runners = [code_place.start("run", node) for node in nodes]
     for runner in runners:
         _, err = runner.communicate(timeout=120)

@@ -28,7 +28,6 @@ PATIENCE = 60
 ASKING = """
 import json, os, socket, sys, urllib.error, urllib.request
 from loopty_sdk import Run
-from loopty.record.spend import Spend
 def ask(text="hello"):
     body = json.dumps({"model": os.environ["LOOPTY_MODEL"], "messages": [{"role": "user", "content": text}]})
     headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
