@@ -25,13 +25,13 @@ class Bench:
     @functools.cached_property
     def evo_executable(self) -> Path | None:
         """None where evo cannot be installed."""
-        folder = peers.environment(self.cache, peers.EVO)
+        folder = peers.install(self.cache, peers.EVO)
         return folder / "evo" if folder else None
 
     @functools.cached_property
     def openevolve_python(self) -> Path | None:
         """The interpreter of OpenEvolve's environment; None where it cannot be installed."""
-        folder = peers.environment(self.cache, peers.OPENEVOLVE)
+        folder = peers.install(self.cache, peers.OPENEVOLVE)
         return folder / "python" if folder else None
 
     @property

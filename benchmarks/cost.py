@@ -26,7 +26,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CommandOutput:
     cost: Cost
     stdout: str
 
@@ -46,17 +46,17 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def cost(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Cost:
+def measure_cost(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Cost:
     """Run a command to its end and return what it and its descendants spent."""
-    return finished(argv, cwd, env).cost
+    return run_command(argv, cwd, env).cost
 
 
-def output(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
+def run_for_output(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
     """Run a command to its end and return what it printed."""
-    return finished(argv, cwd, env).stdout
+    return run_command(argv, cwd, env).stdout
 
 
-def finished(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Finished:
+def run_command(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> CommandOutput:
     """Run a command to its end; raises `CommandFailed` where that is a failure."""
     # Files, not pipes: a daemon that inherits a pipe would keep its reader waiting for ever.
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
@@ -70,7 +70,7 @@ def finished(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Finished
         if child.returncode != 0:
             raise CommandFailed(argv, child.returncode, stderr.read())
         cpu_seconds = usage.ru_utime + usage.ru_stime + _orphans_cpu_seconds()
-        return Finished(Cost(cpu_seconds, wall_seconds), stdout.read())
+        return CommandOutput(Cost(cpu_seconds, wall_seconds), stdout.read())
 
 
 def median(costs: Sequence[Cost]) -> Cost:
@@ -84,17 +84,17 @@ Result = Cost | CommandFailed | None
 """None where there was nothing to measure."""
 
 
-def side_by_side(
+def measure_in_turns(
     repeats: int, ours: Callable[[], Cost], theirs: Callable[[], Cost] | None
 ) -> tuple[Result, Result]:
     """Medians of two commands run in turns, so that a noisy minute falls on both alike."""
-    rounds = [(attempt(ours), theirs and attempt(theirs)) for _ in range(repeats + 1)]
+    rounds = [(cost_or_failure(ours), theirs and cost_or_failure(theirs)) for _ in range(repeats + 1)]
     # The first call of a command writes byte code and warms the page cache.
     our_results, their_results = zip(*rounds[1:], strict=True)
     return _median_or_failure(our_results), _median_or_failure(their_results)
 
 
-def attempt(run: Callable[[], Cost]) -> Cost | CommandFailed:
+def cost_or_failure(run: Callable[[], Cost]) -> Cost | CommandFailed:
     """What the command cost, or how it failed."""
     try:
         return run()

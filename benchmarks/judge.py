@@ -20,13 +20,13 @@ def main() -> None:
     count, seed = options.decisions, options.seed
     if options.real:
         where = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-        _show(f"Real timings ({where})", judge_timing.real(count, seed))
+        _show(f"Real timings ({where})", judge_timing.real_timings(count, seed))
         return
     _show("Candidates that are no better: kept", judge_simulated.false_keeps(count, seed))
     _show("True gains in units of the noise, Gaussian", judge_simulated.power(count // 4, seed, gaussian))
     _show("True gains in units of the noise, lognormal", judge_simulated.power(count // 4, seed, lognormal))
     _show("Other settings, Gaussian", judge_simulated.settings(count // 4, seed))
-    _show("When to give up, of those that looked better", judge_simulated.stopping(count // 4, seed))
+    _show("When to give up, of those that looked better", judge_simulated.stop_rules(count // 4, seed))
     _show(
         f"Nights of {judge_simulated.NIGHT} candidates, in units of the noise",
         judge_simulated.nights(count // judge_simulated.NIGHT, seed),

@@ -29,7 +29,7 @@ class Order(enum.Enum):
 class Rule:
     error_rate: float = 0.05
     most_pairs: int = 16
-    baseline: int = 6
+    baseline_measurements: int = 6
     """How often the incumbent is measured beforehand."""
     order: Order = Order.COIN
 
@@ -50,20 +50,22 @@ class Record:
 class Decision:
     verdict: str
     effect: float
-    ours: Sequence[float]
+    candidate_values: Sequence[float]
     """What the candidate measured."""
-    theirs: Sequence[float] = ()
+    incumbent_values: Sequence[float] = ()
 
     @property
     def measurements(self) -> int:
-        return len(self.ours) + len(self.theirs)
+        return len(self.candidate_values) + len(self.incumbent_values)
 
 
-def judged(candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random) -> Decision:
+def decide_by_pairs(
+    candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random
+) -> Decision:
     """Measure a candidate; when it looks better than the record, pairs decide."""
     ours: list[float] = []
     theirs: list[float] = []
-    for found in looks(_noted(candidate, ours), _noted(incumbent, theirs), record, rule, rng):
+    for found in evidence_by_pair(_append_to(candidate, ours), _append_to(incumbent, theirs), record, rule, rng):
         if found.better:
             return Decision("kept", found.effect, ours, theirs)
         if found.futile:
@@ -73,7 +75,7 @@ def judged(candidate: Measure, incumbent: Measure, record: Record, rule: Rule, r
     return Decision("discarded", ours[0] - record.score, ours)
 
 
-def looks(
+def evidence_by_pair(
     candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random
 ) -> Iterator[Evidence]:
     """The evidence after each pair up to the most; nothing when the first measurement does not look better."""
@@ -93,15 +95,15 @@ def looks(
             gains.append(candidate() - theirs)
 
 
-def naive(candidate: Measure, record: float) -> Decision:
+def decide_naively(candidate: Measure, record: float) -> Decision:
     """Keep what measures better than its parent did."""
     score = candidate()
     return Decision("kept" if score > record else "discarded", score - record, [score])
 
 
-def _noted(measure: Measure, values: list[float]) -> Measure:
-    def measured() -> float:
+def _append_to(measure: Measure, values: list[float]) -> Measure:
+    def measure_and_append() -> float:
         values.append(measure())
         return values[-1]
 
-    return measured
+    return measure_and_append

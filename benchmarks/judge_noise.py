@@ -30,12 +30,12 @@ def student(rng: random.Random) -> Iterator[float]:
     return (value / unit for value in _raw_student(rng))
 
 
-def drifting(rng: random.Random) -> Iterator[float]:
+def drift(rng: random.Random) -> Iterator[float]:
     """A machine that gets slower, by a tenth of the noise with each measurement."""
     return (value - 0.1 * step for step, value in enumerate(gaussian(rng)))
 
 
-def autocorrelated(rng: random.Random) -> Iterator[float]:
+def autocorrelation(rng: random.Random) -> Iterator[float]:
     """Each measurement half like the one before: where the order of the pairs matters most."""
     value = rng.gauss(0, 1)
     while True:
@@ -55,8 +55,8 @@ NOISES: dict[str, Noise] = {
     "Gaussian": gaussian,
     "lognormal": lognormal,
     "Student t3": student,
-    "drifting": drifting,
-    "autocorrelated": autocorrelated,
+    "drifting": drift,
+    "autocorrelated": autocorrelation,
     "bursts": bursts,
 }
 

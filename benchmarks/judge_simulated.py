@@ -6,7 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from judge_decision import Decision, Measure, Order, Record, Rule, judged, looks, naive
+from judge_decision import (
+    Decision,
+    Measure,
+    Order,
+    Record,
+    Rule,
+    decide_by_pairs,
+    decide_naively,
+    evidence_by_pair,
+)
 from judge_noise import NOISES, Noise, gaussian
 
 from loopty.domain.evidence import Evidence
@@ -74,16 +83,16 @@ def settings(decisions: int, seed: int) -> Iterator[Cells]:
         "at 2",
     )
     rules = [Rule(most_pairs=most) for most in (8, 12, 16, 24)]
-    rules += [Rule(baseline=measurements) for measurements in (3, 12)]
+    rules += [Rule(baseline_measurements=measurements) for measurements in (3, 12)]
     rules += [Rule(error_rate=0.1), Rule(error_rate=0.01), Rule(error_rate=0.01, most_pairs=24)]
     for rule in rules:
         made = {effect: _decisions(gaussian, effect, rule, decisions, seed) for effect in effects}
         spent = (_mean(one.measurements for one in made[effect]) for effect in (0.0, 2.0))
         kept = (_share(made[effect], "kept") for effect in effects)
-        yield (f"{rule.error_rate:g}", str(rule.most_pairs), str(rule.baseline), *kept, *spent)
+        yield (f"{rule.error_rate:g}", str(rule.most_pairs), str(rule.baseline_measurements), *kept, *spent)
 
 
-def stopping(decisions: int, seed: int) -> Iterator[Cells]:
+def stop_rules(decisions: int, seed: int) -> Iterator[Cells]:
     effects = (0.0, 1.0, 1.5, 2.0)
     yield ("stop when", *(f"kept at {effect:g}" for effect in effects), "measurements at 0", "at 1.5")
     traces = {effect: list(_traces(effect, decisions, seed)) for effect in effects}
@@ -104,7 +113,7 @@ def nights(count: int, seed: int) -> Iterator[Cells]:
         "measurements",
     )
     for words, step in (("no better", 0.0), (f"worse by {_STEPS_DOWN:g}", -_STEPS_DOWN)):
-        for name, night in (("naive", _naive_night), ("judge", _judged_night)):
+        for name, night in (("naive", _naive_night), ("judge", _judge_night)):
             rng = random.Random(seed)
             passed = [night(step, rng) for _ in range(count)]
             yield (
@@ -113,7 +122,7 @@ def nights(count: int, seed: int) -> Iterator[Cells]:
                 _mean(one.keeps for one in passed),
                 f"{statistics.fmean(one.level for one in passed):+.2f}",
                 f"{statistics.fmean(one.record - one.level for one in passed):+.2f}",
-                f"{100 * statistics.fmean(one.found for one in passed):.0f} %",
+                f"{100 * statistics.fmean(one.keeps_real_gain for one in passed):.0f} %",
                 f"{statistics.fmean(one.measurements for one in passed):.0f}",
             )
 
@@ -123,7 +132,7 @@ class Night:
     keeps: int
     level: float
     record: float
-    found: bool
+    keeps_real_gain: bool
     measurements: int
 
 
@@ -131,27 +140,27 @@ def _naive_night(step: float, rng: random.Random) -> Night:
     world, level = World(gaussian(rng)), 0.0
     record, keeps = world.measure(level)(), 0
     for _ in range(NIGHT):
-        decision = naive(world.measure(level + step), record)
+        decision = decide_naively(world.measure(level + step), record)
         if decision.verdict == "kept":
-            record, level, keeps = decision.ours[0], level + step, keeps + 1
-    found = naive(world.measure(level + _REAL_GAIN), record).verdict == "kept"
+            record, level, keeps = decision.candidate_values[0], level + step, keeps + 1
+    found = decide_naively(world.measure(level + _REAL_GAIN), record).verdict == "kept"
     return Night(keeps, level, record, found, NIGHT + 1)
 
 
-def _judged_night(step: float, rng: random.Random) -> Night:
+def _judge_night(step: float, rng: random.Random) -> Night:
     world, level, rule = World(gaussian(rng)), 0.0, Rule()
-    known = [world.measure(level)() for _ in range(rule.baseline)]
+    known = [world.measure(level)() for _ in range(rule.baseline_measurements)]
     sigma, keeps, spent = Record.of(known).sigma, 0, len(known)
     for _ in range(NIGHT):
         record = Record(statistics.median(known), sigma)
-        decision = judged(world.measure(level + step), world.measure(level), record, rule, rng)
+        decision = decide_by_pairs(world.measure(level + step), world.measure(level), record, rule, rng)
         spent += decision.measurements
         if decision.verdict == "kept":
-            known, level, keeps = list(decision.ours), level + step, keeps + 1
+            known, level, keeps = list(decision.candidate_values), level + step, keeps + 1
         else:
-            known += decision.theirs
+            known += decision.incumbent_values
     record = Record(statistics.median(known), sigma)
-    last = judged(world.measure(level + _REAL_GAIN), world.measure(level), record, rule, rng)
+    last = decide_by_pairs(world.measure(level + _REAL_GAIN), world.measure(level), record, rule, rng)
     return Night(keeps, level, record.score, last.verdict == "kept", spent)
 
 
@@ -160,15 +169,15 @@ def _decisions(noise: Noise, effect: float, rule: Rule, count: int, seed: int) -
     made = []
     for _ in range(count):
         world = World(noise(rng))
-        record = Record.of([next(world.noise) for _ in range(rule.baseline)])
-        made.append(judged(world.measure(effect), world.measure(0.0), record, rule, rng))
+        record = Record.of([next(world.noise) for _ in range(rule.baseline_measurements)])
+        made.append(decide_by_pairs(world.measure(effect), world.measure(0.0), record, rule, rng))
     return made
 
 
 def _naive_decisions(noise: Noise, effect: float, count: int, seed: int) -> list[Decision]:
     rng = random.Random(seed)
     worlds = (World(noise(rng)) for _ in range(count))
-    return [naive(world.measure(effect), world.measure(0.0)()) for world in worlds]
+    return [decide_naively(world.measure(effect), world.measure(0.0)()) for world in worlds]
 
 
 def _traces(effect: float, count: int, seed: int) -> Iterator[list[Evidence]]:
@@ -176,8 +185,8 @@ def _traces(effect: float, count: int, seed: int) -> Iterator[list[Evidence]]:
     rng, rule = random.Random(seed), Rule()
     for _ in range(count):
         world = World(gaussian(rng))
-        record = Record.of([next(world.noise) for _ in range(rule.baseline)])
-        if trace := list(looks(world.measure(effect), world.measure(0.0), record, rule, rng)):
+        record = Record.of([next(world.noise) for _ in range(rule.baseline_measurements)])
+        if trace := list(evidence_by_pair(world.measure(effect), world.measure(0.0), record, rule, rng)):
             yield trace
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from judge_decision import Decision, Measure, Record, Rule, judged, naive
+from judge_decision import Decision, Measure, Record, Rule, decide_by_pairs, decide_naively
 
 Cells = Sequence[str]
 Timed = Callable[[int], Measure]
@@ -60,26 +60,26 @@ _TIMED: dict[str, tuple[Timed, int]] = {
 class Series:
     """Many decisions about the same change."""
 
-    naively: Sequence[Decision]
-    judged: Sequence[Decision]
+    naive_decisions: Sequence[Decision]
+    judge_decisions: Sequence[Decision]
     noise: float
     """As a share of the time measured."""
 
     def cells(self) -> Cells:
-        verdicts = [one.verdict for one in self.judged]
+        verdicts = [one.verdict for one in self.judge_decisions]
         return (
             str(len(verdicts)),
             f"{100 * self.noise:.1f} %",
-            f"{100 * statistics.fmean(one.verdict == 'kept' for one in self.naively):.1f} %",
+            f"{100 * statistics.fmean(one.verdict == 'kept' for one in self.naive_decisions):.1f} %",
             *(f"{100 * verdicts.count(verdict) / len(verdicts):.1f} %" for verdict in _VERDICTS),
-            f"{statistics.fmean(one.measurements for one in self.judged):.1f}",
+            f"{statistics.fmean(one.measurements for one in self.judge_decisions):.1f}",
         )
 
 
 _VERDICTS = ("kept", "inconclusive", "discarded")
 
 
-def real(decisions: int, seed: int) -> Iterator[Cells]:
+def real_timings(decisions: int, seed: int) -> Iterator[Cells]:
     yield ("what is timed", "change", "decisions", "noise", "naive keeps", *_VERDICTS, "measurements")
     rng = random.Random(seed)
     for name, (timed, rounds) in _TIMED.items():
@@ -96,9 +96,9 @@ def _series(candidate: Measure, incumbent: Measure, count: int, rng: random.Rand
     made: list[Decision] = []
     noise: list[float] = []
     while len(made) < count:
-        record = Record.of([incumbent() for _ in range(rule.baseline)])
+        record = Record.of([incumbent() for _ in range(rule.baseline_measurements)])
         noise.append(record.sigma / -record.score)
         for _ in range(min(_DECISIONS_PER_BASELINE, count - len(made))):
-            naively.append(naive(candidate, incumbent()))
-            made.append(judged(candidate, incumbent, record, rule, rng))
+            naively.append(decide_naively(candidate, incumbent()))
+            made.append(decide_by_pairs(candidate, incumbent, record, rule, rng))
     return Series(naively, made, statistics.median(noise))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import repository
-from cost import Cost, cost, output
-from sampling import Sample, watch
+from cost import Cost, measure_cost, run_for_output
+from sampling import Sample, sample_command
 
 _PRETEND = Path(__file__).with_name("loopty_pretend.py")
 _TASK = """\
@@ -36,7 +36,7 @@ class Loopty:
         self._loopty = str(executable)
         self._folder = folder
         self._env = env
-        self._made = 0
+        self._experiments = 0
 
     def init(self, attempts: int) -> None:
         """Write and commit a task that allows so many attempts."""
@@ -53,31 +53,31 @@ class Loopty:
         self.verb("run", "1")
 
     def verb(self, *words: str) -> Cost:
-        return cost([self._loopty, *words], self._folder, self._env)
+        return measure_cost([self._loopty, *words], self._folder, self._env)
 
     def new_and_run(self) -> Cost:
         """One experiment by verbs: a draft, an edit that is not counted, and its trial."""
-        self._made += 1
-        node = f"1.{self._made}"
+        self._experiments += 1
+        node = f"1.{self._experiments}"
         made = self.verb("new", "--parent", "1", "-m", "bench")
         draft = self._folder / ".loopty" / "drafts" / node
-        (draft / "src0" / "file0.py").write_text(f"VALUE = {-self._made}\n")
+        (draft / "src0" / "file0.py").write_text(f"VALUE = {-self._experiments}\n")
         return made + self.verb("run", node)
 
     def watch_optimize(self) -> list[Sample]:
         """Samples of trials done and CPU spent, over a whole `optimize`."""
-        return watch(
+        return sample_command(
             [self._loopty, "optimize"],
             cwd=self._folder,
             env=self._env,
-            done=self._trials,
+            count_done=self._trials,
             log=self._folder.with_suffix(".log"),
         )
 
-    def pretend(self, shape: str, count: int) -> None:
+    def lengthen_record(self, shape: str, count: int) -> None:
         """Lengthen the record with copies of an attempt that was really run: a `chain`, or `siblings`."""
         python = str(Path(self._loopty).with_name("python"))
-        output([python, str(_PRETEND), shape, str(count)], self._folder, self._env)
+        run_for_output([python, str(_PRETEND), shape, str(count)], self._folder, self._env)
 
     def _trials(self) -> int:
         nodes = self._folder / ".loopty" / "nodes"

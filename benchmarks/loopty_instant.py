@@ -23,7 +23,7 @@ from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.testing.fakes import FunctionExecutor
-from loopty.workspaces.node_leftovers import Notes
+from loopty.workspaces.node_leftovers import NodeLeftovers
 
 _TASK = """
 statement = "Make the answer better."
@@ -43,7 +43,7 @@ model = "instant"
 kind = "llm-{kind}"
 batch = {batch}
 """
-_BESIDES = {
+_TASK_BY_KIND = {
     "code": """
 operators = ["rewrite"]
 similarity = 1.0
@@ -72,7 +72,7 @@ def main(kind: str, proposals: int, batch: int, folder: Path) -> None:
     (repository / "program.py").write_text(version(0))
     (repository / "evaluate.py").write_text("# the evaluator is a function of this process\n")
     (repository / "loopty.toml").write_text(
-        _TASK.format(kind=kind, attempts=proposals, batch=batch) + _BESIDES[kind]
+        _TASK.format(kind=kind, attempts=proposals, batch=batch) + _TASK_BY_KIND[kind]
     )
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
@@ -99,18 +99,18 @@ def _loop(campaign: Campaign, counter: Path) -> Loop:
     run = campaign.enter_run(new=False, say=print)
     collect_rarely()
 
-    def scored(trial: Trial) -> float:
+    def score(trial: Trial) -> float:
         with counter.open("ab", buffering=0) as evaluated:
             evaluated.write(b".")
         return hash((trial.node.commit, *trial.node.params.values())) % 1000 / 1000
 
     lines = campaign.lines(run)
-    task, executor = campaign.task, FunctionExecutor(scored)
+    task, executor = campaign.task, FunctionExecutor(score)
     return Loop(
         campaign.recorder,
         run,
         task.pools,
-        {Pool.ATTEMPT: Proposing(task, campaign.files, Notes(campaign.state), lines).proposer()},
+        {Pool.ATTEMPT: Proposing(task, campaign.files, NodeLeftovers(campaign.state), lines).proposer()},
         TrialRunner(campaign.recorder, task.pools, task.noise, (), executor, campaign.files, campaign.owner),
         campaign.files,
         None,

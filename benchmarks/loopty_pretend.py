@@ -18,23 +18,23 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
-_MODEL = NodeId("1.1")
-_NODES_PER_TURN = 1000
+_TEMPLATE = NodeId("1.1")
+_NODES_PER_WRITE = 1000
 
 
 def main(shape: str, count: int) -> None:
-    recorder = Recorder(SqliteLedger(State(Path.cwd()).ledger), time.time)
-    model = recorder.history[_MODEL]
+    recorder = Recorder(SqliteLedger(StateFolder(Path.cwd()).ledger), time.time)
+    model = recorder.history[_TEMPLATE]
     more = {"chain": _chain, "siblings": _siblings}[shape](count - 1)
-    while batch := list(itertools.islice(more, _NODES_PER_TURN)):
-        events = [event for node in batch for event in _life(node, model)]
+    while batch := list(itertools.islice(more, _NODES_PER_WRITE)):
+        events = [event for node in batch for event in _events_of(node, model)]
         recorder.record(lambda _, events=events: events)  # type: ignore[misc]
 
 
 def _chain(count: int) -> Iterator[NodeId]:
-    node = _MODEL
+    node = _TEMPLATE
     for _ in range(count):
         node = node.child(1)
         yield node
@@ -44,7 +44,7 @@ def _siblings(count: int) -> Iterator[NodeId]:
     return (NodeId("1").child(number) for number in range(2, count + 2))
 
 
-def _life(node: NodeId, model: Node) -> Sequence[Event]:
+def _events_of(node: NodeId, model: Node) -> Sequence[Event]:
     """The events of a node that went the way of the model."""
     assert model.outcome
     assert model.verdict

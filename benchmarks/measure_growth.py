@@ -16,7 +16,7 @@ _TARGET = Target("at most ×1.2", 1.2)
 def rows(bench: Bench) -> Iterator[Row]:
     trials, iterations = (500, 300) if bench.quick else (5000, 500)
     loopty = bench.loopty("growth", files=10, attempts=trials)
-    first, last = _ends(loopty.watch_optimize, trials)
+    first, last = _first_and_last_hundred(loopty.watch_optimize, trials)
     peer_first, peer_last = _openevolve(bench, iterations)
     peer = f"OpenEvolve, of {iterations}:"
     yield Row(f"trial, first hundred of {trials:,}", cpu(first), cpu(peer_first, peer))
@@ -29,10 +29,12 @@ def _openevolve(bench: Bench, iterations: int) -> tuple[Result, Result]:
     if python is None:
         return None, None
     folder = bench.scratch / "openevolve"
-    return _ends(lambda: peers_openevolve.iterations(python, iterations, folder, bench.env), iterations)
+    return _first_and_last_hundred(
+        lambda: peers_openevolve.iterations(python, iterations, folder, bench.env), iterations
+    )
 
 
-def _ends(run: Callable[[], Sequence[Sample]], count: int) -> tuple[Result, Result]:
+def _first_and_last_hundred(run: Callable[[], Sequence[Sample]], count: int) -> tuple[Result, Result]:
     """What one unit costs in the first hundred and in the last."""
     try:
         samples = run()

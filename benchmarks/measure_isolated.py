@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 from bench import Bench
-from cost import Cost, side_by_side
+from cost import Cost, measure_in_turns
 from table import Row, Target, cpu
 
 _TARGET = Target("ratio below 2", 2.0)
@@ -54,17 +54,17 @@ def rows(bench: Bench) -> Iterator[Row]:
     trials = 20 if bench.quick else 60
     runs = itertools.count()
 
-    def optimised(evaluate: str, program: str, isolated: bool) -> Cost:
+    def optimize(evaluate: str, program: str, isolated: bool) -> Cost:
         task = _TASK.format(attempts=trials, isolated=str(isolated).lower())
         files = {"evaluate.py": evaluate, "program.py": program}
         return bench.loopty_with(f"isolated-{next(runs)}", task, files).verb("optimize") / trials
 
-    ours, theirs = side_by_side(
+    ours, theirs = measure_in_turns(
         3,
-        lambda: optimised(_ISOLATED, _PROGRAM, isolated=True),
-        lambda: optimised(_SHARED, _PROGRAM, isolated=False),
+        lambda: optimize(_ISOLATED, _PROGRAM, isolated=True),
+        lambda: optimize(_SHARED, _PROGRAM, isolated=False),
     )
     what = f"candidate in a second sandbox, 1 of {trials}"
     yield Row(what, cpu(ours), cpu(theirs, "as a subprocess in the first"), _TARGET, of_ratio=True)
-    called = optimised(_CALLS, _FUNCTION, isolated=True)
+    called = optimize(_CALLS, _FUNCTION, isolated=True)
     yield Row("the same with 1,000 calls of a function", cpu(called), cpu(ours, "with one command"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import peers_openevolve
 from bench import Bench
 from cost import CommandFailed, Result
-from sampling import cost_per_unit, watch
+from sampling import cost_per_unit, sample_command
 from table import NOTHING, Row, Target, cpu, growth
 
 _DRIVER = Path(__file__).with_name("loopty_instant.py")
@@ -41,7 +41,7 @@ def _loopty(bench: Bench, kind: str, proposals: int, batch: int) -> tuple[Result
         str(folder),
     ]
     try:
-        samples = watch(argv, folder, bench.env, lambda: evaluated.stat().st_size, folder / "log")
+        samples = sample_command(argv, folder, bench.env, lambda: evaluated.stat().st_size, folder / "log")
         first = cost_per_unit(samples, _WARM_UP, _WARM_UP + 100)
         return first, cost_per_unit(samples, proposals - 100, proposals)
     except CommandFailed as failure:

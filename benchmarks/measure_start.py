@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import Bench
-from cost import Cost, cost, side_by_side
+from cost import Cost, measure_cost, measure_in_turns
 from table import Row, Target, cpu
 
 _TARGET = Target("ratio below 0.5", 0.5)
@@ -12,10 +12,10 @@ _TARGET = Target("ratio below 0.5", 0.5)
 
 def rows(bench: Bench) -> Iterator[Row]:
     def version(executable: Path) -> Cost:
-        return cost([str(executable), "--version"], bench.scratch, bench.env)
+        return measure_cost([str(executable), "--version"], bench.scratch, bench.env)
 
     evo = bench.evo_executable
-    ours, theirs = side_by_side(
+    ours, theirs = measure_in_turns(
         2 * bench.repeats,
         lambda: version(bench.loopty_executable),
         (lambda: version(evo)) if evo else None,

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 from bench import Bench
-from cost import Cost, side_by_side
+from cost import Cost, measure_in_turns
 from table import Row, Target, cpu
 
 _FILES = 10
@@ -21,11 +21,11 @@ def rows(bench: Bench) -> Iterator[Row]:
 
     evo = bench.evo("trial", _FILES)
     experiment = evo.new_and_run if evo else None
-    ours, theirs = side_by_side(3, optimize, experiment)
+    ours, theirs = measure_in_turns(3, optimize, experiment)
     what = f"no-op trial in `optimize`, 1 of {trials}"
     yield Row(what, cpu(ours), cpu(theirs, "evo new + run"), _TARGET, of_ratio=True)
 
     by_verbs = bench.loopty("trial-verbs", _FILES, attempts=100)
     by_verbs.run_baseline()
-    ours, theirs = side_by_side(bench.repeats, by_verbs.new_and_run, experiment)
+    ours, theirs = measure_in_turns(bench.repeats, by_verbs.new_and_run, experiment)
     yield Row("no-op trial by `new` + `run`", cpu(ours), cpu(theirs, "evo new + run"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bench import Bench
-from cost import Cost, side_by_side
+from cost import Cost, measure_in_turns
 from loopty_cli import Loopty
 from peers_evo import Evo
 from table import Row, Target, cpu
@@ -22,9 +22,9 @@ def rows(bench: Bench) -> Iterator[Row]:
     for shape, count in (("chain", _BELOW_EVOS_DEPTH), ("chain", 3000), ("siblings", trials)):
         loopty = bench.loopty(f"views-{shape}-{count}", _FILES, attempts=1)
         loopty.verb("optimize")
-        loopty.pretend(shape, count)
+        loopty.lengthen_record(shape, count)
         if evo:
-            evo.pretend(shape, count)
+            evo.lengthen_record(shape, count)
         record = f"{shape} of {count:,}"
         yield _row(record, loopty, ("tree",), evo, "tree", _TARGET)
         # evo's tree always prints every node; loopty's does so when told to.
@@ -39,5 +39,5 @@ def _row(
         assert evo
         return evo.verb(evo_verb)
 
-    our_cost, their_cost = side_by_side(3, lambda: loopty.verb(*words), theirs if evo else None)
+    our_cost, their_cost = measure_in_turns(3, lambda: loopty.verb(*words), theirs if evo else None)
     return Row(f"`{' '.join(words)}`, {record}", cpu(our_cost), cpu(their_cost, f"evo {evo_verb}"), target)

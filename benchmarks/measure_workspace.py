@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import Bench
-from cost import Cost, Result, attempt, cost, side_by_side
+from cost import Cost, Result, cost_or_failure, measure_cost, measure_in_turns
 from sampling import cost_per_unit
 from table import Row, Target, cpu, growth
 
@@ -47,11 +47,11 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 def _costs(bench: Bench, files: int) -> Costs:
     name = f"workspace-{files}"
-    worktree, _ = side_by_side(3, _worktree_add(bench, bench.repository(f"{name}-git", files)), None)
+    worktree, _ = measure_in_turns(3, _worktree_add(bench, bench.repository(f"{name}-git", files)), None)
     loopty, evo = bench.loopty(name, files, attempts=_WARM_UP + _TRIALS), bench.evo(name, files)
     loopty.run_baseline()
-    by_verbs, evo_experiment = side_by_side(3, loopty.new_and_run, evo.new_and_run if evo else None)
-    in_loop = attempt(lambda: cost_per_unit(loopty.watch_optimize(), _WARM_UP, _WARM_UP + _TRIALS))
+    by_verbs, evo_experiment = measure_in_turns(3, loopty.new_and_run, evo.new_and_run if evo else None)
+    in_loop = cost_or_failure(lambda: cost_per_unit(loopty.watch_optimize(), _WARM_UP, _WARM_UP + _TRIALS))
     return Costs(in_loop, worktree, by_verbs, evo_experiment)
 
 
@@ -62,6 +62,6 @@ def _worktree_add(bench: Bench, repository: Path) -> Callable[[], Cost]:
         nonlocal number
         number += 1
         path = str(bench.scratch / f"{repository.name}-tree-{number}")
-        return cost(["git", "worktree", "add", "--quiet", "--detach", path], repository, bench.env)
+        return measure_cost(["git", "worktree", "add", "--quiet", "--detach", path], repository, bench.env)
 
     return add

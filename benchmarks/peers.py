@@ -9,7 +9,7 @@ EVO = "evo-hq-cli==0.8.0"
 OPENEVOLVE = "openevolve==0.4.0"
 
 
-def environment(cache: Path, requirement: str) -> Path | None:
+def install(cache: Path, requirement: str) -> Path | None:
     """The `bin` folder of an environment that holds the peer; None where it cannot be installed."""
     home = cache / requirement.replace("==", "-")
     installed = home / "installed"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cost import Cost, cost, output
+from cost import Cost, measure_cost, run_for_output
 
 _NOOP_BENCHMARK = """sh -c 'echo "{\\"score\\": 1}" > $EVO_RESULT_PATH'"""
 
@@ -21,29 +21,29 @@ class Evo:
         self._evo = str(executable)
         self._repository = repository
         self._env = env
-        self._made = 0
+        self._experiments = 0
 
     def init(self) -> None:
         """Initialise, and stop the dashboard that this starts: it is not part of what is compared."""
         task = ["--target", "src0/file0.py", "--benchmark", _NOOP_BENCHMARK, "--metric", "max"]
         host = ["--host", "generic", "--per-exp-timeout", "60"]
-        printed = output([self._evo, "init", *task, *host], self._repository, self._env)
+        printed = run_for_output([self._evo, "init", *task, *host], self._repository, self._env)
         if dashboard := re.search(r"supervisor pid (\d+)", printed):
             _kill(int(dashboard[1]))
 
     def new_and_run(self) -> Cost:
         """One experiment: a worktree, an edit that is not counted, and the benchmark."""
-        name = f"exp_{self._made:04d}"
-        self._made += 1
+        name = f"exp_{self._experiments:04d}"
+        self._experiments += 1
         made = self.verb("new", "--parent", "root", "-m", "bench")
         worktree = self._repository / ".evo" / "run_0000" / "worktrees" / name
-        (worktree / "src0" / "file0.py").write_text(f"VALUE = {-self._made}\n")
+        (worktree / "src0" / "file0.py").write_text(f"VALUE = {-self._experiments}\n")
         return made + self.verb("run", name)
 
     def verb(self, *words: str) -> Cost:
-        return cost([self._evo, *words], self._repository, self._env)
+        return measure_cost([self._evo, *words], self._repository, self._env)
 
-    def pretend(self, shape: str, count: int) -> None:
+    def lengthen_record(self, shape: str, count: int) -> None:
         """Make the record so many copies of the first experiment, in a `chain` or as `siblings`."""
         path = self._repository / ".evo" / "run_0000" / "graph.json"
         graph: dict[str, Any] = json.loads(path.read_text())

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sampling import Sample, watch
+from sampling import Sample, sample_command
 
 _DRIVER = Path(__file__).with_name("openevolve_instant.py")
 
@@ -13,10 +13,10 @@ def iterations(python: Path, count: int, folder: Path, env: Mapping[str, str]) -
     folder.mkdir(parents=True)
     evaluated = folder / "evaluated"
     evaluated.touch()
-    return watch(
+    return sample_command(
         [str(python), str(_DRIVER), str(count), str(folder)],
         cwd=folder,
         env=env,
-        done=lambda: evaluated.stat().st_size,
+        count_done=lambda: evaluated.stat().st_size,
         log=folder / "log",
     )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cost import output
+from cost import run_for_output
 
 _FILES_PER_FOLDER = 250
 
@@ -35,11 +35,11 @@ def create(path: Path, files: int, env: Mapping[str, str]) -> Path:
         if number % _FILES_PER_FOLDER == 0:
             file.parent.mkdir(parents=True)
         file.write_text(f"VALUE = {number}\n")
-    output(["git", "init", "--quiet", "--initial-branch=main"], path, env)
+    run_for_output(["git", "init", "--quiet", "--initial-branch=main"], path, env)
     commit_all(path, env)
     return path
 
 
 def commit_all(path: Path, env: Mapping[str, str]) -> None:
-    output(["git", "add", "--all"], path, env)
-    output(["git", "commit", "--quiet", "--message=state"], path, env)
+    run_for_output(["git", "add", "--all"], path, env)
+    run_for_output(["git", "commit", "--quiet", "--message=state"], path, env)

@@ -20,7 +20,7 @@ import measure_views
 import measure_workspace
 from bench import Bench
 from cost import CommandFailed, adopt_orphans
-from table import NOTHING, Row, cpu, drawn, save
+from table import NOTHING, Row, cpu, render_table, save
 
 _MEASUREMENTS = {
     # First: on some disks new files are dear for minutes after others were deleted, as trials do by the thousand.
@@ -42,15 +42,15 @@ def main() -> None:
         bench = Bench(options.loopty, options.cache, Path(scratch), options.quick)
         for name in options.only or _MEASUREMENTS:
             started = time.monotonic()
-            rows += _measured(name, bench)
+            rows += _measure(name, bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
-    print(drawn(rows))
+    print(render_table(rows))
     print("\nMedians of CPU over the whole process tree, wall time as an indication; ratio: loopty by its peer.")
     if options.json:
         save(rows, options.json)
 
 
-def _measured(name: str, bench: Bench) -> Sequence[Row]:
+def _measure(name: str, bench: Bench) -> Sequence[Row]:
     """The rows of a measurement, as far as it came."""
     rows: list[Row] = []
     try:
@@ -71,16 +71,16 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file too")
     parser.add_argument(
-        "--cache", type=_absolute, default=caches / "loopty-bench", help="where the peers are installed"
+        "--cache", type=_absolute_path, default=caches / "loopty-bench", help="where the peers are installed"
     )
-    parser.add_argument("--loopty", type=_absolute, default=Path(sys.executable).with_name("loopty"))
+    parser.add_argument("--loopty", type=_absolute_path, default=Path(sys.executable).with_name("loopty"))
     options = parser.parse_args()
     if not options.loopty.exists():
         parser.error(f"there is no {options.loopty}: install loopty into this environment, or give --loopty")
     return options
 
 
-def _absolute(text: str) -> Path:
+def _absolute_path(text: str) -> Path:
     # Commands run in other folders; links stay, because an environment's interpreter is one.
     return Path(text).absolute()
 

@@ -16,11 +16,11 @@ _POLL_SECONDS = 0.05
 @dataclass(frozen=True, slots=True)
 class Sample:
     done: int
-    spent: Cost
+    cost: Cost
 
 
-def watch(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], done: Callable[[], int], log: Path
+def sample_command(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], count_done: Callable[[], int], log: Path
 ) -> list[Sample]:
     """Run a command to its end and note, many times a second, how much is done and what it has spent."""
     samples: list[Sample] = []
@@ -29,7 +29,7 @@ def watch(
         child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
         while child.poll() is None:
             cpu_seconds = tree_cpu_seconds(child.pid)
-            samples.append(Sample(done(), Cost(cpu_seconds, time.monotonic() - started)))
+            samples.append(Sample(count_done(), Cost(cpu_seconds, time.monotonic() - started)))
             time.sleep(_POLL_SECONDS)
     if child.returncode != 0:
         raise CommandFailed(argv, child.returncode, log.read_text(errors="replace"))
@@ -45,23 +45,21 @@ def cost_per_unit(samples: Sequence[Sample], first: int, last: int) -> Cost:
     end = min(samples, key=lambda sample: abs(sample.done - last))
     if end.done <= start.done:
         raise CommandFailed(["sampling"], 1, f"no progress seen between {first} and {last}")
-    spent = Cost(
-        end.spent.cpu_seconds - start.spent.cpu_seconds, end.spent.wall_seconds - start.spent.wall_seconds
-    )
+    spent = Cost(end.cost.cpu_seconds - start.cost.cpu_seconds, end.cost.wall_seconds - start.cost.wall_seconds)
     return spent / (end.done - start.done)
 
 
 def tree_cpu_seconds(pid: int) -> float:
     """CPU of a process, of its living descendants, and of those that they have reaped."""
-    return sum(_cpu_ticks(each) for each in _tree(pid)) / _TICKS_PER_SECOND
+    return sum(_cpu_ticks(each) for each in _process_tree(pid)) / _TICKS_PER_SECOND
 
 
-def _tree(pid: int) -> Iterator[int]:
+def _process_tree(pid: int) -> Iterator[int]:
     yield pid
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in (thread / "children").read_text().split():
-                yield from _tree(int(child))
+                yield from _process_tree(int(child))
     except (FileNotFoundError, ProcessLookupError):
         return
 

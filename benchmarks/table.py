@@ -28,7 +28,7 @@ class Target:
     words: str
     limit: float
 
-    def met_by(self, value: float | None) -> bool:
+    def is_met_by(self, value: float | None) -> bool:
         return value is not None and value <= self.limit
 
 
@@ -49,12 +49,12 @@ class Row:
         return self.loopty.value / self.beside.value
 
     @property
-    def met(self) -> str:
+    def target_met(self) -> str:
         if self.target is None:
             return "-"
         if self.of_ratio and self.beside.value is None:
             return "unknown"
-        return "yes" if self.target.met_by(self.ratio if self.of_ratio else self.loopty.value) else "NO"
+        return "yes" if self.target.is_met_by(self.ratio if self.of_ratio else self.loopty.value) else "NO"
 
 
 NOTHING = Figure("-")
@@ -81,7 +81,7 @@ def growth(small: Result, large: Result, who: str = "") -> Figure:
     return Figure(f"{who} ×{value:.2f}".strip(), value)
 
 
-def drawn(rows: Sequence[Row]) -> str:
+def render_table(rows: Sequence[Row]) -> str:
     lines = [_HEADINGS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
     text = [
@@ -94,11 +94,11 @@ def drawn(rows: Sequence[Row]) -> str:
 def save(rows: Sequence[Row], path: Path) -> None:
     """Write the rows and the machine they were measured on as JSON."""
     machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-    lines = [asdict(row) | {"ratio": row.ratio, "met": row.met} for row in rows]
+    lines = [asdict(row) | {"ratio": row.ratio, "met": row.target_met} for row in rows]
     path.write_text(json.dumps({"machine": machine, "rows": lines}, indent=2) + "\n")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
     target = row.target.words if row.target else "-"
-    return (row.what, row.loopty.words, row.beside.words, ratio, target, row.met)
+    return (row.what, row.loopty.words, row.beside.words, ratio, target, row.target_met)

@@ -50,11 +50,11 @@ def prepare(place: Path, example: str, attempts: int) -> None:
         subprocess.run([*git, *arguments], cwd=place, check=True)
 
 
-def fields(node: dict[str, object], scored: bool) -> list[str]:
+def fields(node: dict[str, object], with_score: bool) -> list[str]:
     """What does not depend on the clock or the machine."""
     names = ["id", "pool", "operator", "summary", "params", "tree"]
     shown = [node.get(name, "") for name in names]
-    if scored:
+    if with_score:
         outcome = node.get("outcome")
         shown += [outcome.get("metrics", {}) if isinstance(outcome, dict) else {}, node.get("verdict", "")]
     return [json.dumps(value, sort_keys=True, ensure_ascii=False) for value in shown]

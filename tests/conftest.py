@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import HealthCheck, settings
 
-from loopty.attacks.runner import Standing
+from loopty.attacks.runner import AttackStanding
 
 # The same examples on every machine and every run, however slow: a red test is a change, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,7 +18,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     reports = [report for report in found if getattr(report, "when", "") == "call"]
     standings = Counter(value for report in reports for name, value in report.user_properties if name == "attack")
     if standings:
-        others = "".join(f", {count} {name}" for name, count in standings.items() if name != Standing.HELD)
+        others = "".join(f", {count} {name}" for name, count in standings.items() if name != AttackStanding.HELD)
         terminalreporter.write_line(
-            f"attack suite: {standings.total()} attacks, {standings[Standing.HELD]} held{others}"
+            f"attack suite: {standings.total()} attacks, {standings[AttackStanding.HELD]} held{others}"
         )

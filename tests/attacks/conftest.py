@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import loopty
-from loopty.attacks.runner import Standing
+from loopty.attacks.runner import AttackStanding
 
 SOURCE = Path(loopty.__file__).parent.parent
 USER = 61001
@@ -39,7 +39,7 @@ print(json.dumps({result.attack.name: [result.standing, result.detail] for resul
 class Told:
     """What another process says came of an attack."""
 
-    standing: Standing
+    standing: AttackStanding
     detail: str
 
 
@@ -59,7 +59,7 @@ def as_ordinary_user() -> Tried:
         words = [*command, "-c", DRIVER, kind, str(hold_seconds), json.dumps(names)]
         done = subprocess.run(words, stdout=subprocess.PIPE, check=True, cwd="/")
         found = json.loads(done.stdout)
-        return {name: Told(Standing(standing), detail) for name, (standing, detail) in found.items()}
+        return {name: Told(AttackStanding(standing), detail) for name, (standing, detail) in found.items()}
 
     return tried
 
@@ -73,6 +73,6 @@ def _ordinary(python: str) -> list[str]:
 
 
 @pytest.fixture
-def counted(record_property) -> Callable[[Standing], None]:
+def counted(record_property) -> Callable[[AttackStanding], None]:
     """Have the summary of all tests count what came of an attack."""
     return lambda standing: record_property("attack", str(standing))

@@ -16,7 +16,7 @@ from loopty.domain.launch import Protection
 
 HELD = Attack("write to the system", Threat.WRITE, Protection.WRITE, "open('/usr/loopty', 'w')")
 THROUGH = Attack("write to the outbox", Threat.WRITE, Protection.WRITE, "claim('wrote it')")
-ELSEWHERE = Attack("fly", Threat.WRITE, None, "", inapplicable=lambda: "there are no wings here")
+ELSEWHERE = Attack("fly", Threat.WRITE, None, "", obstacle=lambda: "there are no wings here")
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import os
 import pytest
 
 from loopty.attacks.attack import Attack
-from loopty.attacks.runner import Standing, run_attacks
+from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.attacks.threats import Threat
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.probe import probe
 
-ALARMING = (Standing.BROKEN, Standing.UNTRIED)
+ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 # All the time that a busy machine needs to stop an attack; one that gets through takes as long.
 HOLD_SECONDS = 8.0
 
@@ -24,7 +24,7 @@ async def test_bubblewrap_holds_every_attack(counted):
     results = await run_attacks(Bubblewrap(), ATTACKS, HOLD_SECONDS)
     for result in results:
         counted(result.standing)
-    assert {result.attack.name: result.detail for result in results if result.alarming} == {}
+    assert {result.attack.name: result.detail for result in results if result.is_alarming} == {}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other test runs as an ordinary user already")
@@ -54,5 +54,5 @@ def test_every_threat_is_tried_and_every_name_is_one_attack():
 async def test_a_script_that_never_made_its_attempt_proves_nothing():
     broken = Attack("stumble", Threat.WRITE, None, "raise ValueError('a slip')")
     (result,) = await run_attacks(Bubblewrap(), [broken])
-    assert (result.standing, result.alarming) == (Standing.UNTRIED, True)
+    assert (result.standing, result.is_alarming) == (AttackStanding.UNTRIED, True)
     assert "a slip" in result.detail

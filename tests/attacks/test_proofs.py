@@ -23,8 +23,8 @@ import pytest
 from loopty.attacks import runner
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
-from loopty.attacks.folder_state import below
-from loopty.attacks.runner import Standing, run_attacks
+from loopty.attacks.folder_state import paths_below
+from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
 from loopty.sandboxes import bubblewrap, bubblewrap_options, resource_usage
@@ -178,7 +178,7 @@ async def test_it_gets_through_when_one_defence_is_missing(name, monkeypatch):
 
 async def got_through(sandbox: Sandbox, attack: Attack) -> None:
     (result,) = await run_attacks(sandbox, [attack], HOLD_SECONDS)
-    assert result.standing is Standing.BROKEN, f"{result.standing}: {result.detail}"
+    assert result.standing is AttackStanding.BROKEN, f"{result.standing}: {result.detail}"
 
 
 def reading(arena: Arena) -> None:
@@ -187,11 +187,11 @@ def reading(arena: Arena) -> None:
             content = file.read(ENOUGH_BYTES)
         if len(content) == ENOUGH_BYTES:
             raise RuntimeError("there is no end to it")
-        (arena.kept / Path(name).name).write_bytes(content)
+        (arena.harvest_folder / Path(name).name).write_bytes(content)
 
 
 def naming(arena: Arena) -> None:
-    for path in below(arena.outbox):
+    for path in paths_below(arena.outbox):
         str(path).encode()
 
 
@@ -209,7 +209,7 @@ def removing_as_its_owner(arena: Arena) -> None:
 def asking_git(arena: Arena) -> None:
     arena.draft.parent.mkdir()
     (arena.outbox / "draft").rename(arena.draft)
-    for path in (arena.draft, *below(arena.draft)):
+    for path in (arena.draft, *paths_below(arena.draft)):
         os.chown(path, os.geteuid(), os.getegid())
     subprocess.run(["git", "status"], cwd=arena.draft, capture_output=True, check=False)
 
@@ -264,7 +264,9 @@ print(result.standing)
 """
 
 
-@pytest.mark.parametrize(("missing", "standing"), [((), Standing.HELD), (("--new-session",), Standing.BROKEN)])
+@pytest.mark.parametrize(
+    ("missing", "standing"), [((), AttackStanding.HELD), (("--new-session",), AttackStanding.BROKEN)]
+)
 def test_the_terminal_of_loopty_is_out_of_reach_by_a_session_of_its_own(missing, standing):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", AT_A_TERMINAL, *missing]
@@ -277,6 +279,6 @@ def test_the_terminal_of_loopty_is_out_of_reach_by_a_session_of_its_own(missing,
 def test_the_others_get_through_without_a_sandbox(as_ordinary_user):
     rest = [name for name in BY_NAME if name not in {*WEAKENED, *CARELESS, *SEEN, TERMINAL}]
     told = as_ordinary_user("unsafe", HOLD_SECONDS, rest)
-    through = (Standing.GAP, Standing.BROKEN, Standing.INAPPLICABLE)
+    through = (AttackStanding.GAP, AttackStanding.BROKEN, AttackStanding.INAPPLICABLE)
     assert {name: of.detail for name, of in told.items() if of.standing not in through} == {}
     assert told.keys() == set(rest)

@@ -4,10 +4,10 @@ import random
 
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
-from loopty.proposers.prompt_context import Briefing
+from loopty.proposers.prompt_context import PromptContext
 from loopty.taskfile.read import load
-from loopty.workspaces.node_leftovers import Notes
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.node_leftovers import NodeLeftovers
+from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import Place
 
@@ -44,10 +44,10 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     place.commit()
     place.loopty("optimize")
     place.loopty("audit", "best", code=1)  # the score is the same on both slices, which it takes for contamination
-    state, task, history = State(place.top), load(place.top).without_held_out(), place.history()
+    state, task, history = StateFolder(place.top), load(place.top).without_held_out(), place.history()
     assert any(b"forty-two" in log.read_bytes() for log in (state.folder / "audits").rglob("stdout.log"))
 
-    briefing = Briefing(task.statement, task.access, Notes(state).of)
+    briefing = PromptContext(task.statement, task.access, NodeLeftovers(state).read)
     ask = Ask(history, 1, Pool.ATTEMPT, random.Random, ())
     for node in map(history.__getitem__, list(history.ids)):
         text = briefing.text(ask, node, list(ask.nodes))

@@ -250,10 +250,10 @@ def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
 DIES_AFTER_SEALING = """
 import os, sys
 from pathlib import Path
-from loopty.campaign.campaign import Workshop
+from loopty.campaign.campaign import Campaign
 from loopty.cli import by_hand
 from loopty.domain.ids import NodeId
-campaign = Workshop.open(Path.cwd())
+campaign = Campaign.open(Path.cwd())
 by_hand._seal(campaign, campaign.history[NodeId(sys.argv[1])])
 os._exit(9)
 """

@@ -17,7 +17,7 @@ from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import ECHO_X, PARAMETER_TASK, Place
 from .state import events
@@ -26,7 +26,7 @@ from .state import events
 @pytest.fixture
 def ran(place: Place) -> Place:
     """A place with a run, as the ledger of one that has just begun tells it."""
-    state = State(place.top)
+    state = StateFolder(place.top)
     state.prepare()
     began = RunStarted(1, "c", Objective(), 0, "the first run")
     baseline = NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0")

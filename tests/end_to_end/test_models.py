@@ -132,7 +132,7 @@ def test_a_model_without_its_key_is_not_tried(own):
 
 def test_a_file_of_weights_answers_without_any_key(own):
     pytest.importorskip("xllamacpp")
-    tiny_gguf.written(own.top / "tiny.gguf")
+    tiny_gguf.write_model(own.top / "tiny.gguf")
     file = json.dumps(str(own.top / "tiny.gguf"))
     configure(own, f'[models.mine]\nprovider = "local"\nfile = {file}\nsettings = {{ threads = 1 }}\n')
     tried = own.json("models", "--try", "mine")

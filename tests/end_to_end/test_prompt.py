@@ -14,7 +14,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.spend import CallReserved, CallSettled
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import CODE_TASK, Place
 from .serving import evolver, number, vendor
@@ -27,7 +27,7 @@ REPLY = Reply('{"x": 1}', Usage(100, 30, 40, 10))
 @pytest.fixture
 def proposed(place: Place) -> Place:
     """A run with a node that took two calls, one of which failed."""
-    state = State(place.top)
+    state = StateFolder(place.top)
     state.prepare()
     recorder = Recorder(SqliteLedger(state.ledger), lambda: 1.0)
     archive = Archive(state.folder / "calls")
@@ -82,7 +82,7 @@ def test_a_node_that_no_model_made_says_so(proposed):
 
 
 def test_a_call_whose_line_is_gone_or_torn_is_told_from_the_ledger(proposed):
-    folder = State(proposed.top).folder / "calls"
+    folder = StateFolder(proposed.top).folder / "calls"
     file = folder / "c1.jsonl"
     file.write_bytes(file.read_bytes().partition(b"\n")[2][:-40])
     shown = proposed.json("show", "1.1", "--prompt")["calls"]

@@ -18,23 +18,23 @@ from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask, CommittedFiles
-from loopty.proposers.optuna_samplers import RememberingProposer
+from loopty.proposers.optuna_samplers import StatelessProposer
 from loopty.record.history import History
 from loopty.record.proposals import ProposalRefused
 from loopty.record.reviews import Reviews
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.report.node_text import node_text
-from loopty.report.plain_progress import Lines
+from loopty.report.plain_progress import PlainProgress
 from loopty.report.status_text import status_text
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 from loopty.selectors.tournament import TournamentSelector
 from loopty.views.goodput import goodput
 from loopty.views.node_detail import detail
 from loopty.views.run_status import status
 from loopty.views.uplift import uplift
 from loopty.views.verdict_tally import tally
-from loopty.views.verifier_totals import Verified
+from loopty.views.verifier_totals import VerifierTotals
 
 from .conftest import SPACE, Bench
 
@@ -312,7 +312,7 @@ async def test_reviews_are_counted_apart_from_trials():
     await run.drive()
     run.recorder.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
     found = run.status()
-    assert found.verified == Verified(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
+    assert found.verified == VerifierTotals(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
     assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
     assert found.count(Pool.ATTEMPT).endings == {"finished": 4}
     told = " ".join(status_text(found, 200, tally=tally(run.history, 1)).split())
@@ -370,7 +370,7 @@ async def test_what_the_verifier_rejected_teaches_the_sampler_no_more_than_what_
     pools = Pools(attempts=16)
     rejected, failed = Reviewed(x_of, says=cheats, pools=pools), Reviewed(crashes, pools=pools)
     for run in (rejected, failed):
-        run.proposer = RememberingProposer("tpe", SPACE)
+        run.proposer = StatelessProposer("tpe", SPACE)
         await run.drive()
     assert Verdict.REJECTED in {verdict for _, _, verdict in rejected.tree()}
     assert [params for _, params, _ in rejected.tree()] == [params for _, params, _ in failed.tree()]
@@ -395,7 +395,7 @@ async def test_what_the_verifier_rejected_is_no_parent_and_no_uplift():
 
 async def test_a_rejection_by_the_verifier_is_worth_a_line():
     run, out = Reviewed(x_of, says=FAIL, pools=Pools(attempts=3)), io.StringIO()
-    lines = Lines(run.recorder, 1, run.task.pools, out, Look(), lambda: 0.0)
-    run.recorder.listeners.append(lines.heard)
+    lines = PlainProgress(run.recorder, 1, run.task.pools, out, Terminal(), lambda: 0.0)
+    run.recorder.listeners.append(lines.on_event)
     await run.drive()
     assert "rejected 1.1: the verifier: hard-coded answers" in out.getvalue()

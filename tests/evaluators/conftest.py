@@ -23,16 +23,18 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
-from loopty.evaluators.contract import Places
-from loopty.evaluators.gates import Passage
-from loopty.models.endpoint.trial_access import Serving
+from loopty.evaluators.contract import SandboxPaths
+from loopty.evaluators.gates import GateResult
+from loopty.models.endpoint.trial_access import ServeTrial
 from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.toolchain import toolchain
+from loopty.sandboxes.toolchain import user_toolchain
 from loopty.sandboxes.trial_user import trial_owner
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
-PLACES = Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model")
+PLACES = SandboxPaths(
+    "/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model"
+)
 
 
 def never(_rows: Sequence[Row], _directions: Directions) -> str | None:
@@ -49,7 +51,7 @@ class Bench:
     tampering: str | None = None
     isolated: bool = True
     seconds: float = 30.0
-    serving: Serving | None = None
+    serving: ServeTrial | None = None
     path: str = ""
 
     @property
@@ -76,11 +78,11 @@ class Bench:
         """Score with a line of shell."""
         return await self._evaluator(command).evaluate(self._trial(), never, asyncio.Event())
 
-    async def gated(self) -> list[Passage]:
-        return await self._evaluator("true").gated(self._trial(), asyncio.Event())
+    async def gated(self) -> list[GateResult]:
+        return await self._evaluator("true").run_gates(self._trial(), asyncio.Event())
 
     def _evaluator(self, command: str) -> CommandEvaluator:
-        tools = toolchain()
+        tools = user_toolchain()
         sdk = Path(loopty_sdk.__file__).resolve().parent
         benchmark = Benchmark(command, self.seconds)
         return CommandEvaluator(
@@ -92,7 +94,7 @@ class Bench:
             PLACES,
             env={"PATH": self.path or tools.path, "PYTHONPATH": "/t/sdk"},
             mounts=[*(Mount(prefix, str(prefix)) for prefix in tools.prefixes), Mount(sdk, "/t/sdk/loopty_sdk")],
-            serving=self.serving,
+            serve_model=self.serving,
         )
 
     def _trial(self) -> Trial:

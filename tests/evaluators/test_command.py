@@ -21,10 +21,10 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
-from loopty.evaluators.contract import Places
+from loopty.evaluators.contract import SandboxPaths
 from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.toolchain import toolchain
+from loopty.sandboxes.toolchain import user_toolchain
 from loopty.sandboxes.trial_user import trial_owner
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -61,7 +61,7 @@ class Place:
     async def run(
         self, command: str, seen: OnMetrics = never, cancel: asyncio.Event | None = None, **changes: object
     ) -> Outcome:
-        tools = toolchain()
+        tools = user_toolchain()
         benchmark = replace(Benchmark(command, 20.0), **changes)  # type: ignore[arg-type]
         evaluator = CommandEvaluator(
             benchmark,
@@ -69,7 +69,7 @@ class Place:
             Bubblewrap(),
             self.staged,
             lambda _: None,
-            Places("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk"),
+            SandboxPaths("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk"),
             env={"PATH": tools.path},
             mounts=[Mount(prefix, str(prefix)) for prefix in tools.prefixes],
         )

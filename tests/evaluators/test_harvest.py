@@ -18,20 +18,20 @@ def outbox(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def traces(outbox: Path, tmp_path: Path) -> harvest.Traces:
-    return harvest.Traces(outbox / "traces", tmp_path / "node")
+def traces(outbox: Path, tmp_path: Path) -> harvest.TraceCopies:
+    return harvest.TraceCopies(outbox / "traces", tmp_path / "node")
 
 
 def test_traces_are_copied_as_they_come_and_again_when_they_change(
-    outbox: Path, traces: harvest.Traces, tmp_path: Path
+    outbox: Path, traces: harvest.TraceCopies, tmp_path: Path
 ) -> None:
     (outbox / "traces" / "task_1.json").write_text("{")
     (outbox / "traces" / "other.txt").write_text("no trace")
-    traces.look()
+    traces.copy_new()
     assert [path.name for path in (tmp_path / "node").iterdir()] == ["task_1.json"]
     (outbox / "traces" / "task_1.json").write_text("{}")
     (outbox / "traces" / "task_2.json").write_text("{}")
-    traces.look()
+    traces.copy_new()
     assert {path.name: path.read_text() for path in (tmp_path / "node").iterdir()} == {
         "task_1.json": "{}",
         "task_2.json": "{}",
@@ -39,18 +39,20 @@ def test_traces_are_copied_as_they_come_and_again_when_they_change(
 
 
 def test_a_link_in_place_of_the_traces_is_not_followed(
-    outbox: Path, traces: harvest.Traces, tmp_path: Path
+    outbox: Path, traces: harvest.TraceCopies, tmp_path: Path
 ) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / "task_gold.json").write_text("gold")
     (outbox / "traces").rmdir()
     (outbox / "traces").symlink_to(secrets)
-    traces.look()
+    traces.copy_new()
     assert not (tmp_path / "node").exists()
 
 
-def test_links_pipes_and_huge_traces_are_left_behind(outbox: Path, traces: harvest.Traces, tmp_path: Path) -> None:
+def test_links_pipes_and_huge_traces_are_left_behind(
+    outbox: Path, traces: harvest.TraceCopies, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("secret")
     source = outbox / "traces"
     (source / "task_link.json").symlink_to(tmp_path / "secret")
@@ -60,7 +62,7 @@ def test_links_pipes_and_huge_traces_are_left_behind(outbox: Path, traces: harve
     with (source / "task_huge.json").open("wb") as file:
         file.truncate(2 << 20)
     (source / "task_fine.json").write_text("{}")
-    traces.look()
+    traces.copy_new()
     assert [path.name for path in (tmp_path / "node").rglob("*.*")] == ["task_fine.json"]
 
 
@@ -82,13 +84,13 @@ def test_the_last_line_that_says_something_is_short_and_printable(
 
 
 def test_traces_that_come_and_go_do_not_fill_the_disk(
-    outbox: Path, traces: harvest.Traces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outbox: Path, traces: harvest.TraceCopies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harvest, "_MOST_TRACES", 5)
+    monkeypatch.setattr(harvest, "_MAX_TRACES", 5)
     for batch in range(4):
         for number in range(4):
             (outbox / "traces" / f"task_{batch}_{number}.json").write_text("")
-        traces.look()
+        traces.copy_new()
         for path in (outbox / "traces").iterdir():
             path.unlink()
     assert len(list((tmp_path / "node").iterdir())) == 5

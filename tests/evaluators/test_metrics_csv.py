@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
 from loopty.evaluators import metrics_csv
-from loopty.evaluators.metrics_csv import Stream, named
+from loopty.evaluators.metrics_csv import MetricsStream, parse_column
 from loopty.kit.untrusted_files import Unreadable
 
 
@@ -24,10 +24,10 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "metrics.csv"
 
 
-def rows_of(file: Path, raw: bytes) -> Stream:
+def rows_of(file: Path, raw: bytes) -> MetricsStream:
     file.write_bytes(raw)
-    stream = Stream(file)
-    stream.look()
+    stream = MetricsStream(file)
+    stream.read_new()
     return stream
 
 
@@ -45,7 +45,7 @@ def rows_of(file: Path, raw: bytes) -> Stream:
     ],
 )
 def test_a_column_may_say_its_direction(column: str, name: str, direction: Direction) -> None:
-    assert named(column) == (name, direction)
+    assert parse_column(column) == (name, direction)
 
 
 def test_rows_are_read_in_order_with_priority_from_left_to_right(file: Path) -> None:
@@ -63,10 +63,10 @@ def test_a_torn_last_line_is_no_row_until_it_ends(file: Path) -> None:
     assert len(stream.rows) == 1
     with file.open("ab") as more:
         more.write(b"75")
-    assert not stream.look()
+    assert not stream.read_new()
     with file.open("ab") as more:
         more.write(b"\n3")
-    assert stream.look()
+    assert stream.read_new()
     assert stream.rows[-1] == Row(2.0, {"a": 0.75})
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_was_cut_is_not_followed(file: Path) -> None:
     stream = rows_of(file, b"i,a\n1,2\n3,4\n")
     file.write_bytes(b"i,a\n")
     with pytest.raises(Unreadable, match="was cut"):
-        stream.look()
+        stream.read_new()
 
 
 def test_links_and_pipes_and_huge_files_are_not_followed(tmp_path: Path) -> None:
@@ -144,15 +144,15 @@ def test_links_and_pipes_and_huge_files_are_not_followed(tmp_path: Path) -> None
         huge.truncate(metrics_csv.LARGEST_STREAM + 1)
     for name in ("link", "fifo", "hard", "huge"):
         with pytest.raises(Unreadable):
-            Stream(tmp_path / name).look()
+            MetricsStream(tmp_path / name).read_new()
 
 
 def test_no_file_yet_is_no_news(file: Path) -> None:
-    stream = Stream(file)
-    assert not stream.look()
+    stream = MetricsStream(file)
+    assert not stream.read_new()
     file.write_bytes(b"i,a\n1,2\n")
-    assert stream.look()
-    assert not stream.look()
+    assert stream.read_new()
+    assert not stream.read_new()
 
 
 def test_a_writer_that_appends_byte_by_byte_is_followed_live(file: Path) -> None:
@@ -164,11 +164,11 @@ def test_a_writer_that_appends_byte_by_byte_is_followed_live(file: Path) -> None
         "        file.write(bytes([byte]))\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", script, str(file), "\n".join(lines) + "\n"])
-    stream, until = Stream(file), time.monotonic() + 60
+    stream, until = MetricsStream(file), time.monotonic() + 60
     while writer.poll() is None and time.monotonic() < until:
-        stream.look()
+        stream.read_new()
         assert all(row.metrics["a"] == row.step / 7 for row in stream.rows)
-    stream.look()
+    stream.read_new()
     assert [row.step for row in stream.rows] == list(range(60))
 
 
@@ -183,14 +183,14 @@ def test_where_the_file_is_torn_makes_no_difference(
     raw = "".join(f"{step},{one!r},{two!r}\n" for step, one, two in values)
     whole = f"i,a,b\n{raw}".encode()
     file = tmp_path_factory.mktemp("torn") / "metrics.csv"
-    stream = Stream(file)
+    stream = MetricsStream(file)
     for cut in [*sorted(cuts), len(whole)]:
         file.write_bytes(whole[:cut])
-        stream.look()
+        stream.read_new()
     assert [(row.step, row.metrics["a"], row.metrics["b"]) for row in stream.rows] == values
 
 
 def test_more_rows_than_anyone_reads_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("i,a\n" + "0,0\n" * 100_001)
     with pytest.raises(Unreadable, match="more than 100000 rows"):
-        Stream(tmp_path / "metrics.csv").look()
+        MetricsStream(tmp_path / "metrics.csv").read_new()

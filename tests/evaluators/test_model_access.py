@@ -20,7 +20,7 @@ from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.unsafe import Unsafe
 
-from ..models.endpoint.desk import KEY, MODEL, Desk
+from ..models.endpoint.desk import KEY, MODEL, ServedRun
 from ..models.server import ScriptedServer, answer, hang, refusal
 from ..models.vendor_replies import ANSWER, openai_reply
 
@@ -46,15 +46,15 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
-def desk(bench: Any, tmp_path: Path, server: ScriptedServer) -> Desk:
+def desk(bench: Any, tmp_path: Path, server: ScriptedServer) -> ServedRun:
     return served(bench, tmp_path, server)
 
 
 def served(
     bench: Any, tmp_path: Path, server: ScriptedServer, funds: RoleBudget | None = None, **stated: Any
-) -> Desk:
+) -> ServedRun:
     (tmp_path / "desk").mkdir()
-    desk = Desk(tmp_path / "desk", None, funds, url=f"{server.url}/v1", **stated)
+    desk = ServedRun(tmp_path / "desk", None, funds, url=f"{server.url}/v1", **stated)
     bench.serving = desk.serving
     return desk
 
@@ -63,14 +63,14 @@ def said(bench: Any) -> Any:
     return json.loads(bench.log.splitlines()[-1])
 
 
-async def test_a_benchmark_calls_the_model_with_an_ordinary_client(bench: Any, desk: Desk) -> None:
+async def test_a_benchmark_calls_the_model_with_an_ordinary_client(bench: Any, desk: ServedRun) -> None:
     outcome = await bench.run(SCORES)
     assert (outcome.ending, outcome.metrics) == (Ending.FINISHED, {"score": float(len(ANSWER))}), outcome
     assert Spend.of(desk.run).tokens == {"user": 32}
     assert desk.reserved[0].node == "1.2"
 
 
-async def test_eight_calls_at_once(bench: Any, desk: Desk) -> None:
+async def test_eight_calls_at_once(bench: Any, desk: ServedRun) -> None:
     outcome = await bench.run(
         ASKING + "from concurrent.futures import ThreadPoolExecutor\n"
         "with ThreadPoolExecutor(8) as pool:\n    Run().finish(len(list(pool.map(ask, map(str, range(8))))))\n"

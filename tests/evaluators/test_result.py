@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.objective import Direction
-from loopty.evaluators.result import LARGEST_RESULT, parsed
+from loopty.evaluators.result import LARGEST_RESULT, parse_result
 from loopty.kit import untrusted_files
 from loopty.kit.untrusted_files import Unreadable
 
 
 def reason(raw: bytes) -> str:
     with pytest.raises(Unreadable) as caught:
-        parsed(raw)
+        parse_result(raw)
     told = str(caught.value)
     assert told
     assert len(told.splitlines()) == 1
@@ -27,12 +27,12 @@ def reason(raw: bytes) -> str:
 
 
 def test_a_score_alone_is_a_result() -> None:
-    assert parsed(b'{"score": 1}').metrics == {"score": 1.0}
-    assert parsed(b'\xef\xbb\xbf{"score": -0.5}\r\n').metrics == {"score": -0.5}
+    assert parse_result(b'{"score": 1}').metrics == {"score": 1.0}
+    assert parse_result(b'\xef\xbb\xbf{"score": -0.5}\r\n').metrics == {"score": -0.5}
 
 
 def test_tasks_are_metrics_with_their_own_directions() -> None:
-    found = parsed(
+    found = parse_result(
         b'{"score": 0.6, "tasks": {"t1": 0.8, "ms": 4}, "tasks_meta": {"ms": {"direction": "min"}, "t1": {}},'
         b' "started_at": "2026-01-01T00:00:00Z", "extra": [1, {"a": null}]}'
     )
@@ -41,7 +41,7 @@ def test_tasks_are_metrics_with_their_own_directions() -> None:
 
 
 def test_no_tasks_may_be_said_in_two_ways() -> None:
-    assert parsed(b'{"score": 1, "tasks": null, "tasks_meta": {}}').metrics == {"score": 1.0}
+    assert parse_result(b'{"score": 1, "tasks": null, "tasks_meta": {}}').metrics == {"score": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_no_honest_result_has_a_reason_of_one_line(raw: bytes, word: str
 
 
 def test_brackets_in_text_are_no_nesting() -> None:
-    assert parsed(json.dumps({"score": 1, "log": "[{" * 500}).encode()).metrics == {"score": 1.0}
+    assert parse_result(json.dumps({"score": 1, "log": "[{" * 500}).encode()).metrics == {"score": 1.0}
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
@@ -114,7 +114,7 @@ _trees = st.recursive(
 @given(st.dictionaries(st.sampled_from(["score", "tasks", "tasks_meta", "other"]), _trees))
 def test_any_document_is_a_result_with_finite_numbers_or_unreadable(document: dict[str, object]) -> None:
     try:
-        found = parsed(json.dumps(document).encode())
+        found = parse_result(json.dumps(document).encode())
     except Unreadable:
         return
     assert all(abs(value) < float("inf") for value in found.metrics.values())

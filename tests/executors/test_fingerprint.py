@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.executors.fingerprint import Machine, differences, machine
+from loopty.executors.fingerprint import Machine, differences, this_machine
 
 X86 = """processor\t: {number}
 vendor_id\t: GenuineIntel
@@ -61,7 +61,7 @@ class Root:
 
     @property
     def machine(self) -> Machine:
-        return machine("bubblewrap", sys.executable, root=self.top)
+        return this_machine("bubblewrap", sys.executable, root=self.top)
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def test_accelerators_of_amd_are_told_from_the_cores_beside_them(root):
 
 
 def test_a_machine_that_tells_nothing_has_a_fingerprint_all_the_same(tmp_path):
-    told = machine("unsafe", None, root=tmp_path)
-    assert told == machine("unsafe", None, root=tmp_path)
+    told = this_machine("unsafe", None, root=tmp_path)
+    assert told == this_machine("unsafe", None, root=tmp_path)
     assert told.facts["sandbox"] == "unsafe"
 
 
@@ -212,19 +212,21 @@ def test_another_python_is_asked_for_its_version(tmp_path):
     other = tmp_path / "python3"
     other.write_text("#!/bin/sh\necho pypy 3.10.14\n")
     other.chmod(0o755)
-    assert machine("unsafe", str(other)).facts["python"] == "pypy 3.10.14"
-    assert "python" not in machine("unsafe", str(tmp_path / "none")).facts
+    assert this_machine("unsafe", str(other)).facts["python"] == "pypy 3.10.14"
+    assert "python" not in this_machine("unsafe", str(tmp_path / "none")).facts
 
 
 def test_a_compiler_counts_when_it_is_asked_for(tmp_path):
-    assert "compiler" not in machine("unsafe", None).facts
-    assert "compiler" not in machine("unsafe", None, compiler=str(tmp_path)).facts
+    assert "compiler" not in this_machine("unsafe", None).facts
+    assert "compiler" not in this_machine("unsafe", None, compiler=str(tmp_path)).facts
     if found := shutil.which("cc"):
-        assert any(character.isdigit() for character in machine("unsafe", None, compiler=found).facts["compiler"])
+        assert any(
+            character.isdigit() for character in this_machine("unsafe", None, compiler=found).facts["compiler"]
+        )
 
 
 def test_what_the_caller_knows_besides_is_part_of_it(root):
-    told = machine("container", None, {"image": "python:3.13"}, root=root.top)
+    told = this_machine("container", None, {"image": "python:3.13"}, root=root.top)
     assert told.facts["image"] == "python:3.13"
     assert "python" not in told.facts
 
@@ -239,9 +241,9 @@ def test_differences_are_told_in_both_directions():
 
 
 def test_this_machine_is_known_and_asking_costs_nothing_to_speak_of():
-    first = machine("bubblewrap", sys.executable)
+    first = this_machine("bubblewrap", sys.executable)
     started = time.perf_counter()
     for _ in range(20):
-        assert machine("bubblewrap", sys.executable) == first
+        assert this_machine("bubblewrap", sys.executable) == first
     assert time.perf_counter() - started < 20
     assert {"cpu", "cores", "memory", "system", "python", "sandbox"} <= set(first.facts)

@@ -16,7 +16,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.fingerprint import Machine
 from loopty.executors.local_slots import LocalExecutor, lock_path
-from loopty.executors.process_locks import Owners
+from loopty.executors.process_locks import ProcessLocks
 from loopty.record.node_record import Node
 
 NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, order=1, position=0)
@@ -133,24 +133,24 @@ def test_any_name_makes_a_lock_of_its_own() -> None:
 
 
 def test_this_process_is_alive_and_a_dead_one_is_not(tmp_path: Path) -> None:
-    owners = Owners(tmp_path)
-    assert owners.alive(owners.this_process())
+    owners = ProcessLocks(tmp_path)
+    assert owners.is_alive(owners.claim())
     script = (
-        "import os, sys; from pathlib import Path; from loopty.executors.process_locks import Owners\n"
-        "print(Owners(Path(sys.argv[1])).this_process(), flush=True); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from loopty.executors.process_locks import ProcessLocks\n"
+        "print(ProcessLocks(Path(sys.argv[1])).claim(), flush=True); os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
     name = killed.stdout.strip()
-    assert not owners.alive(name)
-    assert not owners.alive(name), "also when it is asked again"
+    assert not owners.is_alive(name)
+    assert not owners.is_alive(name), "also when it is asked again"
 
 
 def test_a_living_process_is_alive_whatever_its_host_is_called(tmp_path: Path) -> None:
-    name = Owners(tmp_path).this_process()
+    name = ProcessLocks(tmp_path).claim()
     elsewhere = f"another-name:1:{name.rpartition(':')[2]}"
     script = (
-        "import sys; from pathlib import Path; from loopty.executors.process_locks import Owners\n"
-        "print(Owners(Path(sys.argv[1])).alive(sys.argv[2]))"
+        "import sys; from pathlib import Path; from loopty.executors.process_locks import ProcessLocks\n"
+        "print(ProcessLocks(Path(sys.argv[1])).is_alive(sys.argv[2]))"
     )
     asked = subprocess.run([sys.executable, "-c", script, tmp_path, elsewhere], capture_output=True, text=True)
     assert asked.stdout.strip() == "True"

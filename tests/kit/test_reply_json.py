@@ -1,6 +1,6 @@
 import pytest
 
-from loopty.kit.reply_json import found, sole
+from loopty.kit.reply_json import parse_longest, parse_only_object
 
 
 @pytest.mark.parametrize(
@@ -15,15 +15,15 @@ from loopty.kit.reply_json import found, sole
     ],
 )
 def test_the_json_is_found_whatever_stands_around_it(text: str) -> None:
-    assert found(text) == {"a": [1, 2]}
+    assert parse_longest(text) == {"a": [1, 2]}
 
 
 def test_a_list_counts_as_well() -> None:
-    assert found('So: [{"a": 1}]') == [{"a": 1}]
+    assert parse_longest('So: [{"a": 1}]') == [{"a": 1}]
 
 
 def test_brackets_commas_and_line_breaks_in_strings_stay_as_they_are() -> None:
-    assert found('{"a": "x, ]}\\" {\n"}') == {"a": 'x, ]}" {\n'}
+    assert parse_longest('{"a": "x, ]}\\" {\n"}') == {"a": 'x, ]}" {\n'}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_brackets_commas_and_line_breaks_in_strings_stay_as_they_are() -> None:
 )
 def test_what_cannot_be_meant_or_trusted_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        found(text)
+        parse_longest(text)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_cannot_be_meant_or_trusted_is_refused_with_a_reason(text: str, rea
 )
 def test_no_reply_takes_longer_than_its_length_is_worth(text: str) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        found(text)
+        parse_longest(text)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_no_reply_takes_longer_than_its_length_is_worth(text: str) -> None:
     ],
 )
 def test_one_object_alone_may_have_prose_around_it(text: str) -> None:
-    assert sole(text) == {"a": 1}
+    assert parse_only_object(text) == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_one_object_alone_may_have_prose_around_it(text: str) -> None:
 )
 def test_what_may_be_a_quotation_is_not_taken_for_the_one_object(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        sole(text)
+        parse_only_object(text)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopty.kit.fence import fenced
-from loopty.kit.token_budget import cut_to, largest
+from loopty.kit.fence import fence_text
+from loopty.kit.token_budget import cut_to, longest_that_fits
 from loopty.kit.token_count import tokens, tokens_of_data
 
 TEXTS = ["plain words, and more of them\n" * 200, "1234567890" * 500, "量" * 2_000]
@@ -14,7 +14,7 @@ TEXTS = ["plain words, and more of them\n" * 200, "1234567890" * 500, "量" * 2_
 @pytest.mark.parametrize("room", [300, 900])
 def test_what_is_cut_keeps_within_its_room_and_uses_most_of_it(text, room, counted):
     assert room // 2 < counted(cut_to(text, room, counted)) <= room
-    made = largest(lambda limit: fenced("a file", text, limit), len(text), room, counted)
+    made = longest_that_fits(lambda limit: fence_text("a file", text, limit), len(text), room, counted)
     assert room // 2 < counted(made) <= room
 
 
@@ -24,4 +24,4 @@ def test_what_fits_is_left_as_it_is():
 
 
 def test_where_not_even_its_frame_fits_there_is_nothing():
-    assert largest(lambda limit: fenced("a file", "x" * 900, limit), 900, 4) == ""
+    assert longest_that_fits(lambda limit: fence_text("a file", "x" * 900, limit), 900, 4) == ""

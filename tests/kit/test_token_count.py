@@ -1,16 +1,16 @@
 """The one estimate of tokens."""
 
-from loopty.kit.token_count import size, tokens, tokens_of, tokens_of_data
+from loopty.kit.token_count import byte_size, tokens, tokens_for_bytes, tokens_of_data
 
 
 def test_a_text_is_a_token_for_four_bytes_and_never_more_tokens_than_bytes():
     assert [tokens(text) for text in ("", "a", "abcd", "abcde", "ä" * 4, "\udcff")] == [0, 1, 1, 2, 2, 1]
-    assert size("ä\udcff") == 5
+    assert byte_size("ä\udcff") == 5
 
 
 def test_bytes_that_were_counted_piece_by_piece_are_estimated_alike():
     text = "unroll the inner loop, über alles"
-    assert tokens_of(sum(size(letter) for letter in text)) == tokens(text)
+    assert tokens_for_bytes(sum(byte_size(letter) for letter in text)) == tokens(text)
 
 
 def test_in_data_digits_signs_and_foreign_letters_count_each_and_words_by_their_pieces():

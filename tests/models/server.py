@@ -103,7 +103,7 @@ class ScriptedServer:
 
 def answer(body: Any, status: int = 200, **headers: str) -> Behaviour:
     """A JSON body. `Retry_After="7"` is the header `Retry-After: 7`."""
-    return said(json.dumps(body).encode(), status, "application/json", **headers)
+    return raw_answer(json.dumps(body).encode(), status, "application/json", **headers)
 
 
 def refusal(status: int, message: str, kind: str = "error", **headers: str) -> Behaviour:
@@ -111,7 +111,7 @@ def refusal(status: int, message: str, kind: str = "error", **headers: str) -> B
     return answer({"error": {"message": message, "type": kind, "code": kind}}, status, **headers)
 
 
-def said(data: bytes, status: int = 200, content_type: str = "text/plain", **headers: str) -> Behaviour:
+def raw_answer(data: bytes, status: int = 200, content_type: str = "text/plain", **headers: str) -> Behaviour:
     """These bytes as a whole answer."""
     return lambda connection: connection.send(
         _head(status, content_type, {**headers, "Content-Length": str(len(data))}) + data
@@ -137,7 +137,7 @@ def stream(events: Iterable[str | dict], *, whole: bool = True, reset: bool = Fa
     return behave
 
 
-def unframed(events: Iterable[str | dict]) -> Behaviour:
+def unframed_stream(events: Iterable[str | dict]) -> Behaviour:
     """A stream that ends with its connection, so that nobody can tell an early end from the end."""
     pieces = [event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n" for event in events]
     return lambda connection: connection.send(
@@ -145,7 +145,7 @@ def unframed(events: Iterable[str | dict]) -> Behaviour:
     )
 
 
-def stalling(events: Iterable[str | dict]) -> Behaviour:
+def stalled_stream(events: Iterable[str | dict]) -> Behaviour:
     """A stream that never goes on after these events."""
     begin = stream(events, whole=False)
 
@@ -156,7 +156,7 @@ def stalling(events: Iterable[str | dict]) -> Behaviour:
     return behave
 
 
-def endless(first: bytes, again: bytes, content_type: str = "text/event-stream") -> Behaviour:
+def endless_answer(first: bytes, again: bytes, content_type: str = "text/event-stream") -> Behaviour:
     """An answer that goes on until the client leaves."""
 
     def behave(connection: Connection) -> None:

@@ -9,7 +9,7 @@ from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.meter import Meter, Settlements
 from loopty.models.metered_model import MeteredModel
-from loopty.models.prices import price
+from loopty.models.prices import rates_of
 from loopty.models.purse import RunPurse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
@@ -19,7 +19,7 @@ from loopty.testing.ledger_suite import run_events
 from .timing import Time
 
 
-class Desk:
+class RunWithModels:
     """One run, and lines that spend its budget."""
 
     def __init__(self, folder, pools=None, roles=None, ledger=None):
@@ -37,15 +37,17 @@ class Desk:
         return self.recorder.history.runs[1]
 
     def line(self, model, role=Role.EVOLVER, throttle=None, **stated):
-        return line_to(model, self.purse, self.archive, self.time, role, throttle, self.settlements, **stated)
+        return metered_model(
+            model, self.purse, self.archive, self.time, role, throttle, self.settlements, **stated
+        )
 
 
-def line_to(model, purse, archive, time, role=Role.EVOLVER, throttle=None, settlements=None, **stated):
+def metered_model(model, purse, archive, time, role=Role.EVOLVER, throttle=None, settlements=None, **stated):
     """A real line to this model."""
     stated = ModelSpec("scripted", **{"file": "script", **stated})
     clock, sleep = time.clock, time.sleep
     throttle = throttle or Throttle(None, None, clock, sleep)
     settlements = settlements or Settlements()
-    meter = Meter(role, model.name, stated, price(stated), purse, throttle, settlements, clock)
+    meter = Meter(role, model.name, stated, rates_of(stated), purse, throttle, settlements, clock)
     retry = Retry(model.name, stated.retries, stated.outage_seconds, random.Random(0), clock, sleep)
     return MeteredModel(role, model, stated, meter, archive, retry)

@@ -82,9 +82,9 @@ def test_several_calls_are_found_in_one_pass(archive, tmp_path):
     for call in ("first", "second", "third"):
         archive.keep(call, Prompt("", (), {"call": "missing"}), Reply(call, Usage()))
     other = Archive(tmp_path / "calls")
-    found = other.found(["third", "missing", "first"])
+    found = other.records_of(["third", "missing", "first"])
     assert {call: kept.reply.text for call, kept in found.items()} == {"first": "first", "third": "third"}
-    assert other.found([]) == {}
+    assert other.records_of([]) == {}
 
 
 def test_a_torn_line_harms_no_other(archive, tmp_path):

@@ -16,14 +16,14 @@ from loopty.domain.errors import Exhausted
 from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
 from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.engine import decisions
-from loopty.executors.process_locks import Owners
+from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.models.allowance import Overspent
-from loopty.models.meter import Size, Subject
+from loopty.models.allowance import AllowanceExceeded
+from loopty.models.meter import RequestSize, Subject
 from loopty.record.recorder import Recorder
 from loopty.record.spend import CallReserved, CallSettled, Spend
 
-from .spending import Desk
+from .spending import RunWithModels
 
 WIDTH = 8
 POOLS = Pools(tokens=12_000, money_usd=0.03)
@@ -70,7 +70,7 @@ class Costly:
         self.stated = stated
 
     async def reply(self, prompt):
-        call, size = self.call, Size.of(prompt, self.stated)
+        call, size = self.call, RequestSize.of_prompt(prompt, self.stated)
         for _ in range(call["turns"]):
             await asyncio.sleep(0)
         spent = round(size.worst_input * call["input_share"])
@@ -116,7 +116,7 @@ class Caps:
 
 async def spend(desk, calls, subject=None):
     """Make the calls, eight at once; with a subject all of them as the user's and about it."""
-    waiting, forgiven = list(calls), Overspent if subject else Exhausted
+    waiting, forgiven = list(calls), AllowanceExceeded if subject else Exhausted
 
     async def worker():
         while waiting:
@@ -143,7 +143,7 @@ async def spend(desk, calls, subject=None):
 @example([WORST] * 24)
 def test_no_cap_is_passed_by_more_than_one_call_exceeds_its_own_estimate(calls):
     with tempfile.TemporaryDirectory() as folder:
-        desk = Desk(Path(folder), POOLS, ROLES)
+        desk = RunWithModels(Path(folder), POOLS, ROLES)
         Caps(desk)
         asyncio.run(spend(desk, calls))
         assert Spend.of(desk.run).reservations == {}, "everything is settled"
@@ -161,7 +161,7 @@ class Greedy:
 
 
 async def test_a_server_that_passes_its_limits_does_not_pass_a_cap_with_many_calls_at_once(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=100_000))
+    desk = RunWithModels(tmp_path, Pools(tokens=100_000))
     line = desk.line(Greedy(), max_output_tokens=500)
 
     async def worker():
@@ -183,7 +183,7 @@ from loopty.models.purse import RunPurse
 from loopty.record.recorder import Recorder
 from loopty.record.spend import Spend
 from loopty.domain.task import Pools
-from loopty.executors.process_locks import Owners
+from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
 from loopty.models.metered_model import MeteredModel
@@ -196,7 +196,7 @@ from loopty.testing.ledger_suite import run_events
 top = Path(sys.argv[1])
 recorder = Recorder(SqliteLedger(top / "ledger.sqlite"), lambda: 0.0)
 recorder.record(lambda _: run_events())
-purse = RunPurse(recorder, 1, Pools(), Owners(top / "owners").this_process())
+purse = RunPurse(recorder, 1, Pools(), ProcessLocks(top / "owners").claim())
 
 class Hanging:
     name = "scripted:hanging"
@@ -222,10 +222,10 @@ def test_a_process_killed_in_a_paid_call_is_charged_once_and_as_reserved(tmp_pat
         tokens, money_usd = json.loads(child.stdout.readline())
         os.kill(child.pid, signal.SIGKILL)
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
-    recorder, owners = Recorder(ledger, lambda: 0.0), Owners(tmp_path / "owners")
+    recorder, owners = Recorder(ledger, lambda: 0.0), ProcessLocks(tmp_path / "owners")
     assert len(Spend.of(recorder.history.runs[1]).reservations) == 1
     for _ in range(2):
-        recorder.record(lambda history: decisions.close_abandoned(history, owners.alive))
+        recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
     run = recorder.history.runs[1]
     ledger.close()
     assert (Spend.of(run).tokens, Spend.of(run).money_usd) == ({"evolver": tokens}, {"evolver": money_usd})

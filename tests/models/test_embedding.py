@@ -10,12 +10,12 @@ from loopty.domain.model import Message, ModelSpec, Prompt, Role, Speaker, Usage
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.models.catalogue import Catalogue
-from loopty.models.prices import Rates, price, unknown
+from loopty.models.prices import Rates, rates_of, unknown_price
 from loopty.record.spend import Spend
-from loopty.testing.role_model_suite import reserves, settles
+from loopty.testing.role_model_suite import reservations, settlements
 
 from .server import ScriptedServer, answer, garbage, refusal
-from .spending import Desk
+from .spending import RunWithModels
 from .timing import Time
 from .vendor_replies import ANSWER, openai_reply
 
@@ -51,7 +51,7 @@ def embedding(desk, server, top, **stated):
 @pytest.fixture
 def desk(tmp_path):
     pytest.importorskip("pydantic_ai")
-    return Desk(tmp_path)
+    return RunWithModels(tmp_path)
 
 
 async def test_a_request_goes_to_the_endpoint_for_embeddings_and_is_paid_by_the_evolver(desk, tmp_path):
@@ -65,7 +65,7 @@ async def test_a_request_goes_to_the_endpoint_for_embeddings_and_is_paid_by_the_
     assert request.body["dimensions"] == 2
     assert request.body["input"] == ["abc", "d? [key]"], "a key goes to nobody, nor half a letter"
 
-    (reserved,), (settled,) = reserves(desk.ledger), settles(desk.ledger)
+    (reserved,), (settled,) = reservations(desk.ledger), settlements(desk.ledger)
     assert (reserved.role, reserved.model, reserved.operator) == (Role.EVOLVER, "openai:embed-1", "embed")
     assert (reserved.node, reserved.pool) == (None, None)
     assert (settled.tokens, settled.usage, settled.failure) == (9, Usage(9), "")
@@ -80,7 +80,7 @@ async def test_vectors_may_come_packed_and_uncounted(desk, tmp_path):
     packed = base64.b64encode(struct.pack("<2f", 0.5, -0.25)).decode()
     with ScriptedServer(answer(vectors(packed))) as server:
         assert await embedding(desk, server, tmp_path)(["some text"]) == [[0.5, -0.25]]
-    assert [event.usage for event in settles(desk.ledger)] == [Usage(3)]
+    assert [event.usage for event in settlements(desk.ledger)] == [Usage(3)]
 
 
 async def test_many_texts_are_several_requests_of_which_each_is_paid(desk, tmp_path):
@@ -88,7 +88,7 @@ async def test_many_texts_are_several_requests_of_which_each_is_paid(desk, tmp_p
     with ScriptedServer(each) as server:
         assert await embedding(desk, server, tmp_path)(texts) == [[len(text), 1.0] for text in texts]
     assert [len(request.body["input"]) for request in server.requests] == [16, 16, 8]
-    assert len(settles(desk.ledger)) == 3
+    assert len(settlements(desk.ledger)) == 3
 
 
 async def test_a_request_that_fails_is_repeated_in_the_one_layer_that_does(desk, tmp_path):
@@ -96,7 +96,7 @@ async def test_a_request_that_fails_is_repeated_in_the_one_layer_that_does(desk,
         embed = embedding(desk, server, tmp_path, outage_seconds=60.0)
         assert await embed(["abc"]) == [[3.0, 1.0]]
     assert len(server.requests) == 2
-    assert [bool(event.failure) for event in settles(desk.ledger)] == [True, False]
+    assert [bool(event.failure) for event in settlements(desk.ledger)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ async def test_what_gives_no_vectors_gives_none_and_is_settled(desk, tmp_path, b
     with ScriptedServer(behaviour) as server:
         assert await embedding(desk, server, tmp_path)(["abc"]) is None
     assert len(server.requests) == 1
-    (settled,) = settles(desk.ledger)
+    (settled,) = settlements(desk.ledger)
     assert settled.failure
     assert KEY not in settled.failure
     assert Spend.of(desk.run).reservations == {}
@@ -137,7 +137,7 @@ async def test_vectors_of_different_lengths_in_one_answer_are_none(desk, tmp_pat
 
 async def test_a_cap_without_room_costs_no_request_and_raises_nothing(tmp_path):
     pytest.importorskip("pydantic_ai")
-    desk = Desk(tmp_path, roles=Roles(evolver=RoleBudget(tokens=20)))
+    desk = RunWithModels(tmp_path, roles=Roles(evolver=RoleBudget(tokens=20)))
     with ScriptedServer(each) as server:
         embed = embedding(desk, server, tmp_path)
         assert await embed(["x" * 400]) is None
@@ -173,15 +173,17 @@ async def test_limits_of_the_model_hold_for_embeddings(desk, tmp_path):
     ],
 )
 def test_a_model_that_cannot_be_asked_is_told_at_the_start(tmp_path, stated, told):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     with pytest.raises(Misuse, match=told) as caught:
         Catalogue({"e": stated}, {}, tmp_path).embedder("e", desk.purse, desk.archive)
     assert "'e'" in str(caught.value)
 
 
 def test_a_key_goes_only_where_it_may(tmp_path):
-    desk, stated = Desk(tmp_path), {"e": ModelSpec("openai", "m", url="https://other.example/v1")}
-    catalogue = Catalogue(stated, {"OPENAI_API_KEY": KEY}, tmp_path, stray=lambda name, _: f"{name}: not there")
+    desk, stated = RunWithModels(tmp_path), {"e": ModelSpec("openai", "m", url="https://other.example/v1")}
+    catalogue = Catalogue(
+        stated, {"OPENAI_API_KEY": KEY}, tmp_path, key_refusal=lambda name, _: f"{name}: not there"
+    )
     with pytest.raises(Misuse, match="e: not there"):
         catalogue.embedder("e", desk.purse, desk.archive)
 
@@ -189,10 +191,10 @@ def test_a_key_goes_only_where_it_may(tmp_path):
 def test_a_listed_price_of_what_is_read_is_enough_and_of_nothing_else(tmp_path):
     pytest.importorskip("genai_prices")
     stated = ModelSpec("openai", "text-embedding-3-small")
-    assert price(stated, embeds=True) == Rates(0.02, 0.02, 0.0)
-    assert unknown("e", stated, embeds=True) is None
-    assert price(stated) is None, "what it would write has no known price"
-    desk = Desk(tmp_path, Pools(money_usd=1.0))
+    assert rates_of(stated, embeds=True) == Rates(0.02, 0.02, 0.0)
+    assert unknown_price("e", stated, embeds=True) is None
+    assert rates_of(stated) is None, "what it would write has no known price"
+    desk = RunWithModels(tmp_path, Pools(money_usd=1.0))
     embedding(desk, None, tmp_path, model="text-embedding-3-small")
     with pytest.raises(Misuse, match="money is capped for the evolver, but model e has no known price"):
         embedding(desk, None, tmp_path, model="house-model")
@@ -202,13 +204,13 @@ async def test_a_script_may_hold_vectors_and_what_is_none_in_it_is_none(tmp_path
     huge = f"[[1{'0' * 400}], [1]]"
     replies = ("[[1, 0], [0, 1]]", "[[1]]", "hello", huge)
     (tmp_path / "s").write_text("".join(f'{{"text": "{text}"}}\n' for text in replies))
-    desk, time = Desk(tmp_path), Time()
+    desk, time = RunWithModels(tmp_path), Time()
     catalogue = Catalogue({"e": ModelSpec("scripted", file="s")}, {}, tmp_path, time.clock, time.sleep)
     embed = catalogue.embedder("e", desk.purse, desk.archive)
     assert [await embed(["a", "b"]) for _ in range(5)] == [[[1.0, 0.0], [0.0, 1.0]], None, None, None, None]
-    assert {event.operator for event in reserves(desk.ledger)} == {"embed"}
+    assert {event.operator for event in reservations(desk.ledger)} == {"embed"}
     assert Spend.of(desk.run).unread == {}
-    assert not any(event.pool is Pool.ATTEMPT for event in reserves(desk.ledger))
+    assert not any(event.pool is Pool.ATTEMPT for event in reservations(desk.ledger))
 
 
 async def test_a_server_that_embeds_nothing_does_not_keep_its_model_from_answering(desk, tmp_path):
@@ -222,7 +224,7 @@ async def test_a_server_that_embeds_nothing_does_not_keep_its_model_from_answeri
         environ = {"EMBEDDING_KEY": KEY}
         catalogue = Catalogue({"e": stated}, environ, tmp_path, desk.time.clock, desk.time.sleep)
         embed = catalogue.embedder("e", desk.purse, desk.archive)
-        line = catalogue.line(Role.EVOLVER, "e", desk.purse, desk.archive)
+        line = catalogue.role_model(Role.EVOLVER, "e", desk.purse, desk.archive)
         assert await embed(["abc"]) is None
         assert (await line.ask(Prompt("", (Message(Speaker.ASKER, "hello"),)), "diff")).reply.text == ANSWER
 

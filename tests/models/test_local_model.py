@@ -17,8 +17,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Speaker
-from loopty.models.local_model import LocalModel, context_of, local_model
-from loopty.models.local_server import Address, LocalServer, Order, served
+from loopty.models.local_model import LocalModel, context_of, make_local_model
+from loopty.models.local_server import LocalAddress, LocalServer, LocalServerSpec, server_for
 
 from . import tiny_gguf
 
@@ -36,7 +36,7 @@ ENDS_SECONDS = 60
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
-    return tiny_gguf.written(tmp_path_factory.mktemp("weights") / "tiny.gguf")
+    return tiny_gguf.write_model(tmp_path_factory.mktemp("weights") / "tiny.gguf")
 
 
 def stated(file: Path, **more) -> ModelSpec:
@@ -44,8 +44,8 @@ def stated(file: Path, **more) -> ModelSpec:
     return ModelSpec("local", file=str(file), **more)
 
 
-def order(file: Path) -> Order:
-    return Order(file, tiny_gguf.CONTEXT, 1, 1)
+def order(file: Path) -> LocalServerSpec:
+    return LocalServerSpec(file, tiny_gguf.CONTEXT, 1, 1)
 
 
 def gone(pid: int) -> bool:
@@ -67,7 +67,7 @@ def wait_for_a_connection(port: int) -> None:
 
 
 async def test_it_answers_and_says_what_that_took(file):
-    model = local_model("tiny", stated(file))
+    model = make_local_model("tiny", stated(file))
     reply = await model.reply(PROMPT)
     assert model.name == "local:tiny"
     assert reply.text
@@ -77,31 +77,31 @@ async def test_it_answers_and_says_what_that_took(file):
 
 
 async def test_a_reply_keeps_to_the_schema_whatever_the_model_would_say(file):
-    reply = await local_model("tiny", stated(file)).reply(Prompt("", PROMPT.messages, COLOR))
+    reply = await make_local_model("tiny", stated(file)).reply(Prompt("", PROMPT.messages, COLOR))
     assert json.loads(reply.text)["color"] in ("red", "blue")
     assert reply.whole
 
 
 async def test_a_reply_that_was_cut_off_says_so(file):
-    reply = await local_model("tiny", stated(file, max_output_tokens=2)).reply(PROMPT)
+    reply = await make_local_model("tiny", stated(file, max_output_tokens=2)).reply(PROMPT)
     assert reply.usage.output_tokens == 2
     assert not reply.whole
 
 
 async def test_the_same_seed_gives_the_same_reply(file):
-    model = local_model("tiny", stated(file))
+    model = make_local_model("tiny", stated(file))
     await model.reply(PROMPT)
     first, second = await model.reply(PROMPT), await model.reply(PROMPT)
-    other = await local_model("tiny", stated(file, settings={"seed": 4, "threads": 1})).reply(PROMPT)
+    other = await make_local_model("tiny", stated(file, settings={"seed": 4, "threads": 1})).reply(PROMPT)
     assert first.text == second.text != other.text
 
 
 async def test_whoever_names_the_same_file_shares_its_server(file):
-    evolver = local_model("a", stated(file))
-    servers = served.cache_info().currsize
-    verifier = local_model("b", stated(file, temperature=0.1))
+    evolver = make_local_model("a", stated(file))
+    servers = server_for.cache_info().currsize
+    verifier = make_local_model("b", stated(file, temperature=0.1))
     assert all(reply.text for reply in await asyncio.gather(evolver.reply(PROMPT), verifier.reply(PROMPT)))
-    assert served.cache_info().currsize == servers
+    assert server_for.cache_info().currsize == servers
 
 
 class Silent:
@@ -123,8 +123,8 @@ class Silent:
     def _take(self, *streams) -> None:
         self._tasks.append(asyncio.create_task(self._heard(*streams)))
 
-    def address(self) -> Address:
-        return Address(self._port, "k")
+    def address(self) -> LocalAddress:
+        return LocalAddress(self._port, "k")
 
     async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -194,7 +194,7 @@ def test_a_crash_is_a_passing_fault_and_the_next_call_starts_it_anew(file):
 
 
 async def test_a_server_that_breaks_off_in_mid_reply_is_no_fault_of_the_prompt(file):
-    model, server = local_model("tiny", stated(file)), served(order(file))
+    model, server = make_local_model("tiny", stated(file)), server_for(order(file))
     port = server.address().port
     assert server.pid
     os.kill(server.pid, signal.SIGSTOP)
@@ -208,8 +208,8 @@ async def test_a_server_that_breaks_off_in_mid_reply_is_no_fault_of_the_prompt(f
 
 
 async def test_a_reply_that_does_not_come_is_a_passing_fault(file):
-    model = local_model("tiny", stated(file, timeout_seconds=0.2))
-    server = served(order(file))
+    model = make_local_model("tiny", stated(file, timeout_seconds=0.2))
+    server = server_for(order(file))
     server.address()
     assert server.pid
     os.kill(server.pid, signal.SIGSTOP)
@@ -253,12 +253,12 @@ async def test_a_file_that_the_library_cannot_load_is_a_lasting_fault_with_its_r
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(file.read_bytes()[:3000])
     with pytest.raises(ModelFault, match=r"broken\.gguf could not be loaded: .*remaining file size") as fault:
-        await local_model("broken", stated(broken)).reply(PROMPT)
+        await make_local_model("broken", stated(broken)).reply(PROMPT)
     assert not fault.value.transient
 
 
 async def test_a_prompt_that_is_too_long_names_the_setting_that_shortens_it(file):
-    model = local_model("tiny", stated(file, context_tokens=1_000_000))
+    model = make_local_model("tiny", stated(file, context_tokens=1_000_000))
     with pytest.raises(ModelFault, match=f"sees {tiny_gguf.CONTEXT} at once: lower file_tokens") as fault:
         await model.reply(Prompt("", (Message(Speaker.ASKER, "far " * 400),)))
     assert not fault.value.transient
@@ -269,7 +269,7 @@ async def test_a_prompt_that_is_too_long_names_the_setting_that_shortens_it(file
     [(131_072, {}, 8_192), (131_072, {"context_tokens": 40_000}, 40_000), (512, {}, 512)],
 )
 def test_memory_is_set_aside_for_a_modest_context_unless_more_is_asked_for(tmp_path, trained, asked, seen):
-    file = tiny_gguf.written(tmp_path / "tiny.gguf", trained)
+    file = tiny_gguf.write_model(tmp_path / "tiny.gguf", trained)
     assert context_of(file, stated(file, **asked)) == seen
 
 
@@ -290,4 +290,4 @@ def test_what_is_wrong_is_said_before_anything_starts(wrong, remedy, tmp_path, m
     (tmp_path / "text.gguf").write_text("hello")
     (tmp_path / "tiny.gguf").write_bytes(file.read_bytes())
     with pytest.raises(Misuse, match=remedy):
-        local_model("mine", wrong)
+        make_local_model("mine", wrong)

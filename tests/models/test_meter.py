@@ -12,12 +12,12 @@ from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker, Usage
 from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
-from loopty.models.meter import Meter, Size, Subject
-from loopty.models.prices import price
+from loopty.models.meter import Meter, RequestSize, Subject
+from loopty.models.prices import rates_of
 from loopty.models.throttle import Throttle
 from loopty.record.spend import CallReserved, CallSettled, Spend
 
-from .spending import Desk
+from .spending import RunWithModels
 
 PROMPT = Prompt("", (Message(Speaker.ASKER, "What next?"),))
 ODD = (ValueError("odd"), KeyError("odder"), RuntimeError("oddest"), OSError("no route"), Misuse("your fault"))
@@ -69,7 +69,7 @@ def test_whatever_goes_wrong_every_call_is_settled_once(seed):
     with tempfile.TemporaryDirectory() as place:
         if rng.random() < 0.2:
             Path(place, "calls").touch()  # where no reply can be kept
-        desk = Desk(Path(place), Pools(tokens=rng.choice([None, 3_000, 20_000])))
+        desk = RunWithModels(Path(place), Pools(tokens=rng.choice([None, 3_000, 20_000])))
         asyncio.run(spend(desk))
         assert Spend.of(desk.run).reservations == {}
         assert sorted(told(desk, CallReserved)) == sorted(told(desk, CallSettled))
@@ -85,7 +85,7 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
             return super().write_lock()
 
     ledger = Failing()
-    desk = Desk(tmp_path, ledger=ledger)
+    desk = RunWithModels(tmp_path, ledger=ledger)
 
     class Model:
         name = "scripted:m"
@@ -106,11 +106,13 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
 
 
 async def test_a_model_that_does_not_count_is_asked_side_by_side_all_the_same(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=100_000))
+    desk = RunWithModels(tmp_path, Pools(tokens=100_000))
     stated = ModelSpec("scripted", file="s")
     throttle = Throttle(None, None, desk.time.clock, desk.time.sleep)
-    meter = Meter(Role.USER, "m", stated, price(stated), desk.purse, throttle, desk.settlements, desk.time.clock)
-    size, subject = Size(10, 20, 30), Subject("benchmark")
+    meter = Meter(
+        Role.USER, "m", stated, rates_of(stated), desk.purse, throttle, desk.settlements, desk.time.clock
+    )
+    size, subject = RequestSize(10, 20, 30), Subject("benchmark")
     first = await meter.reserve(size, subject)
     first.settle(None, "")
     beside = [await asyncio.wait_for(meter.reserve(size, subject), 60) for _ in range(3)]

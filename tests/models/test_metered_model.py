@@ -8,62 +8,66 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
 from loopty.domain.task import Pools, RoleBudget, Roles
-from loopty.models.meter import USEFUL_OUTPUT, Size
+from loopty.models.meter import USEFUL_OUTPUT, RequestSize
 from loopty.models.scripted_model import ScriptedModel
 from loopty.models.throttle import Throttle
 from loopty.record.recorder import Recorder
 from loopty.record.spend import Spend
-from loopty.testing.role_model_suite import PROMPT, LineConformance, reserves, settles
+from loopty.testing.role_model_suite import PROMPT, RoleModelConformance, reservations, settlements
 
-from .spending import Desk
+from .spending import RunWithModels
 
 
-class TestMeteredLine(LineConformance):
+class TestMeteredLine(RoleModelConformance):
     @pytest.fixture
-    def made(self, tmp_path):
-        def made(script, cap):
-            desk = Desk(tmp_path, Pools(tokens=cap))
+    def make_role_model(self, tmp_path):
+        def make(script, cap):
+            desk = RunWithModels(tmp_path, Pools(tokens=cap))
             return desk.line(ScriptedModel(script)), desk.ledger
 
-        return made
+        return make
 
 
 def test_a_request_is_estimated_with_its_schema_and_bounded_by_the_context():
     stated = ModelSpec("openai", "m", max_output_tokens=4000, context_tokens=5000)
-    bare = Size.of(Prompt("s" * 400, (Message(Speaker.ASKER, "t" * 400),)), stated)
+    bare = RequestSize.of_prompt(Prompt("s" * 400, (Message(Speaker.ASKER, "t" * 400),)), stated)
     assert 200 <= bare.input < 220
     assert bare.worst_input > 800
     assert bare.output == 4000
-    schema = Size.of(Prompt("s" * 400, (Message(Speaker.ASKER, "t" * 400),), {"enum": ["x" * 400]}), stated)
+    schema = RequestSize.of_prompt(
+        Prompt("s" * 400, (Message(Speaker.ASKER, "t" * 400),), {"enum": ["x" * 400]}), stated
+    )
     assert schema.input > bare.input + 100
-    long = Size.of(Prompt("s" * 12_000, ()), stated)
+    long = RequestSize.of_prompt(Prompt("s" * 12_000, ()), stated)
     assert long.input + long.output == 5000
-    assert Size.of(Prompt("s" * 40_000, ()), stated).output == USEFUL_OUTPUT, "the provider says whether it fits"
-    assert Size.of(Prompt("", (), max_output_tokens=100), stated).output == 100
+    assert RequestSize.of_prompt(Prompt("s" * 40_000, ()), stated).output == USEFUL_OUTPUT, (
+        "the provider says whether it fits"
+    )
+    assert RequestSize.of_prompt(Prompt("", (), max_output_tokens=100), stated).output == 100
 
 
 async def test_where_the_whole_reply_does_not_fit_a_shorter_one_is_asked_for(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=1000))
+    desk = RunWithModels(tmp_path, Pools(tokens=1000))
     model = ScriptedModel(["short"], Usage(10, 10))
     await desk.line(model).ask(Prompt("", (Message(Speaker.ASKER, "?"),)), "guess")
     (sent,) = model.prompts
-    (reserved,) = reserves(desk.ledger)
+    (reserved,) = reservations(desk.ledger)
     assert USEFUL_OUTPUT <= sent.max_output_tokens < 1000
     assert reserved.tokens == 1000, "all that is left"
 
 
 async def test_where_money_is_short_the_reply_is_as_long_as_it_can_pay(tmp_path):
-    desk = Desk(tmp_path, roles=Roles(evolver=RoleBudget(money_usd=0.01)))
+    desk = RunWithModels(tmp_path, roles=Roles(evolver=RoleBudget(money_usd=0.01)))
     model = ScriptedModel(["short"], Usage(10, 10))
     line = desk.line(model, input_usd=1.0, output_usd=10.0)
     await line.ask(Prompt("", (Message(Speaker.ASKER, "?"),)), "guess")
     assert 990 < model.prompts[0].max_output_tokens < 1000
-    assert reserves(desk.ledger)[0].money_usd <= 0.01
+    assert reservations(desk.ledger)[0].money_usd <= 0.01
     assert Spend.of(desk.run).money_usd == {"evolver": pytest.approx(0.00011)}
 
 
 async def test_who_is_crowded_out_waits_for_a_call_to_settle(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=2000))
+    desk = RunWithModels(tmp_path, Pools(tokens=2000))
     asked, go = asyncio.Event(), asyncio.Event()
 
     class Slow(ScriptedModel):
@@ -78,15 +82,15 @@ async def test_who_is_crowded_out_waits_for_a_call_to_settle(tmp_path):
     long = Prompt("", (Message(Speaker.ASKER, "?"),), max_output_tokens=1500)
     second = asyncio.create_task(line.ask(long, "guess"))
     await asyncio.sleep(0)
-    assert len(reserves(desk.ledger)) == 1
+    assert len(reservations(desk.ledger)) == 1
     go.set()
     await asyncio.gather(first, second)
-    assert len(reserves(desk.ledger)) == 2
+    assert len(reservations(desk.ledger)) == 2
 
 
 async def test_what_another_process_settles_is_noticed(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=1000))
-    other = Desk(tmp_path, Pools(tokens=1000), ledger=desk.ledger)
+    desk = RunWithModels(tmp_path, Pools(tokens=1000))
+    other = RunWithModels(tmp_path, Pools(tokens=1000), ledger=desk.ledger)
     call = other.purse.reserve("evolver", 600, 0.0)
     asking = asyncio.create_task(desk.line(ScriptedModel(["this"])).ask(PROMPT, "guess"))
     await asyncio.sleep(0)
@@ -96,7 +100,7 @@ async def test_what_another_process_settles_is_noticed(tmp_path):
 
 
 async def test_what_a_dead_process_left_in_flight_is_not_waited_for_for_ever(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=1000))
+    desk = RunWithModels(tmp_path, Pools(tokens=1000))
     desk.purse.reserve("evolver", 600, 0.0)
     line = desk.line(ScriptedModel(["this"]), timeout_seconds=1.0, outage_seconds=1.0)
     asking = asyncio.create_task(line.ask(PROMPT, "guess"))
@@ -107,13 +111,13 @@ async def test_what_a_dead_process_left_in_flight_is_not_waited_for_for_ever(tmp
 
 
 async def test_a_server_that_does_not_count_is_counted_for(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     await desk.line(ScriptedModel([Reply("x" * 400, Usage())])).ask(PROMPT, "guess")
     assert Spend.of(desk.run).tokens["evolver"] > 100
 
 
 async def test_the_throttle_holds_requests_apart_and_learns_what_they_used(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     throttle = Throttle(None, 1100, desk.time.clock, desk.time.sleep)
     line = desk.line(ScriptedModel(["a", "b", "c"], Usage(100, 300)), throttle=throttle)
     for _ in range(2):
@@ -124,7 +128,7 @@ async def test_the_throttle_holds_requests_apart_and_learns_what_they_used(tmp_p
 
 
 async def test_a_request_that_a_cap_forbids_does_not_count_as_started(tmp_path):
-    desk = Desk(tmp_path, Pools(tokens=10))
+    desk = RunWithModels(tmp_path, Pools(tokens=10))
     throttle = Throttle(1, None, desk.time.clock, desk.time.sleep)
     line = desk.line(ScriptedModel([]), throttle=throttle)
     for _ in range(3):
@@ -135,7 +139,7 @@ async def test_a_request_that_a_cap_forbids_does_not_count_as_started(tmp_path):
 
 async def test_a_key_gets_neither_into_files_nor_into_the_ledger_nor_into_words(tmp_path):
     key = "sk-1234567890abcdef"
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     desk.archive.hide(key)
     prompt = Prompt(f"the key is {key}", (Message(Speaker.ASKER, key),), {"const": key}, 600)
     model = ScriptedModel([f"{key}!", ModelFault(f"401: {key} was refused", transient=False)])
@@ -158,14 +162,14 @@ async def test_a_key_gets_neither_into_files_nor_into_the_ledger_nor_into_words(
     "told", [Usage(-1_000_000, 5), Usage(5, -4), Usage(10**400, 1), Usage(1, 10**10), Usage(5, 5, -3)]
 )
 async def test_a_count_that_cannot_be_is_not_believed(tmp_path, told):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     await desk.line(ScriptedModel(["hello"], told)).ask(PROMPT, "guess")
-    (reserved,), (settled,) = reserves(desk.ledger), settles(desk.ledger)
+    (reserved,), (settled,) = reservations(desk.ledger), settlements(desk.ledger)
     assert (settled.tokens, settled.money_usd) == (reserved.tokens, reserved.money_usd)
 
 
 async def test_a_reply_that_cannot_be_kept_is_paid_for_and_not_to_be_read(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     (tmp_path / "calls").write_text("in the way")
     with pytest.raises(Misuse, match="cannot keep"):
         await desk.line(ScriptedModel(["this"], Usage(5, 5))).ask(PROMPT, "guess", pool="attempt")
@@ -177,15 +181,15 @@ async def test_a_bug_in_a_model_leaves_no_call_open(tmp_path):
     def broken(_):
         raise KeyError("a bug")
 
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     with pytest.raises(KeyError):
         await desk.line(ScriptedModel(broken)).ask(PROMPT, "guess")
     assert Spend.of(desk.run).reservations == {}
-    assert len(settles(desk.ledger)) == 1
+    assert len(settlements(desk.ledger)) == 1
 
 
 async def test_roles_have_accounts_of_their_own(tmp_path):
-    desk = Desk(tmp_path, roles=Roles(verifier=RoleBudget(tokens=100)))
+    desk = RunWithModels(tmp_path, roles=Roles(verifier=RoleBudget(tokens=100)))
     await desk.line(ScriptedModel(["a"], Usage(10, 10))).ask(PROMPT, "guess")
     with pytest.raises(Exhausted, match="for the verifier"):
         await desk.line(ScriptedModel(["b"]), role=Role.VERIFIER).ask(PROMPT, "review")
@@ -193,8 +197,8 @@ async def test_roles_have_accounts_of_their_own(tmp_path):
 
 
 async def test_what_is_settled_is_seen_by_others_at_once(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     await desk.line(ScriptedModel(["a"], Usage(10, 10))).ask(PROMPT, "guess")
     assert Spend.of(Recorder(desk.ledger, lambda: 0.0).history.runs[1]).tokens == {"evolver": 20}
-    call = settles(desk.ledger)[0].call
+    call = settlements(desk.ledger)[0].call
     assert json.loads((tmp_path / "calls" / f"{call}.jsonl").read_text())["operator"] == "guess"

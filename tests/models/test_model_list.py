@@ -4,8 +4,8 @@ import pytest
 
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import RoleBudget, Roles
-from loopty.models.model_factory import unmade
-from loopty.models.model_list import listed
+from loopty.models.model_factory import client_problem
+from loopty.models.model_list import model_entries
 
 
 @pytest.fixture
@@ -14,7 +14,9 @@ def of(tmp_path):
 
     def find(stated, **environ):
         environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **environ}
-        (found,) = listed({"m": stated}, Roles(), environ, tmp_path, lambda _, s: "not there" if s.url else None)
+        (found,) = model_entries(
+            {"m": stated}, Roles(), environ, tmp_path, lambda _, s: "not there" if s.url else None
+        )
         return found
 
     return find
@@ -51,43 +53,43 @@ def test_weights_are_there_or_missing_where_the_model_is_local(of, tmp_path):
 
 
 def test_a_role_brings_its_model(tmp_path):
-    (found,) = listed({}, Roles(user=RoleBudget("openai:x")), {}, tmp_path)
+    (found,) = model_entries({}, Roles(user=RoleBudget("openai:x")), {}, tmp_path)
     assert (found.name, found.roles) == ("openai:x", ("user",))
 
 
 def test_a_client_is_made_without_its_key_and_nobody_is_asked(tmp_path):
-    assert unmade("m", ModelSpec("openai", "x"), tmp_path) is None
-    assert "no provider is called 'opnai'" in unmade("m", ModelSpec("opnai", "x"), tmp_path)
-    assert "the client of google has no setting `depth`" in unmade(
+    assert client_problem("m", ModelSpec("openai", "x"), tmp_path) is None
+    assert "no provider is called 'opnai'" in client_problem("m", ModelSpec("opnai", "x"), tmp_path)
+    assert "the client of google has no setting `depth`" in client_problem(
         "m", ModelSpec("google", "gemini-2.5-flash", settings={"depth": 1}), tmp_path
     )
 
 
 def test_a_script_and_a_folder_of_calls_are_looked_for_from_the_top(tmp_path):
-    assert "there is no script at" in unmade("m", ModelSpec("scripted", file="s.jsonl"), tmp_path)
+    assert "there is no script at" in client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path)
     (tmp_path / "s.jsonl").write_text('{"text": "a"}\n')
-    assert unmade("m", ModelSpec("scripted", file="s.jsonl"), tmp_path) is None
-    assert "there is no folder" in unmade("m", ModelSpec("recorded", file="calls"), tmp_path)
+    assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path) is None
+    assert "there is no folder" in client_problem("m", ModelSpec("recorded", file="calls"), tmp_path)
 
 
 def test_a_model_that_cannot_be_asked_for_vectors_is_told_before_it_is(tmp_path):
     pytest.importorskip("pydantic_ai")
     for stated in (ModelSpec("anthropic", "claude-sonnet-4-5"), ModelSpec("local", "smollm2")):
-        assert "is not asked for embeddings: name a server" in unmade("m", stated, tmp_path, embeds=True)
-    assert unmade("m", ModelSpec("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
+        assert "is not asked for embeddings: name a server" in client_problem("m", stated, tmp_path, embeds=True)
+    assert client_problem("m", ModelSpec("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
     (tmp_path / "s.jsonl").write_text('{"text": "[[1.0]]"}\n')
-    assert unmade("m", ModelSpec("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
+    assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
 
 
 def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
     found = {
         model.name: model
-        for model in listed(
+        for model in model_entries(
             {"near": ModelSpec("openai", "e", "http://127.0.0.1:9/v1")},
             Roles(),
             {},
             tmp_path,
-            embedding=["near", "openai:text-embedding-3-small"],
+            embedding_models=["near", "openai:text-embedding-3-small"],
         )
     }
     assert (found["near"].roles, found["near"].url) == (("embedding",), "http://127.0.0.1:9/v1")

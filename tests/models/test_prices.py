@@ -8,7 +8,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
-from loopty.models.prices import FREE, Rates, price, require_cap, unknown
+from loopty.models.prices import FREE, Rates, rates_of, require_cap, unknown_price
 from loopty.models.spend_caps import Price
 
 NO_CAP = Price(math.inf, math.inf)
@@ -32,15 +32,15 @@ def test_a_long_request_has_the_price_of_its_tier_for_all_tokens():
 
 def test_money_buys_so_much_output():
     rates = Rates(1.0, 1.0, 10.0)
-    assert rates.output(1000, 0.011) == pytest.approx(1000)
-    assert rates.output(1000, 0.0005) == 0
-    assert FREE.output(1000, 0.0) == math.inf
+    assert rates.affordable_output(1000, 0.011) == pytest.approx(1000)
+    assert rates.affordable_output(1000, 0.0005) == 0
+    assert FREE.affordable_output(1000, 0.0) == math.inf
 
 
 def test_stated_prices_win():
     stated = ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
-    assert price(stated) == Rates(1.0, 1.0, 2.0)
-    assert price(ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(
+    assert rates_of(stated) == Rates(1.0, 1.0, 2.0)
+    assert rates_of(ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(
         1.0, 0.1, 2.0
     )
 
@@ -57,31 +57,31 @@ def test_stated_prices_win():
     ],
 )
 def test_what_is_served_here_costs_nothing(stated):
-    assert price(stated) == FREE
-    assert unknown("m", stated) is None
+    assert rates_of(stated) == FREE
+    assert unknown_price("m", stated) is None
 
 
 def test_the_list_knows_common_models_and_their_tiers():
     pytest.importorskip("genai_prices")
-    listed = price(ModelSpec("openai", "gpt-4o"))
+    listed = rates_of(ModelSpec("openai", "gpt-4o"))
     assert listed is not None
     assert 0 < listed.cached_usd < listed.input_usd < listed.output_usd
-    assert price(ModelSpec("openai", "gpt-4o", url="https://api.openai.com/v1")) == listed
-    tiered = price(ModelSpec("google", "gemini-2.5-pro"))
+    assert rates_of(ModelSpec("openai", "gpt-4o", url="https://api.openai.com/v1")) == listed
+    tiered = rates_of(ModelSpec("google", "gemini-2.5-pro"))
     assert tiered is not None
     assert tiered.cost(Usage(300_000)) > 1.4 * 300_000 / 1e6 * tiered.input_usd
 
 
 @pytest.mark.parametrize("stated", [UNKNOWN, ModelSpec("openai", "no-such-model"), ModelSpec("nobody", "gpt-4o")])
 def test_an_unknown_price_is_said_with_its_remedy(stated):
-    assert price(stated) is None
-    assert unknown("fast", stated) == (
+    assert rates_of(stated) is None
+    assert unknown_price("fast", stated) == (
         "model fast has no known price: only tokens are counted; give input_usd and output_usd under [models.fast]"
     )
 
 
 def test_a_shorthand_is_quoted_in_the_remedy():
-    assert '[models."openai:no-such-model"]' in (unknown("openai:no-such-model", UNKNOWN) or "")
+    assert '[models."openai:no-such-model"]' in (unknown_price("openai:no-such-model", UNKNOWN) or "")
 
 
 def test_capped_money_needs_a_price_or_a_cap_on_tokens():

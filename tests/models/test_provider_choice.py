@@ -9,7 +9,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, ModelSpec
-from loopty.models.provider_model import provider_model
+from loopty.models.provider_model import make_provider_model
 
 from .server import ScriptedServer, refusal, stream
 from .test_provider_wire import KEY, SHORT, VENDORS
@@ -19,7 +19,7 @@ from .vendor_replies import ANSWER, openai_events
 @pytest.mark.parametrize("provider", ["ollama", "moonshotai", "vllm"])
 async def test_other_providers_of_the_library_are_asked_the_same_way(provider):
     with ScriptedServer(stream(openai_events())) as server:
-        model = provider_model("m", ModelSpec(provider, "their-model", url=f"{server.url}/v1"), KEY)
+        model = make_provider_model("m", ModelSpec(provider, "their-model", url=f"{server.url}/v1"), KEY)
         assert model.name == f"{provider}:their-model"
         assert (await model.reply(SHORT)).text == ANSWER
     assert server.requests[0].path == "/v1/chat/completions"
@@ -32,31 +32,31 @@ async def test_another_provider_does_not_retry_either():
         ScriptedServer(refusal(500, "no")) as server,
         pytest.raises(ModelFault, match="500: the server failed: no"),
     ):
-        await provider_model("m", ModelSpec("ollama", "x", url=f"{server.url}/v1"), KEY).reply(SHORT)
+        await make_provider_model("m", ModelSpec("ollama", "x", url=f"{server.url}/v1"), KEY).reply(SHORT)
     assert len(server.requests) == 1
 
 
 def test_a_provider_that_serves_at_one_address_cannot_be_sent_elsewhere():
-    assert provider_model("m", ModelSpec("deepseek", "x"), KEY).name == "deepseek:x"
+    assert make_provider_model("m", ModelSpec("deepseek", "x"), KEY).name == "deepseek:x"
     with pytest.raises(Misuse, match="the client of deepseek cannot be held to `url`"):
-        provider_model("m", ModelSpec("deepseek", "x", url="http://127.0.0.1:1"), KEY)
+        make_provider_model("m", ModelSpec("deepseek", "x", url="http://127.0.0.1:1"), KEY)
 
 
 def test_what_a_provider_lacks_is_said_in_one_line(monkeypatch):
     monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
     with pytest.raises(Misuse, match=r"^model 'm': .*OLLAMA_BASE_URL"):
-        provider_model("m", ModelSpec("ollama", "x"), None)
+        make_provider_model("m", ModelSpec("ollama", "x"), None)
 
 
 def test_a_provider_that_nobody_knows_is_refused_with_the_way_out():
     with pytest.raises(Misuse, match=r"no provider is called 'acme'; .* provider = .openai. with its `url`"):
-        provider_model("m", ModelSpec("acme", "x"), KEY)
+        make_provider_model("m", ModelSpec("acme", "x"), KEY)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mistralai") is not None, reason="this client is installed")
 def test_a_missing_client_is_named_by_its_package():
     with pytest.raises(Misuse, match=r"needs the client of mistral: pip install 'pydantic-ai-slim\[mistral\]'"):
-        provider_model("m", ModelSpec("mistral", "x"), KEY)
+        make_provider_model("m", ModelSpec("mistral", "x"), KEY)
 
 
 @pytest.mark.parametrize("extra", ["anthropic", "google"])
@@ -84,16 +84,18 @@ print(sorted({"pydantic_ai", "pydantic", "httpx2", "openai", "keyring"} & set(sy
 
 def test_a_model_needs_its_name():
     with pytest.raises(Misuse, match="model 'm' has no `model`: state what openai calls it"):
-        provider_model("m", ModelSpec("openai"), KEY)
+        make_provider_model("m", ModelSpec("openai"), KEY)
 
 
 def test_a_setting_that_cannot_be_passed_on_is_refused():
     with pytest.raises(Misuse, match="the client of google has no setting `reasoning_effort`"):
-        provider_model("m", ModelSpec("google", "gemini-2.5-flash", settings={"reasoning_effort": "low"}), KEY)
+        make_provider_model(
+            "m", ModelSpec("google", "gemini-2.5-flash", settings={"reasoning_effort": "low"}), KEY
+        )
 
 
 async def test_no_setting_brings_the_clients_own_retries_back():
     with ScriptedServer(stream(openai_events())) as server:
         stated = replace(VENDORS[0].stated(server), settings={"max_retries": 5, "max_tokens": 5})
-        await provider_model("m", stated, KEY).reply(SHORT)
+        await make_provider_model("m", stated, KEY).reply(SHORT)
     assert server.requests[0].body["max_tokens"] == stated.max_output_tokens

@@ -10,21 +10,21 @@ import socket
 import pytest
 
 from loopty.domain.model import ModelFault, ModelSpec, Usage
-from loopty.models.provider_model import provider_model
+from loopty.models.provider_model import make_provider_model
 
 from .server import (
     Behaviour,
     ScriptedServer,
     answer,
-    endless,
+    endless_answer,
     garbage,
     hang,
     hang_up,
+    raw_answer,
     refusal,
-    said,
-    stalling,
+    stalled_stream,
     stream,
-    unframed,
+    unframed_stream,
 )
 from .test_provider_wire import KEY, SHORT, VENDORS, Vendor, each_vendor, each_way
 from .vendor_replies import PIECES, openai_events, openai_reply
@@ -52,7 +52,7 @@ async def faults(vendor: Vendor, streamed: bool, *script: Behaviour, **stated) -
     """The faults of as many requests as there are behaviours."""
     found = []
     with ScriptedServer(*script) as server:
-        model = provider_model("m", vendor.stated(server, stream=streamed, **stated), KEY)
+        model = make_provider_model("m", vendor.stated(server, stream=streamed, **stated), KEY)
         for _ in script:
             with pytest.raises(ModelFault) as caught:
                 await model.reply(SHORT)
@@ -108,7 +108,7 @@ async def test_a_refused_key_is_named_by_its_variable():
 
 async def test_a_server_that_wants_a_key_says_how_to_give_one():
     with ScriptedServer(refusal(401, "who are you?")) as server:
-        model = provider_model("m", VENDORS[0].stated(server), None)
+        model = make_provider_model("m", VENDORS[0].stated(server), None)
         with pytest.raises(ModelFault, match="asks for a key, name the variable that has it in `key_env`"):
             await model.reply(SHORT)
 
@@ -133,7 +133,7 @@ async def test_an_unknown_model_is_named():
 
 async def test_an_address_that_lacks_its_usual_end_is_named():
     with ScriptedServer(refusal(404, "page not found", "")) as server:
-        model = provider_model("m", ModelSpec("openai", "m", url=server.url), None)
+        model = make_provider_model("m", ModelSpec("openai", "m", url=server.url), None)
         with pytest.raises(ModelFault, match="`url`, which mostly ends in /v1"):
             await model.reply(SHORT)
 
@@ -142,7 +142,7 @@ async def test_an_address_that_lacks_its_usual_end_is_named():
 @each_way
 async def test_redirects_are_not_followed(vendor, streamed):
     with ScriptedServer(answer({})) as elsewhere:
-        found = await fault(vendor, streamed, said(b"", 307, Location=f"{elsewhere.url}/v1"))
+        found = await fault(vendor, streamed, raw_answer(b"", 307, Location=f"{elsewhere.url}/v1"))
     assert not found.transient
     assert "redirects are not followed: set `url`" in str(found)
     assert not elsewhere.requests
@@ -157,7 +157,7 @@ async def test_a_server_that_hangs_may_have_charged_the_prompt():
 
 async def test_a_stream_that_stalls_may_have_charged_what_came():
     found = await asyncio.gather(
-        *(fault(vendor, True, stalling(begun(vendor)), timeout_seconds=3) for vendor in VENDORS)
+        *(fault(vendor, True, stalled_stream(begun(vendor)), timeout_seconds=3) for vendor in VENDORS)
     )
     assert [(one.transient, one.usage) for one in found] == [(True, RECEIVED)] * len(VENDORS)
     nothing_is_left_open()
@@ -175,7 +175,7 @@ async def test_a_stream_that_breaks_off_may_have_charged_what_came(vendor, reset
 
 @each_vendor
 async def test_a_stream_that_ends_too_early_is_no_reply(vendor):
-    found = await fault(vendor, True, unframed(begun(vendor)))
+    found = await fault(vendor, True, unframed_stream(begun(vendor)))
     assert (found.transient, found.usage) == (True, RECEIVED)
     assert str(found) == "the reply is missing, or broke off before its end"
 
@@ -186,9 +186,9 @@ async def test_an_answer_that_makes_no_sense_is_asked_for_again(vendor, streamed
     script = (
         hang_up,
         garbage,
-        said(b'{"choices": [', content_type="application/json"),
-        said(b"<html>welcome</html>", content_type="text/html"),
-        said(b"", content_type="application/json"),
+        raw_answer(b'{"choices": [', content_type="application/json"),
+        raw_answer(b"<html>welcome</html>", content_type="text/html"),
+        raw_answer(b"", content_type="application/json"),
         answer({"hello": [1, 2]}),
         answer([1, 2]),
         answer(None),
@@ -210,7 +210,7 @@ async def test_an_error_inside_of_a_stream_is_that_error():
 @each_way
 async def test_an_answer_without_end_is_left(vendor, streamed):
     kind = "text/event-stream" if streamed else "application/json"
-    behaviour = endless(b'data: {"x": "' if streamed else b'{"x": "', b"a" * 4096, kind)
+    behaviour = endless_answer(b'data: {"x": "' if streamed else b'{"x": "', b"a" * 4096, kind)
     found = await fault(vendor, streamed, behaviour, max_output_tokens=10)
     assert found.transient
     assert str(found) == "the answer is longer than 4,010,000 bytes"
@@ -219,7 +219,7 @@ async def test_an_answer_without_end_is_left(vendor, streamed):
 @each_vendor
 async def test_a_reply_without_end_is_left(vendor):
     pieces = [piece if isinstance(piece, str) else f"data: {json.dumps(piece)}\n\n" for piece in begun(vendor)]
-    behaviour = endless("".join(pieces).encode(), pieces[-1].encode())
+    behaviour = endless_answer("".join(pieces).encode(), pieces[-1].encode())
     found = await fault(vendor, True, behaviour, max_output_tokens=10)
     assert found.transient
     assert str(found) == "the reply is longer than 4,096 bytes, and was cut off"
@@ -234,14 +234,14 @@ async def test_a_whole_reply_may_not_be_longer_either():
 
 async def test_an_answer_is_not_unpacked():
     packed = gzip.compress(b"a" * 1_000_000)
-    found = await fault(VENDORS[0], False, said(packed, Content_Encoding="gzip"))
+    found = await fault(VENDORS[0], False, raw_answer(packed, Content_Encoding="gzip"))
     assert str(found) == "the server packed its answer without being asked to"
 
 
 async def test_a_server_that_is_not_there_costs_nothing():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    model = provider_model("m", ModelSpec("openai", "m", url=f"http://me:secret@127.0.0.1:{port}/v1"), KEY)
+    model = make_provider_model("m", ModelSpec("openai", "m", url=f"http://me:secret@127.0.0.1:{port}/v1"), KEY)
     with pytest.raises(ModelFault, match=f"no connection to 127.0.0.1:{port}: nobody listens there") as caught:
         await model.reply(SHORT)
     assert (caught.value.transient, caught.value.usage) == (True, Usage())
@@ -255,13 +255,13 @@ async def test_a_server_that_speaks_no_https_is_told_as_that():
 
     async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        model = provider_model("m", ModelSpec("openai", "m", url=f"https://127.0.0.1:{port}/v1"), KEY)
+        model = make_provider_model("m", ModelSpec("openai", "m", url=f"https://127.0.0.1:{port}/v1"), KEY)
         with pytest.raises(ModelFault, match="it does not speak https, say http:// in `url`"):
             await model.reply(SHORT)
 
 
 async def test_a_host_that_has_no_address_costs_nothing():
-    model = provider_model("m", ModelSpec("openai", "m", url="http://nowhere.invalid/v1"), KEY)
+    model = make_provider_model("m", ModelSpec("openai", "m", url="http://nowhere.invalid/v1"), KEY)
     with pytest.raises(ModelFault, match="no connection to ") as caught:
         await model.reply(SHORT)
     assert (caught.value.transient, caught.value.usage) == (True, Usage())
@@ -272,7 +272,7 @@ async def test_the_key_is_in_no_text_that_anybody_sees(vendor, caplog):
     caplog.set_level(logging.DEBUG)
     echoed = f"{KEY} is wrong, I said \x00{KEY[:5]}\x1b[0m{KEY[5:]}, {KEY}" + "." * 9000 + KEY
     with ScriptedServer(refusal(401, echoed), answer({"message": KEY})) as server:
-        model = provider_model("m", vendor.stated(server, stream=False), KEY)
+        model = make_provider_model("m", vendor.stated(server, stream=False), KEY)
         faults = []
         for _ in range(2):
             with pytest.raises(ModelFault) as caught:
@@ -284,7 +284,7 @@ async def test_the_key_is_in_no_text_that_anybody_sees(vendor, caplog):
 
 async def test_a_fault_does_not_spoil_the_next_request():
     with ScriptedServer(hang_up, stream(openai_events())) as server:
-        model = provider_model("m", VENDORS[0].stated(server), KEY)
+        model = make_provider_model("m", VENDORS[0].stated(server), KEY)
         with pytest.raises(ModelFault):
             await model.reply(SHORT)
         assert (await model.reply(SHORT)).text == "".join(PIECES)

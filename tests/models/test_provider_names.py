@@ -8,11 +8,11 @@ import pytest
 from pydantic_ai.providers import infer_provider_class
 
 from loopty.models import provider_names
-from loopty.models.prices import OURS
-from loopty.models.provider_names import unknown_provider
+from loopty.models.prices import FREE_PROVIDERS
+from loopty.models.provider_names import provider_problem
 
 
-@pytest.mark.parametrize("name", sorted({*provider_names._NAMES} - {*OURS}))
+@pytest.mark.parametrize("name", sorted({*provider_names._NAMES} - {*FREE_PROVIDERS}))
 def test_a_provider_that_needs_no_look_into_the_library_is_one_of_it(name):
     with contextlib.suppress(ImportError):  # it is known, and what it needs is not installed
         infer_provider_class(name)
@@ -20,13 +20,13 @@ def test_a_provider_that_needs_no_look_into_the_library_is_one_of_it(name):
 
 @pytest.mark.parametrize("name", ["local", "scripted", "openai", "mistral", "bedrock-mantle", "gateway/openai"])
 def test_a_provider_of_ours_or_of_the_library_is_known(name):
-    assert unknown_provider(name) is None
+    assert provider_problem(name) is None
 
 
 def test_a_name_that_nobody_has_is_told_with_what_was_meant():
-    assert unknown_provider("gogle") == "no provider is called 'gogle'; did you mean 'google'?"
-    assert unknown_provider("OpenAI") == "no provider is called 'OpenAI'; did you mean 'openai'?"
-    assert unknown_provider("acme") == (
+    assert provider_problem("gogle") == "no provider is called 'gogle'; did you mean 'google'?"
+    assert provider_problem("OpenAI") == "no provider is called 'OpenAI'; did you mean 'openai'?"
+    assert provider_problem("acme") == (
         "no provider is called 'acme'; a server that speaks OpenAI's chat API "
         'is provider = "openai" with its `url`'
     )

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from loopty.domain.model import Message, ModelSpec, Prompt, Reply, Speaker, Usage
-from loopty.models.provider_model import provider_model
+from loopty.models.provider_model import make_provider_model
 
-from .server import ScriptedServer, answer, stalling, stream
+from .server import ScriptedServer, answer, stalled_stream, stream
 from .vendor_replies import (
     ANSWER,
     PIECES,
@@ -71,7 +71,7 @@ def behaviour(vendor: Vendor, streamed: bool, **more: Any) -> Any:
 async def asked(vendor: Vendor, streamed: bool, prompt: Prompt, **stated: Any) -> tuple[Reply, Any]:
     """The reply, and the request that the server got."""
     with ScriptedServer(behaviour(vendor, streamed)) as server:
-        model = provider_model("m", vendor.stated(server, stream=streamed, **stated), KEY)
+        model = make_provider_model("m", vendor.stated(server, stream=streamed, **stated), KEY)
         reply = await model.reply(prompt)
     assert len(server.requests) == 1
     return reply, server.requests[0]
@@ -168,7 +168,7 @@ async def test_the_models_own_limit_holds_where_the_prompt_has_a_longer_one(vend
 @each_way
 async def test_a_reply_at_its_longest_is_not_whole(vendor, streamed):
     with ScriptedServer(behaviour(vendor, streamed, finish=vendor.cut)) as server:
-        reply = await provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
+        reply = await make_provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
     assert reply.text == ANSWER
     assert not reply.whole
 
@@ -177,7 +177,7 @@ async def test_a_reply_at_its_longest_is_not_whole(vendor, streamed):
 @each_way
 async def test_a_reply_that_was_filtered_is_a_reply_that_is_not_whole(vendor, streamed):
     with ScriptedServer(behaviour(vendor, streamed, finish=vendor.filtered)) as server:
-        reply = await provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
+        reply = await make_provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
     assert not reply.whole
     assert reply.usage.tokens == 32
 
@@ -195,7 +195,7 @@ async def test_a_model_that_said_nothing_can_be_answered():
 async def test_halves_of_letters_are_neither_sent_nor_read(vendor):
     prompt = Prompt("be \ud800 brief", SHORT.with_reply("\udfff?", "no \ud800").messages)
     with ScriptedServer(answer(vendor.whole("42 \ud83d"))) as server:
-        reply = await provider_model("m", vendor.stated(server, stream=False), KEY).reply(prompt)
+        reply = await make_provider_model("m", vendor.stated(server, stream=False), KEY).reply(prompt)
     assert reply.text == "42 ?"
     assert b"\\ud8" not in server.requests[0].raw
 
@@ -210,14 +210,14 @@ async def test_a_schema_becomes_an_instruction_where_the_provider_has_no_other_w
 @each_way
 async def test_tokens_are_estimated_for_a_server_that_does_not_count(streamed):
     with ScriptedServer(behaviour(VENDORS[0], streamed, counts=None)) as server:
-        reply = await provider_model("m", VENDORS[0].stated(server, stream=streamed), KEY).reply(SHORT)
+        reply = await make_provider_model("m", VENDORS[0].stated(server, stream=streamed), KEY).reply(SHORT)
     assert reply.usage == Usage(input_tokens=3, output_tokens=3)
 
 
 async def test_thoughts_in_the_text_are_not_the_reply():
     pieces = ("<think>", "Is it 41?", "</think>", *PIECES)
     with ScriptedServer(stream(openai_events(pieces))) as server:
-        reply = await provider_model("m", VENDORS[0].stated(server), KEY).reply(SHORT)
+        reply = await make_provider_model("m", VENDORS[0].stated(server), KEY).reply(SHORT)
     assert reply.text == ANSWER
 
 
@@ -226,7 +226,7 @@ async def test_a_server_without_keys_gets_no_key_of_anybody(monkeypatch):
         monkeypatch.setenv(variable, KEY)
     for vendor in VENDORS:
         with ScriptedServer(behaviour(vendor, True)) as server:
-            assert (await provider_model("m", vendor.stated(server), None).reply(SHORT)).text == ANSWER
+            assert (await make_provider_model("m", vendor.stated(server), None).reply(SHORT)).text == ANSWER
         assert KEY not in str(server.requests)
 
 
@@ -239,7 +239,7 @@ async def test_a_reasoning_model_of_openai_gets_the_newer_limit():
 @each_vendor
 async def test_many_requests_at_once_do_not_disturb_each_other(vendor):
     with ScriptedServer(behaviour(vendor, True)) as server:
-        model = provider_model("m", vendor.stated(server), KEY)
+        model = make_provider_model("m", vendor.stated(server), KEY)
         replies = await asyncio.gather(*(model.reply(SHORT) for _ in range(8)))
     assert [reply.text for reply in replies] == [ANSWER] * 8
     assert len(server.requests) == 8
@@ -249,8 +249,10 @@ async def test_many_requests_at_once_do_not_disturb_each_other(vendor):
 @each_way
 async def test_a_cancelled_request_leaves_nothing_open(vendor, streamed):
     first = vendor.events()[: len(vendor.events()) // 2]
-    with ScriptedServer(stalling(first)) as server:
-        asking = asyncio.create_task(provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT))
+    with ScriptedServer(stalled_stream(first)) as server:
+        asking = asyncio.create_task(
+            make_provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
+        )
         await asyncio.to_thread(server.asked.wait, 60)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):

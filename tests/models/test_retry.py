@@ -48,7 +48,7 @@ def layer(time, retries=5, outage_seconds=600.0):
 async def test_a_passing_fault_is_repeated_until_there_is_an_answer():
     time = Time()
     server = Server(time, fault(), fault(), "yes")
-    assert await layer(time).answered(server.request) == "yes"
+    assert await layer(time).ask(server.request) == "yes"
     assert len(server.asked_at) == 3
 
 
@@ -62,7 +62,7 @@ async def test_pauses_are_drawn_from_a_range_that_doubles():
             return high
 
     retry = Retry("m", 5, 600.0, Loud(), time.clock, time.sleep)
-    await retry.answered(Server(time, *[fault()] * 4, "yes").request)
+    await retry.ask(Server(time, *[fault()] * 4, "yes").request)
     assert draws == [(0, 1.0), (0, 2.0), (0, 4.0), (0, 8.0)]
 
 
@@ -70,16 +70,16 @@ async def test_the_server_says_how_long_to_wait_and_everybody_does():
     time = Time()
     server = Server(time, fault("429", retry_after_seconds=42), "one", "two")
     retry = layer(time)
-    first = asyncio.create_task(retry.answered(server.request))
+    first = asyncio.create_task(retry.ask(server.request))
     await time.sleep(1)
-    await asyncio.gather(first, retry.answered(server.request))
+    await asyncio.gather(first, retry.ask(server.request))
     assert all(at >= 1042 for at in server.asked_at[1:])
 
 
 async def test_a_wait_longer_than_an_outage_may_take_ends_at_once():
     time = Time()
     with pytest.raises(Outage, match="left alone for 3600 s"):
-        await layer(time).answered(Server(time, fault("429", retry_after_seconds=3600)).request)
+        await layer(time).ask(Server(time, fault("429", retry_after_seconds=3600)).request)
     assert time.now < 1010
 
 
@@ -87,7 +87,7 @@ async def test_a_lasting_fault_ends_it_at_once_with_its_reason():
     time = Time()
     server = Server(time, fault("401: the key in OPENAI_API_KEY was refused", transient=False))
     with pytest.raises(Outage, match=r"openai:m: 401: the key in OPENAI_API_KEY was refused"):
-        await layer(time).answered(server.request)
+        await layer(time).ask(server.request)
     assert len(server.asked_at) == 1
     assert time.now < 1001
 
@@ -96,7 +96,7 @@ async def test_an_outage_ends_after_its_time_and_says_how_often_it_was_tried():
     time = Time()
     server = Server(time, fault("503: down"))
     with pytest.raises(Outage) as caught:
-        await layer(time, outage_seconds=600).answered(server.request)
+        await layer(time, outage_seconds=600).ask(server.request)
     assert str(caught.value).startswith(f"openai:m gave no reply: {len(server.asked_at)} requests in a row failed")
     assert str(caught.value).endswith("the last with: 503: down")
     assert 1600 <= time.now < 1602, "it is waited out, with a last try at the end"
@@ -107,7 +107,7 @@ async def test_eight_callers_of_a_model_that_is_out_send_hardly_more_than_one():
     time = Time()
     server = Server(time, fault())
     retry = layer(time)
-    ends = await asyncio.gather(*(retry.answered(server.request) for _ in range(8)), return_exceptions=True)
+    ends = await asyncio.gather(*(retry.ask(server.request) for _ in range(8)), return_exceptions=True)
     assert all(isinstance(end, Outage) for end in ends)
     assert len(server.asked_at) < 8 + 15
     gaps = [after - before for before, after in zip(server.asked_at[8:], server.asked_at[9:], strict=False)]
@@ -120,7 +120,7 @@ async def test_all_go_on_when_the_model_is_back():
     time = Time()
     server = Server(time, *[fault()] * (8 + 3), "yes")
     retry = layer(time)
-    assert await asyncio.gather(*(retry.answered(server.request) for _ in range(8))) == ["yes"] * 8
+    assert await asyncio.gather(*(retry.ask(server.request) for _ in range(8))) == ["yes"] * 8
     assert len(server.asked_at) == 8 + 3 + 8
     assert server.asked_at[-1] - server.asked_at[-7] < 2, "the others did not wait for a try of their own"
 
@@ -143,12 +143,12 @@ async def test_who_tries_and_is_broken_off_lets_another_try():
     async def answers():
         return "yes"
 
-    failed = asyncio.create_task(retry.answered(failing))
+    failed = asyncio.create_task(retry.ask(failing))
     await out.wait()
     failed.cancel()
-    stuck = asyncio.create_task(retry.answered(hangs))
+    stuck = asyncio.create_task(retry.ask(hangs))
     await hanging.wait()
-    waiting = asyncio.create_task(retry.answered(answers))
+    waiting = asyncio.create_task(retry.ask(answers))
     await asyncio.sleep(0)
     stuck.cancel()
     assert await waiting == "yes"
@@ -161,18 +161,18 @@ async def test_a_request_that_fails_while_others_are_answered_is_repeated_so_oft
     server = Server(time, fault("504: too slow"))
 
     async def bad():
-        await retry.answered(lambda: asyncio.sleep(0, "yes"))
+        await retry.ask(lambda: asyncio.sleep(0, "yes"))
         return await server.request()
 
     with pytest.raises(Outage, match=f"answers others, but failed one request {retries + 1} times"):
-        await retry.answered(bad)
+        await retry.ask(bad)
     assert len(server.asked_at) == retries + 1
 
 
 async def test_requests_without_repeats_wait_for_the_model_all_the_same():
     time = Time()
     server = Server(time, fault(), fault(), "yes")
-    assert await layer(time, retries=0).answered(server.request) == "yes"
+    assert await layer(time, retries=0).ask(server.request) == "yes"
     assert [round(at - 1000) for at in server.asked_at] == [0, 5, 15]
 
 
@@ -180,7 +180,7 @@ async def test_no_time_for_outages_ends_at_the_first():
     time = Time()
     server = Server(time, fault())
     with pytest.raises(Outage, match="a request failed"):
-        await layer(time, outage_seconds=0).answered(server.request)
+        await layer(time, outage_seconds=0).ask(server.request)
     assert len(server.asked_at) == 1
 
 
@@ -190,21 +190,21 @@ async def test_after_an_outage_who_asks_again_soon_is_told_without_a_request():
     retry = layer(time, outage_seconds=0)
     for _ in range(3):
         with pytest.raises(Outage):
-            await retry.answered(server.request)
+            await retry.ask(server.request)
     assert len(server.asked_at) == 1
     await time.sleep(10)
-    assert await retry.answered(server.request) == "yes"
+    assert await retry.ask(server.request) == "yes"
 
 
 async def test_time_in_which_nobody_asked_is_no_outage():
     time = Time()
     retry = layer(time)
-    broken = asyncio.create_task(retry.answered(Server(time, fault()).request))
+    broken = asyncio.create_task(retry.ask(Server(time, fault()).request))
     await time.sleep(0.02)
     broken.cancel()
     await time.sleep(3600)
     server = Server(time, *[fault()] * FAILURES_UNTIL_OUT, "yes")
-    assert await retry.answered(server.request) == "yes"
+    assert await retry.ask(server.request) == "yes"
 
 
 async def test_an_empty_purse_is_no_fault_of_the_model():
@@ -216,8 +216,8 @@ async def test_an_empty_purse_is_no_fault_of_the_model():
 
     for _ in range(10):
         with pytest.raises(Exhausted):
-            await retry.answered(spent)
-    assert await retry.answered(Server(time, "yes").request) == "yes"
+            await retry.ask(spent)
+    assert await retry.ask(Server(time, "yes").request) == "yes"
     assert time.now < 1001
 
 
@@ -230,11 +230,11 @@ async def test_a_wait_that_one_was_told_of_does_not_hold_up_those_who_come_when_
         return "yes"
 
     told = Server(time, fault("429", retry_after_seconds=86_400))
-    ends = await asyncio.gather(retry.answered(slow), retry.answered(told.request), return_exceptions=True)
+    ends = await asyncio.gather(retry.ask(slow), retry.ask(told.request), return_exceptions=True)
     assert ends[0] == "yes"
     before = time.now
     with pytest.raises(Outage, match="left alone for 8"):
-        await retry.answered(slow)
+        await retry.ask(slow)
     assert time.now == before
 
 
@@ -256,7 +256,7 @@ def test_everybody_gets_an_answer_or_an_outage_in_time(seed):
     async def caller():
         for _ in range(3):
             await time.sleep(rng.choice([0, 1, 100, 1000]))
-            before, asking = time.now, asyncio.create_task(retry.answered(request))
+            before, asking = time.now, asyncio.create_task(retry.ask(request))
             if rng.random() < 0.15:
                 await time.sleep(rng.choice([0.5, 3, 40]))
                 asking.cancel()

@@ -4,10 +4,10 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, Speaker, Usage
-from loopty.models.recorded_model import RecordedModel, recorded_model
-from loopty.models.scripted_model import ScriptedModel, scripted_model
+from loopty.models.recorded_model import RecordedModel, make_recorded_model
+from loopty.models.scripted_model import ScriptedModel, make_scripted_model
 
-from .spending import Desk
+from .spending import RunWithModels
 
 
 def prompt(text, **how):
@@ -37,7 +37,7 @@ async def test_a_script_is_a_file_of_lines(tmp_path):
         '{"fault": "429: slow", "transient": true, "retry_after_seconds": 7, "usage": {"input_tokens": 1}}\n'
         '{"fault": "400: no"}\n'
     )
-    model = scripted_model("fake", file)
+    model = make_scripted_model("fake", file)
     assert model.name == "scripted:replies"
     assert (await model.reply(prompt("?"))).text == "one"
     assert await model.reply(prompt("?")) == Reply("two", Usage(3, 4), whole=False)
@@ -53,18 +53,18 @@ async def test_a_script_is_a_file_of_lines(tmp_path):
 def test_a_line_that_is_none_is_named(tmp_path, line):
     (tmp_path / "s").write_text(f'{{"text": "fine"}}\n{line}\n')
     with pytest.raises(Misuse, match=r"s:2 is no line of a script"):
-        scripted_model("fake", tmp_path / "s")
+        make_scripted_model("fake", tmp_path / "s")
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
     with pytest.raises(Misuse, match="there is no script at"):
-        scripted_model("fake", tmp_path / "none")
+        make_scripted_model("fake", tmp_path / "none")
     with pytest.raises(Misuse, match="there is no folder"):
-        recorded_model("old", tmp_path / "none")
+        make_recorded_model("old", tmp_path / "none")
 
 
 async def test_what_was_recorded_is_answered_again_word_for_word(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     said = [
         Reply("one", Usage(9, 2, 1, 1)),
         ModelFault("503", transient=True),
@@ -78,7 +78,7 @@ async def test_what_was_recorded_is_answered_again_word_for_word(tmp_path):
 
 
 async def test_what_was_asked_twice_gets_its_replies_in_their_order(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     line = desk.line(ScriptedModel(["one", "two"]))
     for _ in range(2):
         await line.ask(prompt("a"), "guess")
@@ -87,7 +87,7 @@ async def test_what_was_asked_twice_gets_its_replies_in_their_order(tmp_path):
 
 
 async def test_a_prompt_of_another_run_gets_the_reply_of_the_one_that_it_is_like(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     line = desk.line(ScriptedModel(["one", "two", "three"]))
     told = '<data-0a1b2c3d of="it">\n1.2 | score 5 | after 0.0078 s\n</data-0a1b2c3d>'
     for text in (told, f"{told}\n1.3", told.replace("5", "7")):
@@ -102,9 +102,9 @@ async def test_a_prompt_of_another_run_gets_the_reply_of_the_one_that_it_is_like
 
 
 async def test_a_prompt_that_was_never_recorded_ends_it_with_the_remedy(tmp_path):
-    desk = Desk(tmp_path)
+    desk = RunWithModels(tmp_path)
     (tmp_path / "calls").mkdir()
     with pytest.raises(
         Outage, match=r"this prompt is not among the calls recorded in .*: what it is made of has changed"
     ):
-        await desk.line(recorded_model("old", tmp_path / "calls")).ask(prompt("new"), "guess")
+        await desk.line(make_recorded_model("old", tmp_path / "calls")).ask(prompt("new"), "guess")

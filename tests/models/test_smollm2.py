@@ -13,7 +13,7 @@ from loopty.domain.task import Pools
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.purse import RunPurse
-from loopty.models.weights import fetched
+from loopty.models.weights import fetch_weights
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.record.spend import CallSettled
@@ -45,7 +45,7 @@ MOST_ASKS = 6
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory) -> Catalogue:
     try:
-        fetched("smollm2", os.environ)
+        fetch_weights("smollm2", os.environ)
     except Misuse as error:
         if "could not be downloaded" in str(error):
             pytest.skip(str(error))

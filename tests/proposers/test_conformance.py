@@ -5,13 +5,18 @@ import importlib.util
 import pytest
 
 from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.optuna_samplers import (
+    STATEFUL_SAMPLERS,
+    STATELESS_SAMPLERS,
+    StatefulProposer,
+    StatelessProposer,
+)
 from loopty.proposers.random import RandomProposer
 from loopty.testing.proposer_suite import ProposerConformance
 
 OPTUNA = {
-    **{name: lambda space, name=name: RememberingProposer(name, space) for name in REMEMBERING},
-    **{name: lambda space, name=name: StatefulProposer(name, space) for name in STATEFUL},
+    **{name: lambda space, name=name: StatelessProposer(name, space) for name in STATELESS_SAMPLERS},
+    **{name: lambda space, name=name: StatefulProposer(name, space) for name in STATEFUL_SAMPLERS},
 }
 
 

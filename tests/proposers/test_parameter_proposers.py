@@ -20,7 +20,12 @@ from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import REMEMBERING, STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.optuna_samplers import (
+    STATEFUL_SAMPLERS,
+    STATELESS_SAMPLERS,
+    StatefulProposer,
+    StatelessProposer,
+)
 from loopty.proposers.random import RandomProposer
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -51,7 +56,7 @@ KINDS = [
             reason="gp needs torch, which is not installed",
         ),
     )
-    for kind in (*REMEMBERING, *STATEFUL, "random")
+    for kind in (*STATELESS_SAMPLERS, *STATEFUL_SAMPLERS, "random")
 ]
 Params = Mapping[str, Value]
 
@@ -59,7 +64,7 @@ Params = Mapping[str, Value]
 def made(kind: str, space: Space) -> Proposer:
     if kind == "random":
         return RandomProposer(space)
-    return RememberingProposer(kind, space) if kind in REMEMBERING else StatefulProposer(kind, space)
+    return StatelessProposer(kind, space) if kind in STATELESS_SAMPLERS else StatefulProposer(kind, space)
 
 
 def value_of(params: Params) -> float:

@@ -19,7 +19,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.token_count import tokens
 from loopty.proposers.context.goal import objective_text
-from loopty.proposers.prompt_context import Briefing, BriefingOptions
+from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
 from loopty.record.directives import Directive, DirectiveSet
 from loopty.record.event import Recorded
 from loopty.record.history import History
@@ -37,12 +37,14 @@ def asked(history: History, pool: Pool = Pool.ATTEMPT) -> Ask:
     return Ask(history, 1, pool, random.Random, ())
 
 
-def briefing(left: Leftovers | None = None, access: Access | None = ACCESS, **options: object) -> Briefing:
+def briefing(left: Leftovers | None = None, access: Access | None = ACCESS, **options: object) -> PromptContext:
     found = left or Leftovers()
-    return Briefing("Make it fast.", access, lambda _: found, BriefingOptions(**options))  # type: ignore[arg-type]
+    return PromptContext("Make it fast.", access, lambda _: found, PromptContextOptions(**options))  # type: ignore[arg-type]
 
 
-def told(story: Story, parent: str = "", made: Briefing | None = None, inspirations: tuple[str, ...] = ()) -> str:
+def told(
+    story: Story, parent: str = "", made: PromptContext | None = None, inspirations: tuple[str, ...] = ()
+) -> str:
     ask = asked(story.history)
     node = ask.history[NodeId(parent)] if parent else ask.best
     return (made or briefing()).text(ask, node, [ask.history[NodeId(other)] for other in inspirations])
@@ -240,7 +242,7 @@ def test_on_another_machine_old_scores_are_not_ranked_with_new_ones():
 
 
 def test_a_briefing_costs_the_same_however_many_nodes_there_are():
-    def looked(story: Story, made: Briefing) -> int:
+    def looked(story: Story, made: PromptContext) -> int:
         history = counting(story)
         made.text(asked(history), asked(history).best)  # a process that starts looks at everything once
         node = NodeId(f"1.{history[NodeId('1')].children + 1}")
@@ -362,9 +364,9 @@ _LONG = st.text(max_size=60).map(lambda text: text * 200)
 @given(_LONG, _LONG, _LONG, st.integers(2_000, 20_000), st.integers(0, 5_000), st.integers(2, 30))
 def test_no_briefing_is_longer_than_agreed(statement, said, summary, most, digest, lineage):
     left = Leftovers(said, said, said, {said[:50]: said}, {summary[:50]: summary})
-    options = BriefingOptions(most, digest, lineage)
+    options = PromptContextOptions(most, digest, lineage)
     access = Access(write=tuple(f"{summary[:100]}{number}" for number in range(60)))
-    made = Briefing(statement, access, lambda _: left, options)
+    made = PromptContext(statement, access, lambda _: left, options)
     history = _WIDE.history
     history.runs[1] = history.runs[1].with_part(Directive(said[:4000]))
     ask = asked(history)

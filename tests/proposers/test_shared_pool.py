@@ -6,21 +6,21 @@ from loopty.domain.errors import Exhausted
 from loopty.domain.outcome import Verdict
 from loopty.domain.proposal import Refusal
 from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import STATEFUL, RememberingProposer, StatefulProposer
+from loopty.proposers.optuna_samplers import STATEFUL_SAMPLERS, StatefulProposer, StatelessProposer
 from loopty.proposers.random import RandomProposer
-from loopty.proposers.shared_pool import home, turn
+from loopty.proposers.shared_pool import parameter_parent, turn
 
 from .desk import Desk
 from .test_parameter_proposers import PLAIN, value_of
 
-KINDS = [*STATEFUL, "tpe", "random", "grid"]
+KINDS = [*STATEFUL_SAMPLERS, "tpe", "random", "grid"]
 
 
 def made(kind):
-    if kind in STATEFUL:
+    if kind in STATEFUL_SAMPLERS:
         return StatefulProposer(kind, PLAIN)
     if kind == "tpe":
-        return RememberingProposer(kind, PLAIN)
+        return StatelessProposer(kind, PLAIN)
     return RandomProposer(PLAIN) if kind == "random" else GridProposer(PLAIN, GridOptions(points=6))
 
 
@@ -48,7 +48,7 @@ async def proposed(folder, proposer, times, disturbed=True):
     return points
 
 
-@pytest.mark.parametrize("kind", [*STATEFUL, "grid"])
+@pytest.mark.parametrize("kind", [*STATEFUL_SAMPLERS, "grid"])
 async def test_others_in_between_change_nothing_for_who_counts_its_turns(tmp_path, kind) -> None:
     alone, among = made(kind), made(kind)
     expected = await proposed(tmp_path, lambda: alone, 30, disturbed=False)
@@ -96,14 +96,14 @@ async def test_tpe_learns_from_what_others_tried_with_the_same_code_alone(tmp_pa
 async def test_parameters_are_changed_where_the_best_code_first_was(tmp_path, kind) -> None:
     desk, proposer = Desk(tmp_path), made(kind)
     tuned = desk.tried({"x": 1.0, "y": 1.0}, 1.0, Verdict.KEPT, operator="tpe")
-    assert home(desk.ask()).id == desk.root.id, "only parameters changed"
+    assert parameter_parent(desk.ask()).id == desk.root.id, "only parameters changed"
     assert (await proposer.propose(desk.ask())).parent == desk.root.id
     desk.records(await proposer.propose(desk.ask()))
     code = desk.tried({"x": 1.0, "y": 1.0}, 2.0, Verdict.KEPT, operator="code:diff", tree="better")
     proposal = await proposer.propose(desk.ask())
     assert proposal.parent == code
     desk.records(proposal, 3.0, Verdict.KEPT)
-    assert home(desk.ask()).id == code, "the best is a change of parameters of that code"
+    assert parameter_parent(desk.ask()).id == code, "the best is a change of parameters of that code"
     assert tuned != code
 
 

@@ -19,7 +19,7 @@ from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.proposers.unread_replies import Queue
+from loopty.proposers.unread_replies import UnreadReplies
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.spend import CallReserved, CallSettled, Spend
@@ -142,9 +142,9 @@ def test_what_is_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_p
 
     recorded(3)
     recorded(1)
-    queue = Queue(("op",))
+    queue = UnreadReplies(("op",))
     assert [waiting(queue) for _ in range(3)] == [0, 2, None]
     recorded(0)
-    assert [waiting(Queue(("op",))), waiting(queue)] == [2, None]
+    assert [waiting(UnreadReplies(("op",))), waiting(queue)] == [2, None]
     recorded(2)
     assert Spend.of(bench.run).unread == {}

@@ -10,15 +10,15 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.report.audits_text import audits_text
 from loopty.report.columns import width
-from loopty.report.terminal import Look
-from loopty.views.audit_rows import Audited, Flag, Suspicion
+from loopty.report.terminal import Terminal
+from loopty.views.audit_rows import AuditRow, Flag, Suspicion
 
-BASELINE = Audited(NodeId("1"), 4, 0.0, "3f2a", 1, "score", 0.5, None, 0.4, None, None, "", "m")
-HONEST = Audited(NodeId("1.1"), 2, 60.0, "3f2a", 2, "score", 0.9, 0.4, 0.75, 0.35, 0.875, "", "m")
+BASELINE = AuditRow(NodeId("1"), 4, 0.0, "3f2a", 1, "score", 0.5, None, 0.4, None, None, "", "m")
+HONEST = AuditRow(NodeId("1.1"), 2, 60.0, "3f2a", 2, "score", 0.9, 0.4, 0.75, 0.35, 0.875, "", "m")
 WORDS = (
     "better by 0.5 for the search, but worse by 0.2 on the held-out split: it fits the search's data, not the task"
 )
-OVERFIT = Audited(
+OVERFIT = AuditRow(
     NodeId("1.2"),
     2,
     120.0,
@@ -82,4 +82,4 @@ def test_from_the_tenth_look_on_it_says_what_looks_cost(looks: int, said: bool):
 
 def test_without_an_audit_it_says_so_and_a_plain_terminal_can_show_it():
     assert audits_text([]) == "no audit yet"
-    assert audits_text([BASELINE, OVERFIT], look=Look(unicode=False)).isascii()
+    assert audits_text([BASELINE, OVERFIT], look=Terminal(unicode=False)).isascii()

@@ -11,14 +11,14 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.models.archive import Kept
+from loopty.models.archive import CallRecord
 from loopty.record.proposals import ProposalRefused
 from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.calls_text import calls_text
 from loopty.report.columns import width
 from loopty.report.figures import moment
-from loopty.report.terminal import Look
-from loopty.views.model_calls import Call
+from loopty.report.terminal import Terminal
+from loopty.views.model_calls import ModelCall
 
 
 def reserved(call: str, role: str = "evolver", operator: str = "code:diff") -> CallReserved:
@@ -26,15 +26,15 @@ def reserved(call: str, role: str = "evolver", operator: str = "code:diff") -> C
 
 
 AT = 1_700_000_000.0
-CALL = Call(
+CALL = ModelCall(
     reserved("c0ffee"), AT, CallSettled(1, "c0ffee", 130, 0.0125, Usage(100, 30, 40, 10)), [NodeId("1.2.1")]
 )
 
 
-def kept(asked: str, replied: str | None = "fine", **reply: bool) -> Kept:
+def kept(asked: str, replied: str | None = "fine", **reply: bool) -> CallRecord:
     prompt = Prompt("Be brief.", (Message(Speaker.ASKER, asked),), {"type": "object"})
     answer = None if replied is None else Reply(replied, Usage(100, 30), **reply)
-    return Kept("c0ffee", 1.0, "lab:large", "evolver", "code:diff", prompt, answer)
+    return CallRecord("c0ffee", 1.0, "lab:large", "evolver", "code:diff", prompt, answer)
 
 
 SHOWN = f"""\
@@ -82,7 +82,7 @@ def test_a_long_line_goes_on_behind_another_margin():
 
 def test_a_reply_that_was_cut_off_and_one_that_never_came_say_so():
     assert "reply, cut off at its longest" in calls_text([(CALL, kept("x", whole=False))])
-    failed = Call(reserved("c1"), AT, CallSettled(1, "c1", 9, 0.0, failure="429: too many requests"))
+    failed = ModelCall(reserved("c1"), AT, CallSettled(1, "c1", 9, 0.0, failure="429: too many requests"))
     text = calls_text([(CALL, kept("x")), (failed, kept("x", None))])
     assert "call 2 of 2" in text
     assert "429: too many requests" in text
@@ -90,20 +90,23 @@ def test_a_reply_that_was_cut_off_and_one_that_never_came_say_so():
 
 def test_a_refused_call_says_why_and_one_that_was_asked_again_says_so():
     event = ProposalRefused(1, Pool.ATTEMPT, "code:diff", "src/x: no such line", Objection.APPLY, ("c0", "c1"))
-    done = (Call(reserved(name), AT, CallSettled(1, name, 9, 0.0), refused=[event]) for name in event.calls)
+    done = (
+        ModelCall(reserved(name), AT, CallSettled(1, name, 9, 0.0), refused_proposals=[event])
+        for name in event.calls
+    )
     text = calls_text((call, kept("x")) for call in done)
     assert "no use    the model was told why, and asked again" in text
     assert text.count("refused   apply: src/x: no such line") == 1
 
 
 def test_a_call_in_flight_and_one_whose_file_is_gone_say_so():
-    text = calls_text([(Call(reserved("c2", "verifier", "review"), AT), None)])
+    text = calls_text([(ModelCall(reserved("c2", "verifier", "review"), AT), None)])
     assert "900 tokens as reserved" in text
     assert "not in .loopty/calls" in text
 
 
 def test_a_terminal_without_unicode_gets_ascii():
-    assert calls_text([(CALL, kept("naïve"))], look=Look(unicode=False)).isascii()
+    assert calls_text([(CALL, kept("naïve"))], look=Terminal(unicode=False)).isascii()
 
 
 @given(

@@ -8,7 +8,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.pool import Pool
 from loopty.report.chart import chart
 from loopty.report.columns import width
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 from loopty.views.score_points import points
 
 from ..views.story import Story, random_story
@@ -84,7 +84,7 @@ def told(direction: Direction) -> Story:
     return story
 
 
-def drawn(story: Story, columns: int = 80, rows: int = 20, look: Look | None = None) -> str:
+def drawn(story: Story, columns: int = 80, rows: int = 20, look: Terminal | None = None) -> str:
     return chart(points(story.history, 1), columns, rows, look)
 
 
@@ -97,7 +97,7 @@ def test_the_chart_of_a_small_run_where_less_is_better() -> None:
 
 
 def test_a_narrow_terminal_without_unicode_gets_a_chart_too() -> None:
-    text = drawn(told(Direction.MAX), 40, 12, Look(unicode=False))
+    text = drawn(told(Direction.MAX), 40, 12, Terminal(unicode=False))
     assert text == NARROW_ASCII.strip("\n")
     assert text.isascii()
 
@@ -116,7 +116,7 @@ def test_a_terminal_too_small_for_a_chart_gets_a_small_one() -> None:
 
 def test_colours_change_nothing_but_colours() -> None:
     story = told(Direction.MAX)
-    coloured = drawn(story, look=Look(colour=True))
+    coloured = drawn(story, look=Terminal(colour=True))
     assert "\x1b[1;32m●" in coloured
     for code in ("0", "1", "2", "31", "32", "36", "1;32"):
         coloured = coloured.replace(f"\x1b[{code}m", "")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.report.columns import cut, padded, short, wrapped
-from loopty.report.figures import compared, duration, figure, rate, signed
-from loopty.report.scale import Scale, labels, robust
-from loopty.views.score_change import Change
+from loopty.report.columns import cut, pad, short_id, wrap
+from loopty.report.figures import change_figure, change_text, duration, figure, rate
+from loopty.report.scale import AxisScale, robust_scale, tick_labels
+from loopty.views.score_change import ScoreChange
 
 
 @pytest.mark.parametrize(
@@ -35,34 +35,34 @@ def test_rates_choose_their_unit(per_second: float, text: str) -> None:
 
 
 def test_changes_are_better_or_worse() -> None:
-    assert compared(Change(0.5, 25.0), "it") == "25.0 % better than it"
-    assert compared(Change(-0.5, -2500.0), "it") == "2,500 % worse than it"
-    assert compared(Change(0.5, None), "it") == "0.5 better than it"
-    assert compared(Change(0.0, 0.0), "it") == "no better than it"
-    assert signed(Change(-0.5, -0.04)) == "-0.04 %"
-    assert signed(Change(0.5, None)) == "+0.5"
+    assert change_text(ScoreChange(0.5, 25.0), "it") == "25.0 % better than it"
+    assert change_text(ScoreChange(-0.5, -2500.0), "it") == "2,500 % worse than it"
+    assert change_text(ScoreChange(0.5, None), "it") == "0.5 better than it"
+    assert change_text(ScoreChange(0.0, 0.0), "it") == "no better than it"
+    assert change_figure(ScoreChange(-0.5, -0.04)) == "-0.04 %"
+    assert change_figure(ScoreChange(0.5, None)) == "+0.5"
 
 
 def test_wide_letters_take_two_columns() -> None:
     assert cut("長長長", 5) == "長長…"
-    assert padded("長", 4) == "長  "
+    assert pad("長", 4) == "長  "
     assert cut("abc", 0) == ""
 
 
 def test_words_are_wrapped_by_the_columns_they_take() -> None:
-    assert wrapped("one 長長 abcdefgh", 6) == ["one", "長長", "abcdef", "gh"]
-    assert wrapped("", 6) == [""]
+    assert wrap("one 長長 abcdefgh", 6) == ["one", "長長", "abcdef", "gh"]
+    assert wrap("", 6) == [""]
 
 
 def test_a_long_id_keeps_its_head_and_tail() -> None:
-    assert short(NodeId("1.2.3"), 5) == "1.2.3"
-    assert short(NodeId("1.22.333.4444"), 8) == "1.….4444"
+    assert short_id(NodeId("1.2.3"), 5) == "1.2.3"
+    assert short_id(NodeId("1.22.333.4444"), 8) == "1.….4444"
 
 
 def test_ticks_are_round_and_within_the_range() -> None:
-    assert Scale(0.93, 2.61).ticks(5) == [1.0, 1.5, 2.0, 2.5]
-    assert labels([0.1, 0.15000000000000002, 0.2]) == ["0.10", "0.15", "0.20"]
+    assert AxisScale(0.93, 2.61).ticks(5) == [1.0, 1.5, 2.0, 2.5]
+    assert tick_labels([0.1, 0.15000000000000002, 0.2]) == ["0.10", "0.15", "0.20"]
 
 
 def test_a_small_sample_is_never_clipped() -> None:
-    assert robust([1.0, 1.1, 1.2, 1000.0], best=1.2) == Scale(1.0, 1000.0)
+    assert robust_scale([1.0, 1.1, 1.2, 1000.0], best=1.2) == AxisScale(1.0, 1000.0)

@@ -11,23 +11,23 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
-from loopty.report.best_text import closing_text, elsewhere_text, leaderboard_text
+from loopty.report.best_text import closing_text, leaderboard_text, other_cohorts_text
 from loopty.report.chart import chart
 from loopty.report.columns import width
 from loopty.report.goodput_text import goodput_text
 from loopty.report.node_text import node_text
 from loopty.report.status_text import status_text
 from loopty.report.tally_text import uplift_text
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 from loopty.report.tree_text import tree_text
 from loopty.views.goodput import goodput
 from loopty.views.leaderboard import leaderboard
 from loopty.views.node_detail import detail
 from loopty.views.node_tree import tree
-from loopty.views.other_machines import elsewhere
+from loopty.views.other_machines import other_cohorts
 from loopty.views.run_status import status
 from loopty.views.score_points import points
-from loopty.views.uplift import compared
+from loopty.views.uplift import uplift_from_gains
 from loopty.views.verdict_tally import tally
 
 from ..views.story import Story
@@ -133,7 +133,7 @@ def noisy() -> Story:
     return story
 
 
-def told(story: Story, columns: int = 80, look: Look | None = None) -> str:
+def told(story: Story, columns: int = 80, look: Terminal | None = None) -> str:
     history = story.history
     found = status(history, history.runs[1], story.now + 1, lambda _: True)
     return status_text(found, columns, look, tally(history, 1))
@@ -142,7 +142,7 @@ def told(story: Story, columns: int = 80, look: Look | None = None) -> str:
 def boards(story: Story, columns: int = 80) -> str:
     history = story.history
     here = leaderboard_text(leaderboard(history, 1, 5), "score", columns)
-    return f"{here}\n\n{elsewhere_text(elsewhere(history, 1, 5), 'score', columns)}"
+    return f"{here}\n\n{other_cohorts_text(other_cohorts(history, 1, 5), 'score', columns)}"
 
 
 def test_the_status_keeps_machines_apart() -> None:
@@ -279,14 +279,14 @@ def test_a_control_of_two_trials_says_nothing() -> None:
     assert (
         "control: nothing better than the baseline\nuplift: too few control trials to say, +0.2 in score" in text
     )
-    assert uplift_text(compared("score", [1.0], [0.5])).endswith("over the control, 1 trial each")
+    assert uplift_text(uplift_from_gains("score", [1.0], [0.5])).endswith("over the control, 1 trial each")
 
 
 @pytest.mark.parametrize("columns", [40, 80])
 @pytest.mark.parametrize("story", [moved(), noisy()], ids=["moved", "noisy"])
 def test_no_line_is_wider_than_the_terminal(story: Story, columns: int) -> None:
     history = story.history
-    look = Look(unicode=False)
+    look = Terminal(unicode=False)
     texts = [
         told(story, columns),
         told(story, columns, look),

@@ -19,10 +19,10 @@ from loopty.record.sessions import SessionStalled
 from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import Incumbents
 from loopty.report.figures import duration
-from loopty.report.live_progress import Live
-from loopty.report.plain_progress import Lines
-from loopty.report.progress import progress
-from loopty.report.terminal import Look
+from loopty.report.live_progress import LiveProgress
+from loopty.report.plain_progress import PlainProgress
+from loopty.report.progress import make_progress
+from loopty.report.terminal import Terminal
 
 from ..views.story import Story
 
@@ -42,10 +42,12 @@ class Screen:
         return [frame.splitlines() for frame in re.split(r"\x1b\[\d+F\x1b\[J", self.stream.getvalue())]
 
 
-def live(story: Story, screen: Screen) -> Live:
+def live(story: Story, screen: Screen) -> LiveProgress:
     rows = {NodeId("1.3"): Row(300, {"loss": 0.41})}
-    shown = Live(story.recorder, 1, POOLS, screen.stream, Look(), lambda: story.now, lambda: screen.size, rows.get)
-    story.recorder.listeners.append(shown.heard)
+    shown = LiveProgress(
+        story.recorder, 1, POOLS, screen.stream, Terminal(), lambda: story.now, lambda: screen.size, rows.get
+    )
+    story.recorder.listeners.append(shown.on_event)
     return shown
 
 
@@ -90,7 +92,7 @@ def test_many_events_in_a_moment_draw_one_frame() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
     for recorded in story.ledger.read():
-        shown.heard(recorded)
+        shown.on_event(recorded)
     assert len(screen.frames) == 1
 
 
@@ -141,7 +143,7 @@ def test_time_moves_on_by_ticks() -> None:
 def test_a_scribe_that_has_to_catch_up_leaves_the_display_alone() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
-    lines = Lines(story.recorder, 1, POOLS, screen.stream, Look(), lambda: story.now)
+    lines = PlainProgress(story.recorder, 1, POOLS, screen.stream, Terminal(), lambda: story.now)
     story.recorder.history = History()
     story.now += 60
     shown.tick()
@@ -151,8 +153,8 @@ def test_a_scribe_that_has_to_catch_up_leaves_the_display_alone() -> None:
 
 def test_without_a_terminal_kept_nodes_are_lines() -> None:
     story, out = Story(baseline=1.0), io.StringIO()
-    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
-    story.recorder.listeners.append(lines.heard)
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.recorder.listeners.append(lines.on_event)
     story.tries("1", 2.0)
     story.tries("1", 1.5)
     assert out.getvalue().splitlines() == [
@@ -163,8 +165,8 @@ def test_without_a_terminal_kept_nodes_are_lines() -> None:
 
 def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
     story, out = noisy(), io.StringIO()
-    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
-    story.recorder.listeners.append(lines.heard)
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.recorder.listeners.append(lines.on_event)
     story.noise = Noise(pairs=1)
     story.tries("1", 9.0)
     story.tries("1", None, ending=Ending.TAMPERED)
@@ -181,8 +183,8 @@ def calls(story: Story, call: str, failure: str) -> None:
 
 def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
     story, screen, out = Story(), Screen(40), io.StringIO()
-    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
-    story.recorder.listeners.append(lines.heard)
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.recorder.listeners.append(lines.on_event)
     shown = live(story, screen)
     for number, failure in enumerate(("503: overloaded", "503: overloaded", "no connection to 127.0.0.1:1")):
         calls(story, f"c{number}", failure)
@@ -199,8 +201,8 @@ def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
 
 def test_a_stall_does_not_tell_again_what_was_told() -> None:
     story, out = Story(), io.StringIO()
-    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
-    story.recorder.listeners.append(lines.heard)
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.recorder.listeners.append(lines.on_event)
     failure = "401: the key in THE_KEY was refused: " + "and so on " * 20
     calls(story, "c1", failure)
     story.recorder.record(lambda _: [SessionStalled(1, f"openai:m: {failure}", 1.0)])
@@ -213,7 +215,7 @@ def test_a_stall_does_not_tell_again_what_was_told() -> None:
 
 def test_signs_of_life_become_rare() -> None:
     story, out = Story(), io.StringIO()
-    lines = Lines(story.recorder, 1, POOLS, out, Look(), lambda: story.now)
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
     for _ in range(8 * 3600):
         story.now += 1
         lines.tick()
@@ -225,8 +227,8 @@ def test_a_run_outlives_its_terminal() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stream = os.fdopen(writer, "w")
-    lines = Lines(story.recorder, 1, POOLS, stream, Look(), lambda: story.now)
-    story.recorder.listeners.append(lines.heard)
+    lines = PlainProgress(story.recorder, 1, POOLS, stream, Terminal(), lambda: story.now)
+    story.recorder.listeners.append(lines.on_event)
     story.tries("1", 2.0)
     story.tries("1", 3.0)
     assert Incumbents.of(story.recorder.history.runs[1], story.recorder.history[NodeId("1")].pool).best == "1.2"
@@ -236,11 +238,13 @@ def test_a_run_outlives_its_terminal() -> None:
 
 def test_a_pipe_gets_lines_and_a_terminal_gets_a_display() -> None:
     story = Story()
-    assert isinstance(progress(story.recorder, 1, POOLS, io.StringIO(), {}, lambda: story.now), Lines)
+    assert isinstance(make_progress(story.recorder, 1, POOLS, io.StringIO(), {}, lambda: story.now), PlainProgress)
     leader, follower = os.openpty()
     with os.fdopen(leader), os.fdopen(follower, "w") as terminal:
-        shown = progress(story.recorder, 1, POOLS, terminal, {}, lambda: story.now)
-        assert isinstance(shown, Live)
+        shown = make_progress(story.recorder, 1, POOLS, terminal, {}, lambda: story.now)
+        assert isinstance(shown, LiveProgress)
         shown.tick()
         shown.close()
-        assert isinstance(progress(story.recorder, 1, POOLS, terminal, {"TERM": "dumb"}, lambda: 0.0), Lines)
+        assert isinstance(
+            make_progress(story.recorder, 1, POOLS, terminal, {"TERM": "dumb"}, lambda: 0.0), PlainProgress
+        )

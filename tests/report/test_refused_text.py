@@ -11,20 +11,20 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.columns import width
 from loopty.report.figures import moment
-from loopty.report.refused_text import MOST_SHOWN, refused_text
-from loopty.report.terminal import Look
-from loopty.views.model_calls import Call
+from loopty.report.refused_text import MOST_SHOWN, fruitless_calls_text
+from loopty.report.terminal import Terminal
+from loopty.views.model_calls import ModelCall
 
 AT = 1_700_000_000.0
 NODE = NodeId("1.2")
 
 
-def call(name: str, *reasons: str, failure: str = "", again: bool = False, gave: str = "") -> Call:
+def call(name: str, *reasons: str, failure: str = "", again: bool = False, gave: str = "") -> ModelCall:
     reserved = CallReserved(1, name, "evolver", 900, 0.9, "me", "lab:large", "code:diff", NODE, Pool.ATTEMPT)
     calls = (name, "another") if again else (name,)
     refused = [ProposalRefused(1, Pool.ATTEMPT, "code:diff", why, Objection.APPLY, calls) for why in reasons]
     settled = CallSettled(1, name, 0 if failure else 1234, 0.0125, failure=failure)
-    return Call(reserved, AT, settled, [NodeId(gave)] if gave else [], refused)
+    return ModelCall(reserved, AT, settled, [NodeId(gave)] if gave else [], refused)
 
 
 def test_each_call_is_told_with_when_by_whom_at_what_cost_and_why():
@@ -34,7 +34,7 @@ def test_each_call_is_told_with_when_by_whom_at_what_cost_and_why():
         call("c", "no such line"),
         call("d"),
     ]
-    assert refused_text(NODE, calls).splitlines() == [
+    assert fruitless_calls_text(NODE, calls).splitlines() == [
         "1.2  1 proposal refused, 1 request failed, 1 reply not taken",
         "",
         f"  {moment(AT)}  code:diff  lab:large      0 tokens  $0.0125",
@@ -51,7 +51,7 @@ def test_each_call_is_told_with_when_by_whom_at_what_cost_and_why():
 
 
 def test_a_batch_names_a_few_reasons_and_what_it_gave():
-    text = refused_text(NODE, [call("a", *(f"no {number}" for number in range(16)), gave="1.2.1")])
+    text = fruitless_calls_text(NODE, [call("a", *(f"no {number}" for number in range(16)), gave="1.2.1")])
     assert text.startswith("1.2  16 proposals refused")
     assert "no 2\n    and 13 more\n    its reply gave 1.2.1 as well" in text
 
@@ -59,7 +59,7 @@ def test_a_batch_names_a_few_reasons_and_what_it_gave():
 @pytest.mark.parametrize("columns", [30, 80])
 def test_many_calls_with_endless_reasons_fit_the_terminal(columns):
     calls = [call(f"c{number}", f"{number} \x1b[2J\u202e " + "so long a word " * 900) for number in range(300)]
-    text = refused_text(NODE, calls, columns, Look(unicode=False))
+    text = fruitless_calls_text(NODE, calls, columns, Terminal(unicode=False))
     assert all(width(line) <= columns for line in text.splitlines())
     assert len(text.splitlines()) <= 3 * MOST_SHOWN + 6
     assert "280 older calls" in text

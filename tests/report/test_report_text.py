@@ -18,12 +18,12 @@ from loopty.report.best_text import closing_text, leaderboard_text
 from loopty.report.columns import width
 from loopty.report.node_text import node_text
 from loopty.report.status_text import status_text
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 from loopty.report.tree_text import tree_text
 from loopty.views.leaderboard import leaderboard
 from loopty.views.node_detail import detail
 from loopty.views.node_tree import tree
-from loopty.views.run_status import Status, status
+from loopty.views.run_status import RunStatus, status
 
 from ..views.story import OWNER, Story, random_story
 
@@ -79,7 +79,7 @@ def story() -> Story:
     return story
 
 
-def standing(story: Story, pools: Pools | None = POOLS) -> Status:
+def standing(story: Story, pools: Pools | None = POOLS) -> RunStatus:
     history = story.history
     return status(history, history.runs[1], story.now + 1, lambda _: True, pools)
 
@@ -229,7 +229,7 @@ def test_a_summary_cannot_steer_the_terminal() -> None:
 
 
 def test_text_for_an_ascii_terminal_is_ascii(story: Story) -> None:
-    look = Look(unicode=False)
+    look = Terminal(unicode=False)
     assert tree_text(tree(story.history, NodeId("1")), look=look).isascii()
     assert status_text(standing(story), look=look).isascii()
 

@@ -8,25 +8,25 @@ import pytest
 
 from loopty.report.columns import width
 from loopty.report.spend_text import spend_text
-from loopty.report.terminal import Look
-from loopty.views.model_spend import Cap, Row, Spend, Sum
+from loopty.report.terminal import Terminal
+from loopty.views.model_spend import Spend, SpendCap, SpendRow, SpendSum
 
-BIG = Sum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)
-SMALL = Sum(6, 23_000, 20_000, 3_000, 0, 0, 0.0, 6)
-ALL = Sum(26, 143_000, 120_000, 23_000, 12_000, 4_000, 1.6, 6)
+BIG = SpendSum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)
+SMALL = SpendSum(6, 23_000, 20_000, 3_000, 0, 0, 0.0, 6)
+ALL = SpendSum(26, 143_000, 120_000, 23_000, 12_000, 4_000, 1.6, 6)
 SPEND = Spend(
     1,
     ALL,
-    (Row("evolver", BIG), Row("user", SMALL)),
-    (Row("openai:gpt-9", BIG), Row("acme:small", SMALL)),
-    (Row("rewrite", BIG), Row("benchmark", SMALL)),
-    (Row("1.1", BIG), Row("", SMALL)),
-    Sum(1, 4000, money_usd=0.05),
-    (Row("refused: apply", Sum(2, 9000, 8000, 1000, 0, 0, 0.09)),),
+    (SpendRow("evolver", BIG), SpendRow("user", SMALL)),
+    (SpendRow("openai:gpt-9", BIG), SpendRow("acme:small", SMALL)),
+    (SpendRow("rewrite", BIG), SpendRow("benchmark", SMALL)),
+    (SpendRow("1.1", BIG), SpendRow("", SMALL)),
+    SpendSum(1, 4000, money_usd=0.05),
+    (SpendRow("refused: apply", SpendSum(2, 9000, 8000, 1000, 0, 0, 0.09)),),
     3,
     12,
     2,
-    (Cap("run", 1_000_000, 5.0), Cap("user", 50_000, None)),
+    (SpendCap("run", 1_000_000, 5.0), SpendCap("user", 50_000, None)),
 )
 
 TEXT = """
@@ -57,7 +57,7 @@ run 1  26 calls, 143,000 tokens, over $1.60
   per kept  2 nodes were kept: 71,500 tokens and over $0.80 for each, all calls
             counted
 """
-NOTHING = Spend(3, Sum(), (), (), (), (), Sum(), (), 0, 0, 0, ())
+NOTHING = Spend(3, SpendSum(), (), (), (), (), SpendSum(), (), 0, 0, 0, ())
 
 
 def test_a_table_for_each_question_then_what_was_in_vain_and_what_a_success_took() -> None:
@@ -65,8 +65,10 @@ def test_a_table_for_each_question_then_what_was_in_vain_and_what_a_success_took
 
 
 def test_what_was_charged_and_never_told_is_named_so_that_the_columns_add_up() -> None:
-    charged = Sum(2, 9_700, 400, 100)
-    text = spend_text(Spend(1, charged, (Row("evolver", charged),), (), (), (), Sum(), (), 0, 0, 0, ()), None, 120)
+    charged = SpendSum(2, 9_700, 400, 100)
+    text = spend_text(
+        Spend(1, charged, (SpendRow("evolver", charged),), (), (), (), SpendSum(), (), 0, 0, 0, ()), None, 120
+    )
     assert "reserved  9,200 tokens of calls of which nobody said what they took: charged as reserved" in text
     assert "charged as reserved" not in spend_text(SPEND)
 
@@ -83,14 +85,16 @@ def test_without_calls_it_is_one_line() -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    text = spend_text(SPEND, None, columns, Look(colour=True))
+    text = spend_text(SPEND, None, columns, Terminal(colour=True))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert max(map(width, plain.splitlines())) <= columns
     assert "unknown" in plain
 
 
 def test_of_many_nodes_the_most_expensive_are_shown() -> None:
-    many = Spend(1, ALL, (), (), (), tuple(Row(f"1.{n}", SMALL) for n in range(50)), Sum(), (), 0, 0, 0, ())
+    many = Spend(
+        1, ALL, (), (), (), tuple(SpendRow(f"1.{n}", SMALL) for n in range(50)), SpendSum(), (), 0, 0, 0, ()
+    )
     text = spend_text(many, "node")
     assert "and 30 more: --json has them all" in text
     assert "1.20" not in text

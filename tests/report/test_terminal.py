@@ -6,16 +6,16 @@ import io
 
 import pytest
 
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 
 
-class Terminal(io.TextIOWrapper):
+class Screen(io.TextIOWrapper):
     def isatty(self) -> bool:
         return True
 
 
 def terminal(encoding: str = "utf-8") -> Terminal:
-    return Terminal(io.BytesIO(), encoding)
+    return Screen(io.BytesIO(), encoding)
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,17 @@ def terminal(encoding: str = "utf-8") -> Terminal:
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
 def test_colour_can_be_refused(env: dict[str, str], colour: bool) -> None:
-    assert Look.of(terminal(), env).colour is colour
+    assert Terminal.for_stream(terminal(), env).colour is colour
 
 
 def test_a_pipe_gets_no_colour() -> None:
-    assert not Look.of(io.StringIO(), {}).colour
+    assert not Terminal.for_stream(io.StringIO(), {}).colour
 
 
 @pytest.mark.parametrize(("encoding", "unicode"), [("UTF-8", True), ("ascii", False), ("latin-1", False)])
 def test_only_utf8_gets_unicode(encoding: str, unicode: bool) -> None:
-    assert Look.of(terminal(encoding), {}).unicode is unicode
+    assert Terminal.for_stream(terminal(encoding), {}).unicode is unicode
 
 
 def test_what_ascii_cannot_say_is_replaced() -> None:
-    assert Look(unicode=False).finished("● 長") == "o ?"
+    assert Terminal(unicode=False).render("● 長") == "o ?"

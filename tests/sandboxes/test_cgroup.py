@@ -12,10 +12,10 @@ import pytest
 import loopty
 from loopty.domain.launch import Bounds, Stop
 from loopty.sandboxes import cgroup
-from loopty.sandboxes.cgroup import Cgroup, cgroups_can_be_made
+from loopty.sandboxes.cgroup import Cgroup, can_make_cgroups
 from loopty.sandboxes.landlock import Landlock
 
-pytestmark = pytest.mark.skipif(not cgroups_can_be_made(), reason="no cgroup can be made here")
+pytestmark = pytest.mark.skipif(not can_make_cgroups(), reason="no cgroup can be made here")
 
 BOUNDS = Bounds(seconds=60, memory_mb=32, processes=32, output_mb=4, disk_mb=32)
 # Pages of a shared mapping stay when they are let go, and then show in no process.
@@ -30,20 +30,20 @@ for start in range(0, len(taken), 1 << 20):
 
 @pytest.fixture
 def made():
-    group = Cgroup.made(BOUNDS)
+    group = Cgroup.create(BOUNDS)
     assert group is not None
     yield group
     group.remove()
 
 
 def test_one_that_runs_out_of_memory_says_so(made):
-    assert not made.has_run_out()
+    assert not made.has_run_out_of_memory()
     waiting = "import sys; sys.stdin.read(1); taken = b'x' * (64 << 20)"
     with subprocess.Popen([sys.executable, "-c", waiting], stdin=subprocess.PIPE) as hungry:
         made.admit(hungry.pid)
         hungry.communicate(b"\n")
     assert hungry.returncode == -signal.SIGKILL
-    assert made.has_run_out()
+    assert made.has_run_out_of_memory()
 
 
 def test_what_is_in_it_is_killed_when_it_is_removed(made):
@@ -77,8 +77,8 @@ def test_what_the_dead_have_left_is_swept_and_nothing_else(made):
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
     )
     assert left.exists()
-    cgroup._ground.cache_clear()
-    other = Cgroup.made(BOUNDS)
+    cgroup._parent.cache_clear()
+    other = Cgroup.create(BOUNDS)
     assert other is not None
     other.remove()
     assert not left.exists()
@@ -107,7 +107,7 @@ async def test_a_trial_that_the_kernel_ended_ran_out_of_memory(where, bounded):
 
 
 async def test_nothing_is_left_of_their_cgroups(where):
-    ground = cgroup._ground()
+    ground = cgroup._parent()
     assert ground is not None
     before = set(ground.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*"))
     for _ in range(10):

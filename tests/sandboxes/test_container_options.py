@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.launch import Bounds, Launch, Mount, SandboxError
-from loopty.sandboxes.container_engine import Engine, Image, Kind
-from loopty.sandboxes.container_options import Terms, options
-from loopty.sandboxes.container_seccomp import narrowed, written
+from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image
+from loopty.sandboxes.container_options import ContainerSetup, run_options
+from loopty.sandboxes.container_seccomp import narrow_profile, write_profile
 
-PODMAN = Engine("/usr/bin/podman", Kind.PODMAN, False, frozenset({"memory", "pids"}), True, False)
-DOCKER = dataclasses.replace(PODMAN, program="/usr/bin/docker", kind=Kind.DOCKER)
-TERMS = Terms(PODMAN, Image("sha256:1234", ()), False, (61000, 61001), {"nofile": "10:20", "nproc": "30:30"})
+PODMAN = ContainerEngine("/usr/bin/podman", EngineKind.PODMAN, False, frozenset({"memory", "pids"}), True, False)
+DOCKER = dataclasses.replace(PODMAN, program="/usr/bin/docker", kind=EngineKind.DOCKER)
+TERMS = ContainerSetup(
+    PODMAN, Image("sha256:1234", ()), False, (61000, 61001), {"nofile": "10:20", "nproc": "30:30"}
+)
 LAUNCH = Launch(
     argv=("run", "[it]", "--now"),
     cwd="/tree",
@@ -27,10 +29,10 @@ TMPFS = "tmpfs-size=8388608,tmpfs-mode=1777,notmpcopyup,U=true"
 
 
 def asked(
-    launch: Launch = LAUNCH, engine: Engine = PODMAN, mounted: tuple[str, ...] = (), **terms: object
+    launch: Launch = LAUNCH, engine: ContainerEngine = PODMAN, mounted: tuple[str, ...] = (), **terms: object
 ) -> list[str]:
     changed = dataclasses.replace(TERMS, engine=engine, **terms)  # type: ignore[arg-type]
-    return options(changed, launch, "loopty-1", [Path(point) for point in mounted])
+    return run_options(changed, launch, "loopty-1", [Path(point) for point in mounted])
 
 
 def mounts(words: list[str]) -> list[str]:
@@ -178,20 +180,20 @@ PROFILE = {
 
 
 def test_the_engines_filter_is_kept_but_for_the_kinds_of_sockets():
-    rules = json.loads(narrowed(json.dumps(PROFILE)) or "")["syscalls"]
+    rules = json.loads(narrow_profile(json.dumps(PROFILE)) or "")["syscalls"]
     assert rules[0] == {"names": ["read", "socketpair"], "action": "SCMP_ACT_ALLOW", "args": []}
     assert {name for rule in rules[1:] for name in rule["names"]} == {"socket"}
     assert [rule["args"][0]["value"] for rule in rules[1:]] == [1, 2, 10, 16]
 
 
 def test_a_filter_that_names_what_it_refuses_is_left_to_the_engine():
-    assert narrowed(json.dumps({**PROFILE, "defaultAction": "SCMP_ACT_ALLOW"})) is None
+    assert narrow_profile(json.dumps({**PROFILE, "defaultAction": "SCMP_ACT_ALLOW"})) is None
 
 
 def test_a_filter_of_ours_is_named_and_goes_with_its_file(tmp_path):
     assert not any("seccomp" in word for word in asked())
     (tmp_path / "profile").write_text(json.dumps(PROFILE))
-    path, remove = written(str(tmp_path / "profile"))
+    path, remove = write_profile(str(tmp_path / "profile"))
     assert f"--security-opt=seccomp={path}" in asked(profile=path)
     remove()
     assert not Path(path).exists()
@@ -200,4 +202,4 @@ def test_a_filter_of_ours_is_named_and_goes_with_its_file(tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", "no JSON"])
 def test_a_filter_that_cannot_be_read_is_left_to_the_engine(tmp_path, text):
     (tmp_path / "profile").write_text(text)
-    assert written(str(tmp_path / "profile"))[0] == written(str(tmp_path / "absent"))[0] == ""
+    assert write_profile(str(tmp_path / "profile"))[0] == write_profile(str(tmp_path / "absent"))[0] == ""

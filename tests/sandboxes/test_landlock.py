@@ -16,7 +16,7 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Mount, Protection, SandboxError, Stop
-from loopty.sandboxes.cgroup import cgroups_can_be_made
+from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.testing.sandbox_suite import SandboxConformance
@@ -101,7 +101,7 @@ async def test_a_trial_runs_under_every_older_version_of_landlock(place_of, abi)
 async def test_older_versions_name_what_they_do_not_enforce():
     given = {gap.protection for gap in Landlock(abi=5).gaps}
     assert {Protection.OTHERS, Protection.SURVIVORS} <= given
-    always = {Protection.CALLS} if cgroups_can_be_made() else {Protection.CALLS, Protection.MEMORY}
+    always = {Protection.CALLS} if can_make_cgroups() else {Protection.CALLS, Protection.MEMORY}
     assert {gap.protection for gap in Landlock().gaps} == always
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from loopty.domain.launch import Protection
 from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.cgroup import cgroups_can_be_made
+from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
-from loopty.sandboxes.probe import bound_alike, probe
+from loopty.sandboxes.probe import bind_same_port, probe
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.unsafe import Unsafe
 
@@ -21,7 +21,7 @@ except OSError:
     LANDLOCK = 0
 
 ALL_BUT_MEMORY = set(Protection) - {Protection.MEMORY}
-WITHOUT_CGROUP = [] if cgroups_can_be_made() else [Protection.MEMORY]
+WITHOUT_CGROUP = [] if can_make_cgroups() else [Protection.MEMORY]
 
 
 async def test_a_working_sandbox_is_told():
@@ -60,8 +60,8 @@ async def test_what_a_sandbox_admits_is_not_said_twice():
 async def test_only_gaps_in_what_is_required_are_lacking():
     found = await probe(Unsafe())
     required = {Protection.READ, Protection.FORKS}
-    assert {gap.protection for gap in found.lacking(required)} == required
-    assert found.lacking(()) == ()
+    assert {gap.protection for gap in found.gaps_in(required)} == required
+    assert found.gaps_in(()) == ()
 
 
 async def test_a_missing_program_is_told_with_its_remedy(monkeypatch):
@@ -91,6 +91,6 @@ def test_a_port_that_datagrams_already_have_is_not_waited_for(monkeypatch):
         ports = iter((other.getsockname()[1], 0))
         real = socket.create_server
         monkeypatch.setattr(socket, "create_server", lambda _: real(("127.0.0.1", next(ports))))
-        streams, datagrams = bound_alike()
+        streams, datagrams = bind_same_port()
         with streams, datagrams:
             assert streams.getsockname() == datagrams.getsockname() != other.getsockname()

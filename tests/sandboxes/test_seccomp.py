@@ -166,12 +166,12 @@ ASK = 0x7FC00000
 )
 def test_the_program_for_a_trial_without_namespaces_judges(machine, number, arguments, network, verdict):
     architecture = {"x86_64": X86_64, "aarch64": AARCH64}[machine]
-    program = seccomp.guarded(machine, network=network).program
+    program = seccomp.notify_filter(machine, network=network).program
     assert judged(program, architecture, number, *arguments) == verdict
 
 
 def test_every_call_that_is_asked_about_has_its_name():
-    assert set(seccomp.guarded("aarch64", network=False).asked.values()) == {
+    assert set(seccomp.notify_filter("aarch64", network=False).notify_calls.values()) == {
         "clone",
         "connect",
         "fchmod",
@@ -183,7 +183,7 @@ def test_every_call_that_is_asked_about_has_its_name():
 
 def test_a_machine_without_a_table_has_no_program():
     assert seccomp.program("pdp11") is None
-    assert seccomp.guarded("pdp11", network=False) is None
+    assert seccomp.notify_filter("pdp11", network=False) is None
 
 
 def judged(program: bytes, architecture: int, number: int, *arguments: int) -> int:

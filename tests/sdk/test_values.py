@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty_sdk.values import DEEPEST, NotData, decoded, encoded
+from loopty_sdk.values import MAX_DEPTH, NotData, decoded, encoded
 
 plain = st.recursive(
     st.none()
@@ -99,7 +99,7 @@ def test_what_holds_itself_or_is_too_deep_is_refused() -> None:
     with pytest.raises(NotData, match="deeper"):
         encoded(loop)
     with pytest.raises(NotData, match="deeper"):
-        decoded(b"l\x01\0\0\0\0\0\0\0" * (DEEPEST + 2) + b"n")
+        decoded(b"l\x01\0\0\0\0\0\0\0" * (MAX_DEPTH + 2) + b"n")
 
 
 def size(number: int) -> bytes:

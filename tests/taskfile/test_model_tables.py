@@ -7,7 +7,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import PluginChoice, RoleBudget, Roles, VerifierSpec
-from loopty.taskfile.model_tables import check_roles, own_file, own_models, stray_key
+from loopty.taskfile.model_tables import check_roles, make_key_refusal, user_config_file, user_config_models
 from loopty.taskfile.read import load, parse
 from loopty.taskfile.schema import Checker
 
@@ -205,7 +205,7 @@ def test_a_fault_in_the_users_own_file_is_named_with_that_file_and_line(own, top
     environ = own(text)
     with pytest.raises(Misuse) as caught:
         load(top, environ)
-    assert str(caught.value).startswith(str(own_file(environ)))
+    assert str(caught.value).startswith(str(user_config_file(environ)))
     assert told in str(caught.value)
 
 
@@ -214,16 +214,16 @@ def test_a_file_in_the_users_own_file_is_found_beside_it(own):
         "[models.a]\nprovider = 'scripted'\nfile = 'replies.jsonl'\n"
         "[models.b]\nprovider = 'recorded'\nfile = '/r'\n"
     )
-    models = own_models(environ)
-    assert models["a"].file == str(own_file(environ).parent / "replies.jsonl")
+    models = user_config_models(environ)
+    assert models["a"].file == str(user_config_file(environ).parent / "replies.jsonl")
     assert models["b"].file == "/r"
 
 
 def test_where_the_users_own_file_is(tmp_path):
-    assert own_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/loopty/config.toml")
+    assert user_config_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/loopty/config.toml")
     for environ in ({"HOME": "/h"}, {"HOME": "/h", "XDG_CONFIG_HOME": ""}, {"HOME": "/h", "XDG_CONFIG_HOME": "x"}):
-        assert own_file(environ) == Path("/h/.config/loopty/config.toml")
-    assert own_models({"XDG_CONFIG_HOME": str(tmp_path)}) == {}
+        assert user_config_file(environ) == Path("/h/.config/loopty/config.toml")
+    assert user_config_models({"XDG_CONFIG_HOME": str(tmp_path)}) == {}
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ MINE = ModelSpec("openai", "m", "https://gateway.example/v1", "GATEWAY_KEY")
     ],
 )
 def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
-    assert stray_key(own(""))("m", stated) is None
+    assert make_key_refusal(own(""))("m", stated) is None
 
 
 @pytest.mark.parametrize(
@@ -327,14 +327,14 @@ def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
 )
 def test_a_task_sends_no_other_key_to_no_other_server_unless_the_user_says_so(own, stated, sent):
     environ = own("")
-    told = stray_key(environ)("m", stated)
+    told = make_key_refusal(environ)("m", stated)
     assert sent in told
-    assert f"under [keys] in {own_file(environ)}, or state the model there" in told
+    assert f"under [keys] in {user_config_file(environ)}, or state the model there" in told
 
 
 def test_the_user_says_where_keys_may_go(own):
     text = '[keys]\nGATEWAY_KEY = "https://gateway.example/any"\nAWS_KEY = ["openai", "http://127.0.0.1:9"]\n'
-    stray = stray_key(own(text))
+    stray = make_key_refusal(own(text))
     assert stray("m", MINE) is None
     assert stray("m", ModelSpec("openai", "m", key_env="AWS_KEY")) is None
     assert stray("m", ModelSpec("openai", "m", "http://127.0.0.1:9/v1", "AWS_KEY")) is None
@@ -345,7 +345,7 @@ def test_the_user_says_where_keys_may_go(own):
 
 def test_a_model_of_the_users_own_file_sends_its_key_where_it_says(own):
     table = 'provider = "openai"\nmodel = "m"\nurl = "https://gateway.example/v1"\nkey_env = "GATEWAY_KEY"\n'
-    stray = stray_key(own(f"[models.mine]\n{table}"))
+    stray = make_key_refusal(own(f"[models.mine]\n{table}"))
     assert stray("mine", MINE) is None
     assert stray("another", MINE)
     assert stray("mine", ModelSpec("openai", "m", "https://evil.example/v1", "GATEWAY_KEY"))

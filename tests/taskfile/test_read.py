@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter
-from loopty.taskfile.plugins import options_of
-from loopty.taskfile.read import CHOSEN, TABLES, load, parse
-from loopty.taskfile.template import Answers, written
+from loopty.taskfile.plugins import options_class
+from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
+from loopty.taskfile.template import InitAnswers, render_task_file
 
 BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
 WRITE = '[access]\nwrite = ["program.py"]\n'
@@ -321,7 +321,7 @@ def test_whatever_stands_in_the_file_it_is_a_task_or_misuse(keys: dict[str, str]
 
 def test_every_option_is_documented() -> None:
     tables = [*TABLES.values(), Parameter]
-    tables += [options_of(plugins, kind) for plugins in CHOSEN.values() for kind in plugins.kinds]
+    tables += [options_class(plugins, kind) for plugins in PLUGIN_TABLES.values() for kind in plugins.kinds]
     undocumented = [
         f"{table.__name__}.{field.name}"
         for table in tables
@@ -339,6 +339,6 @@ def test_the_file_that_init_writes_says_what_was_answered(
     text: str, write: list[str], direction: Direction, attempts: int
 ) -> None:
     clean = [f"x{path}".replace("/", "") for path in write] or ["a"]
-    task = parse(written(Answers(text, tuple(clean), text, direction, 0.5, attempts)))
+    task = parse(render_task_file(InitAnswers(text, tuple(clean), text, direction, 0.5, attempts)))
     assert (task.statement, task.benchmark.command, task.access.write) == (text, text, tuple(clean))
     assert (task.objective.direction, task.pools.attempts) == (direction, attempts)

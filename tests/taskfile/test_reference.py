@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from loopty.taskfile.read import CHOSEN, TABLES, TOP
+from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 from loopty.taskfile.reference import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "task-file.md"
@@ -14,8 +14,8 @@ def test_the_page_is_current():
 
 def test_every_table_kind_and_key_is_on_it():
     text = page()
-    for name in (*TABLES, *TOP, *CHOSEN):
+    for name in (*TABLES, *TOP_KEYS, *PLUGIN_TABLES):
         assert f"`[{name}]`" in text or f"`{name}`" in text
-    for plugins in CHOSEN.values():
+    for plugins in PLUGIN_TABLES.values():
         for kind in plugins.kinds:
             assert f"- `{kind}`" in text

@@ -4,7 +4,7 @@ import pytest
 
 from loopty.domain.model import Role
 from loopty.taskfile.read import parse
-from loopty.taskfile.unused_roles import idle
+from loopty.taskfile.unused_roles import idle_roles
 
 TASK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n[access]\nwrite = ["program.py"]\n'
 EVOLVER = '[roles.evolver]\nmodel = "openai:m"\n'
@@ -13,7 +13,7 @@ RUNGS = '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "mutate"\n'
 
 
 def told(text: str) -> dict[Role, str]:
-    return dict(idle(parse(TASK + text)))
+    return dict(idle_roles(parse(TASK + text)))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from loopty.engine.protocols import Ask
 from loopty.record.proposals import ProposalRefused, Proposals
 from loopty.record.trials import TrialCounts
 from loopty.testing.fakes import ScriptedProposer
-from loopty.verifiers.proposal_screen import Screened
+from loopty.verifiers.proposal_screen import ScreenedProposer
 
 from ..engine.conftest import Bench
 from .line import MOST, ScriptedLine, fences, small_models, wide_texts
@@ -48,7 +48,7 @@ class Fixed:
 
 def screened(answer, line, most=MOST):
     told = "Sort faster.", "No native code."
-    return Screened(Fixed(answer), line, *told, lambda _: list(FILES), lambda _, path: FILES[path], most)
+    return ScreenedProposer(Fixed(answer), line, *told, lambda _: list(FILES), lambda _, path: FILES[path], most)
 
 
 def asked():
@@ -148,7 +148,7 @@ def test_it_goes_by_the_name_and_the_width_of_the_proposer():
     proposer = Fixed(None)
     assert (screened(None, ScriptedLine()).name, screened(None, ScriptedLine()).width) == ("fixed", 1)
     proposer.width = 4
-    assert Screened(proposer, ScriptedLine(), "", "", lambda _: [], lambda *_: None, MOST).width == 4
+    assert ScreenedProposer(proposer, ScriptedLine(), "", "", lambda _: [], lambda *_: None, MOST).width == 4
 
 
 async def test_a_loop_records_what_was_screened_out_and_charges_no_attempt():
@@ -157,7 +157,7 @@ async def test_a_loop_records_what_was_screened_out_and_charges_no_attempt():
     line = ScriptedLine(SKIP, TRY, SKIP)
     run = Bench(
         lambda trial: trial.node.params["x"],
-        proposer=Screened(proposer, line, "", "", lambda _: [], lambda *_: None, MOST),
+        proposer=ScreenedProposer(proposer, line, "", "", lambda _: [], lambda *_: None, MOST),
         noise=Noise(repeat="never"),
         pools=Pools(attempts=5),
     )

@@ -18,7 +18,7 @@ from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
-from loopty.verifiers.winner_review import Reviewer
+from loopty.verifiers.winner_review import WinnerReviewer
 
 from ..engine.conftest import Bench
 from .line import MOST, SMALL, WIDE, ScriptedLine, fences, small_models, wide_texts
@@ -42,7 +42,9 @@ class Reviewing(Bench):
         super().__init__(
             lambda trial: trial.node.params["x"], noise=Noise(repeat="never"), pools=Pools(attempts=6)
         )
-        self.reviewer = Reviewer(line, mode, "Sort faster.", "No native code.", lambda: self.history, patch, most)
+        self.reviewer = WinnerReviewer(
+            line, mode, "Sort faster.", "No native code.", lambda: self.history, patch, most
+        )
 
     async def grown(self, *xs):
         """Nodes of these parameters, each a change of the one before it, run by hand."""
@@ -235,7 +237,9 @@ async def test_what_is_short_is_shown_whole_to_a_small_model_and_leaves_its_room
 async def test_of_a_long_statement_a_small_model_sees_the_ends_and_of_the_rules_all():
     line = ScriptedLine(PASS)
     run = Reviewing(line, most=SMALL[1])
-    run.reviewer = Reviewer(line, "reject", "Sort faster. " * 500, RULES, lambda: run.history, patch, SMALL[1])
+    run.reviewer = WinnerReviewer(
+        line, "reject", "Sort faster. " * 500, RULES, lambda: run.history, patch, SMALL[1]
+    )
     await run.grown(0.9)
     _, around = fences(line.shown)
     assert "characters left out" in around
@@ -247,7 +251,7 @@ def test_a_model_that_sees_too_little_for_the_rules_is_refused_before_anything_i
     with pytest.raises(Misuse, match=r"raise context_tokens of the model, name another under \[roles.verifier\]"):
         Reviewing(ScriptedLine(), most=500)
     with pytest.raises(Misuse, match=r"or say less under \[verifier\]"):
-        Reviewer(ScriptedLine(), "flag", "", RULES * 80, lambda: None, patch, SMALL[1])
+        WinnerReviewer(ScriptedLine(), "flag", "", RULES * 80, lambda: None, patch, SMALL[1])
 
 
 async def test_hidden_characters_are_not_what_the_verifier_reads():

@@ -19,7 +19,7 @@ from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.views.audit_rows import Audited, Suspicion, audits
+from loopty.views.audit_rows import AuditRow, Suspicion, audits
 
 OWNER = "host:4711:99"
 
@@ -58,7 +58,7 @@ class Tale:
             lambda history: decisions.end_trial(history, NodeId(node), number, outcome, Judging(Pools(), Noise()))
         )
 
-    def rows(self, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
+    def rows(self, leaks: dict[NodeId, list[str]] | None = None) -> list[AuditRow]:
         return audits(self.ledger.history(), self.ledger.read(), leaks)
 
     def _measured(self, node: NodeId, metrics: dict[str, float]) -> None:
@@ -76,7 +76,7 @@ class Tale:
         return self.now
 
 
-def kinds(row: Audited) -> list[Suspicion]:
+def kinds(row: AuditRow) -> list[Suspicion]:
     return [flag.kind for flag in row.flags]
 
 

@@ -7,12 +7,12 @@ import itertools
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.views.comparable import machine_words
+from loopty.views.comparable import machine_description
 from loopty.views.leaderboard import leaderboard
 from loopty.views.node_detail import detail
-from loopty.views.node_tree import Shown, tree
-from loopty.views.other_machines import elsewhere
-from loopty.views.run_status import Status, status
+from loopty.views.node_tree import TreeRow, tree
+from loopty.views.other_machines import other_cohorts
+from loopty.views.run_status import RunStatus, status
 from loopty.views.score_points import Mark, points
 
 from .story import Story
@@ -34,7 +34,7 @@ def moved() -> Story:
     return story
 
 
-def standing(story: Story) -> Status:
+def standing(story: Story) -> RunStatus:
     history = story.history
     return status(history, history.runs[1], story.now, lambda _: True)
 
@@ -53,7 +53,7 @@ def test_the_leaderboard_ranks_results_of_the_present_machine_alone() -> None:
 
 
 def test_another_machine_has_a_leaderboard_of_its_own() -> None:
-    (other,) = elsewhere(moved().history, 1, top=9)
+    (other,) = other_cohorts(moved().history, 1, top=9)
     assert (other.fingerprint, other.machine) == ("laptop", "cpu slow")
     assert [(place.node.id, place.score) for place in other.places] == [("1.1", 2.0), ("1", 1.0)]
     assert other.places[0].over_baseline is not None
@@ -65,7 +65,7 @@ def test_a_machine_without_a_baseline_has_a_best_that_is_better_than_nothing() -
     story.machine = "server"
     story.tries("1", 99.0)
     assert [place.node.id for place in leaderboard(story.history, 1, top=9)] == ["1"]
-    (other,) = elsewhere(story.history, 1, top=9)
+    (other,) = other_cohorts(story.history, 1, top=9)
     assert [(place.node.id, place.over_baseline) for place in other.places] == [("1.1", None)]
     assert other.machine == "fingerprint server"
 
@@ -73,9 +73,9 @@ def test_a_machine_without_a_baseline_has_a_best_that_is_better_than_nothing() -
 def test_one_machine_has_no_elsewhere() -> None:
     story = Story()
     story.tries("1", 2.0)
-    assert elsewhere(story.history, 1, top=9) == []
-    assert standing(story).elsewhere == ()
-    assert points(story.history, 1).elsewhere == 0
+    assert other_cohorts(story.history, 1, top=9) == []
+    assert standing(story).other_fingerprints == ()
+    assert points(story.history, 1).under_other_fingerprints == 0
 
 
 def test_the_status_compares_under_the_present_fingerprint() -> None:
@@ -85,7 +85,7 @@ def test_the_status_compares_under_the_present_fingerprint() -> None:
     assert found.best.over_baseline is not None
     assert (found.baseline.score, found.best.node, found.best.score) == (50.0, "1.1.1", 70.0)
     assert found.best.over_baseline.percent == 40.0
-    (other,) = found.elsewhere
+    (other,) = found.other_fingerprints
     assert other.best.over_baseline is not None
     assert (other.machine, other.best.node, other.best.over_baseline.percent) == ("cpu slow", "1.1", 100.0)
 
@@ -102,7 +102,7 @@ def test_points_of_other_machines_are_counted_and_not_drawn() -> None:
         ("1.1.1", Mark.KEPT, 70.0),
         ("1.1.2", Mark.DISCARDED, 65.0),
     ]
-    assert found.elsewhere == 1
+    assert found.under_other_fingerprints == 1
 
 
 def test_a_winner_that_loses_to_the_baseline_on_the_new_machine_is_not_kept_there() -> None:
@@ -120,11 +120,11 @@ def test_the_tree_has_no_scores_of_other_machines() -> None:
     story = moved()
     story.machine = "laptop"
     story.tries("1", 3.0)
-    rows = {row.node.id: row for row in tree(story.history, TOP) if isinstance(row, Shown)}
-    assert (rows[TOP].score, rows[TOP].elsewhere) == (50.0, None)
+    rows = {row.node.id: row for row in tree(story.history, TOP) if isinstance(row, TreeRow)}
+    assert (rows[TOP].score, rows[TOP].other_score) == (50.0, None)
     abroad = rows[NodeId("1.3")]
-    assert (abroad.score, abroad.elsewhere) == (None, 3.0)
-    assert [row.node.id for row in rows.values() if row.best] == ["1.1.1"]
+    assert (abroad.score, abroad.other_score) == (None, 3.0)
+    assert [row.node.id for row in rows.values() if row.is_best] == ["1.1.1"]
 
 
 def test_the_baseline_stands_beside_a_metric_of_its_own_machine_only() -> None:
@@ -134,22 +134,22 @@ def test_the_baseline_stands_beside_a_metric_of_its_own_machine_only() -> None:
     story.machine = "phone"
     story.tries("1", 3.0)
     found = detail(story.history, NodeId("1.3"))
-    assert [(metric.baseline, metric.better) for metric in found.metrics] == [(None, None)]
+    assert [(metric.baseline, metric.over_baseline) for metric in found.metrics] == [(None, None)]
 
 
 def test_a_node_tells_where_it_was_measured() -> None:
     found = detail(moved().history, NodeId("1.1"))
-    assert found.machine == "cpu slow"
-    (other,) = found.elsewhere
+    assert found.other_machine == "cpu slow"
+    (other,) = found.other_results
     assert (other.machine, other.score, other.measurements) == ("the present machine", 60.0, 1)
-    assert detail(moved().history, NodeId("1.1.1")).machine == ""
+    assert detail(moved().history, NodeId("1.1.1")).other_machine == ""
 
 
 def test_a_fact_that_is_known_of_one_machine_only_makes_a_difference() -> None:
     story = Story(machine="here")
     story.sees("here", gpu="one")
     story.sees("there")
-    assert machine_words(story.history.runs[1], "there") == "gpu unknown"
+    assert machine_description(story.history.runs[1], "there") == "gpu unknown"
 
 
 def test_among_noise_what_was_kept_comes_before_a_lucky_measurement() -> None:
@@ -159,7 +159,11 @@ def test_among_noise_what_was_kept_comes_before_a_lucky_measurement() -> None:
     story.noise = Noise(pairs=1)
     story.tries("1", 9.0, Pool.CONTROL)
     places = leaderboard(story.history, 1, top=9)
-    assert [(place.node.id, place.once) for place in places] == [("1.1", False), ("1", False), ("1.2", True)]
+    assert [(place.node.id, place.is_single_measurement) for place in places] == [
+        ("1.1", False),
+        ("1", False),
+        ("1.2", True),
+    ]
 
 
 def test_without_noise_the_score_alone_decides() -> None:
@@ -167,4 +171,8 @@ def test_without_noise_the_score_alone_decides() -> None:
     story.tries("1", 2.0)
     story.tries("1", 1.5)
     places = leaderboard(story.history, 1, top=9)
-    assert [(place.node.id, place.once) for place in places] == [("1.1", False), ("1.2", False), ("1", False)]
+    assert [(place.node.id, place.is_single_measurement) for place in places] == [
+        ("1.1", False),
+        ("1.2", False),
+        ("1", False),
+    ]

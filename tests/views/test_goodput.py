@@ -67,7 +67,7 @@ def test_seconds_of_trials_by_hand_are_those_of_the_trials() -> None:
     story = Story(driven=False)
     story.tries("1", 2.0)
     found = now(story)
-    came_to = spent(story, found.worked_seconds)
+    came_to = spent(story, found.work_seconds)
     assert (came_to.seconds, came_to.per_hour) == (1.0, 3600.0)
 
 

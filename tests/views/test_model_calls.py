@@ -9,8 +9,8 @@ from loopty.domain.proposal import Objection
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.spend import CallReserved, CallSettled
-from loopty.views.model_calls import Call, calls_of, refused_of
-from loopty.views.model_calls import calls as all_calls
+from loopty.views.model_calls import ModelCall, calls_of_node, fruitless_calls_of
+from loopty.views.model_calls import calls_of_run as all_calls
 
 from .story import OWNER, Story
 
@@ -21,8 +21,8 @@ def reserved(call: str, role: str = "evolver", node: str = "1", pool: Pool | Non
     return CallReserved(1, call, role, 900, 0.9, OWNER, "lab:large", "code:diff", NodeId(node), pool)
 
 
-def calls(story: Story) -> tuple[Call, ...]:
-    return calls_of(story.ledger.read(), story.history[NODE])
+def calls(story: Story) -> tuple[ModelCall, ...]:
+    return calls_of_node(story.ledger.read(), story.history[NODE])
 
 
 def proposed(*taken: str) -> NodeAdded:
@@ -72,8 +72,8 @@ def refused(*taken: str, item: int = 0, left: int = 0, pool: Pool = Pool.ATTEMPT
 
 
 def in_vain(story: Story, node: str = "1") -> dict[str, str]:
-    found = refused_of(story.ledger.read(), story.history[NodeId(node)])
-    return {call.reserved.call: call.in_vain for call in found}
+    found = fruitless_calls_of(story.ledger.read(), story.history[NodeId(node)])
+    return {call.reserved.call: call.fruitless_reason for call in found}
 
 
 def test_the_calls_that_were_to_change_a_node_in_vain_are_told_oldest_first():
@@ -117,15 +117,15 @@ def test_a_batch_that_was_refused_in_part_is_told_with_what_it_gave():
         reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("batch"), CallSettled(1, "batch", 9, 0.1)
     )
     story.tell(proposed("first", "batch"), refused("first", "batch", item=1), refused("first", "batch", item=2))
-    (batch,) = refused_of(story.ledger.read(), story.history[NodeId("1")])
-    assert (batch.reserved.call, batch.in_vain, batch.gave) == ("batch", "", [NODE])
-    assert [event.reason for event in batch.refusals] == ["no 1", "no 2"]
+    (batch,) = fruitless_calls_of(story.ledger.read(), story.history[NodeId("1")])
+    assert (batch.reserved.call, batch.fruitless_reason, batch.new_nodes) == ("batch", "", [NODE])
+    assert [event.reason for event in batch.own_refusals] == ["no 1", "no 2"]
     assert batch.at > 1000
 
 
 def test_the_node_of_the_last_refused_attempt_is_known_where_a_model_made_it():
     story = Story()
     story.tell(reserved("made"), CallSettled(1, "made", 9, 0.1), refused("made"), refused(pool=Pool.CONTROL))
-    assert all_calls(story.ledger.read(), 1).refused_last == "1"
+    assert all_calls(story.ledger.read(), 1).last_refused_parent == "1"
     story.refuses()
-    assert all_calls(story.ledger.read(), 1).refused_last is None
+    assert all_calls(story.ledger.read(), 1).last_refused_parent is None

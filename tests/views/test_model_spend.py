@@ -14,7 +14,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import NodeJudged
-from loopty.views.model_spend import Cap, Row, Spend, spend
+from loopty.views.model_spend import Spend, SpendCap, SpendRow, spend
 
 from .story import OWNER, Story
 
@@ -56,7 +56,7 @@ class Bills(Story):
         return spend(self.ledger.read(), 1, lambda model: model.startswith("local:"), pools, roles)
 
 
-def names(rows: tuple[Row, ...]) -> dict[str, int]:
+def names(rows: tuple[SpendRow, ...]) -> dict[str, int]:
     return {row.name: row.sum.calls for row in rows}
 
 
@@ -175,4 +175,4 @@ def test_the_calls_of_another_run_are_not_counted(bills: Bills) -> None:
 
 def test_the_caps_that_there_are_stand_beside(bills: Bills) -> None:
     caps = bills.spend(Pools(tokens=9000), Roles(user=RoleBudget(money_usd=2.0))).caps
-    assert caps == (Cap("run", 9000, None), Cap("user", None, 2.0))
+    assert caps == (SpendCap("run", 9000, None), SpendCap("user", None, 2.0))

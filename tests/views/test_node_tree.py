@@ -8,19 +8,19 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.record.history import History
-from loopty.views.node_tree import Hidden, Row, Shown, tree
+from loopty.views.node_tree import HiddenNodes, TreeLine, TreeRow, tree
 
 from .story import Story, random_story
 
 TOP = NodeId("1")
 
 
-def ids(rows: list[Row]) -> list[str]:
-    return [row.node.id for row in rows if isinstance(row, Shown)]
+def ids(rows: list[TreeLine]) -> list[str]:
+    return [row.node.id for row in rows if isinstance(row, TreeRow)]
 
 
-def left_out(rows: list[Row]) -> int:
-    return sum(row.count if isinstance(row, Hidden) else row.folded for row in rows)
+def left_out(rows: list[TreeLine]) -> int:
+    return sum(row.count if isinstance(row, HiddenNodes) else row.hidden_below for row in rows)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def test_children_stand_under_their_parent_in_the_order_of_their_numbers() -> No
     story.tries("1.2", 0.5)
     rows = list(tree(story.history, TOP, limit=None))
     assert ids(rows) == ["1", "1.1", "1.2", "1.2.1", *(f"1.{number}" for number in range(3, 12))]
-    shown = [row for row in rows if isinstance(row, Shown)]
+    shown = [row for row in rows if isinstance(row, TreeRow)]
     assert [row.level for row in shown] == [0, 1, 1, 2, *[1] * 9]
-    assert [row.node.id for row in shown if row.last] == ["1", "1.2.1", "1.11"]
+    assert [row.node.id for row in shown if row.is_last] == ["1", "1.2.1", "1.11"]
 
 
 def test_the_path_to_the_best_is_marked() -> None:
@@ -49,9 +49,9 @@ def test_the_path_to_the_best_is_marked() -> None:
     story.tries("1", 2.0)
     story.tries("1.1", 3.0)
     story.tries("1", 2.5)
-    rows = [row for row in tree(story.history, TOP) if isinstance(row, Shown)]
+    rows = [row for row in tree(story.history, TOP) if isinstance(row, TreeRow)]
     assert [row.node.id for row in rows if row.on_path] == ["1", "1.1", "1.1.1"]
-    assert [row.node.id for row in rows if row.best] == ["1.1.1"]
+    assert [row.node.id for row in rows if row.is_best] == ["1.1.1"]
 
 
 def test_a_limited_tree_shows_the_best_the_kept_the_running_and_the_newest() -> None:
@@ -65,7 +65,7 @@ def test_a_limited_tree_shows_the_best_the_kept_the_running_and_the_newest() -> 
         story.tries("1", 0.5)
     rows = list(tree(story.history, TOP, limit=6))
     assert ids(rows) == ["1", "1.1", "1.2", "1.53", "1.102", "1.103"]
-    assert rows[-1] == Hidden(TOP, 1, 98)
+    assert rows[-1] == HiddenNodes(TOP, 1, 98)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 40, 1000])
@@ -82,9 +82,9 @@ def test_nodes_folded_under_a_leaf_are_counted_on_its_own_row() -> None:
     story.tries("1.1", 0.5)
     story.tries("1.1", 0.5)
     (root, best) = tree(story.history, TOP, limit=2)
-    assert isinstance(root, Shown)
-    assert isinstance(best, Shown)
-    assert (root.folded, best.folded) == (0, 2)
+    assert isinstance(root, TreeRow)
+    assert isinstance(best, TreeRow)
+    assert (root.hidden_below, best.hidden_below) == (0, 2)
 
 
 def test_a_subtree_is_shown_from_its_top() -> None:
@@ -111,8 +111,8 @@ def test_a_limited_chain_keeps_its_end_in_sight(chain: History) -> None:
     assert ids(rows)[0] == "1"
     assert NodeId(ids(rows)[-1]).depth == 2999
     assert left_out(rows) == 2990
-    assert isinstance(rows[1], Shown)
-    assert rows[1].gap
+    assert isinstance(rows[1], TreeRow)
+    assert rows[1].skips_nodes
 
 
 def test_only_the_nodes_that_are_shown_are_decoded() -> None:

@@ -21,7 +21,7 @@ def recorded(*scores: float) -> Result:
 def same(then: Result, *now: float, tolerance: float = 0.0) -> bool:
     return reproduction(
         then, [finished(score=score) for score in now], (Metric("score", tolerance=tolerance),)
-    ).same
+    ).is_same
 
 
 def test_one_measurement_must_be_met_exactly_or_within_the_tolerance():
@@ -33,8 +33,8 @@ def test_one_measurement_must_be_met_exactly_or_within_the_tolerance():
 
 def test_noise_that_was_known_is_no_difference():
     floor = {"score": 0.1}
-    assert reproduction(recorded(5.0), [finished(score=5.3)], SCORE, floor).same
-    assert not reproduction(recorded(5.0), [finished(score=5.31)], SCORE, floor).same
+    assert reproduction(recorded(5.0), [finished(score=5.3)], SCORE, floor).is_same
+    assert not reproduction(recorded(5.0), [finished(score=5.31)], SCORE, floor).is_same
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_repeats_are_compared_by_their_median_and_their_spread():
 def test_only_metrics_that_count_decide_and_all_of_them_do():
     then = Result(finished(score=1.0, seconds=2.0, tasks=3.0))
     both = (Metric("score"), Metric("seconds", Direction.MIN, tolerance=0.5))
-    assert reproduction(then, [finished(score=1.0, seconds=2.4, tasks=9.0)], both).same
-    assert not reproduction(then, [finished(score=1.0, seconds=2.6, tasks=3.0)], both).same
+    assert reproduction(then, [finished(score=1.0, seconds=2.4, tasks=9.0)], both).is_same
+    assert not reproduction(then, [finished(score=1.0, seconds=2.6, tasks=3.0)], both).is_same
     found = reproduction(then, [finished(score=1.0, seconds=2.4, tasks=9.0)], both)
-    assert [(metric.name, metric.counts, metric.same) for metric in found.metrics] == [
+    assert [(metric.name, metric.counts, metric.is_same) for metric in found.metrics] == [
         ("score", True, True),
         ("seconds", True, True),
         ("tasks", False, False),
@@ -70,19 +70,19 @@ def test_only_metrics_that_count_decide_and_all_of_them_do():
 
 def test_weights_do_not_let_one_metric_make_up_for_another():
     weighted = (Metric("a", weight=1.0), Metric("b", weight=1.0))
-    assert not reproduction(Result(finished(a=1.0, b=2.0)), [finished(a=2.0, b=1.0)], weighted).same
+    assert not reproduction(Result(finished(a=1.0, b=2.0)), [finished(a=2.0, b=1.0)], weighted).is_same
 
 
 def test_a_metric_that_is_missing_is_never_the_same():
-    assert not reproduction(Result(finished(score=1.0)), [finished(other=1.0)], SCORE).same
-    assert not reproduction(Result(finished(other=1.0)), [finished(score=1.0)], SCORE).same
-    assert not reproduction(Result(finished(other=1.0)), [finished(other=1.0)], SCORE).same
+    assert not reproduction(Result(finished(score=1.0)), [finished(other=1.0)], SCORE).is_same
+    assert not reproduction(Result(finished(other=1.0)), [finished(score=1.0)], SCORE).is_same
+    assert not reproduction(Result(finished(other=1.0)), [finished(other=1.0)], SCORE).is_same
 
 
 def test_the_ending_must_be_the_same_and_of_a_failure_that_is_all():
     failed = Outcome(Ending.FAILED, reason="exit code 1")
     found = reproduction(Result(failed), [failed], ())
-    assert found.same
-    assert found.ended == "failed: exit code 1"
-    assert not reproduction(Result(failed), [finished(score=1.0)], SCORE).same
-    assert not reproduction(recorded(1.0), [finished(score=1.0), failed], SCORE).same
+    assert found.is_same
+    assert found.failure == "failed: exit code 1"
+    assert not reproduction(Result(failed), [finished(score=1.0)], SCORE).is_same
+    assert not reproduction(recorded(1.0), [finished(score=1.0), failed], SCORE).is_same

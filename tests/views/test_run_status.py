@@ -12,13 +12,13 @@ from loopty.domain.task import Noise, Pools
 from loopty.record.history import History
 from loopty.record.sessions import SessionStarted
 from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.views.run_status import Repeat, State, Status, status
-from loopty.views.score_change import change
+from loopty.views.run_status import Repeat, RunState, RunStatus, status
+from loopty.views.score_change import score_change
 
 from .story import OWNER, Story
 
 
-def now(story: Story, pools: Pools | None = None, alive: bool = True) -> Status:
+def now(story: Story, pools: Pools | None = None, alive: bool = True) -> RunStatus:
     history = story.history
     return status(history, history.runs[1], story.now, lambda _: alive, pools)
 
@@ -74,7 +74,7 @@ def test_a_baseline_that_may_be_noise_has_no_percent() -> None:
 
 @pytest.mark.parametrize(("baseline", "score"), [(-0.5, 0.2), (0.5, -0.2)])
 def test_a_change_of_sign_has_no_percent(baseline: float, score: float) -> None:
-    assert change(score, baseline, Direction.MAX).percent is None
+    assert score_change(score, baseline, Direction.MAX).percent is None
 
 
 def test_a_baseline_without_result_says_why() -> None:
@@ -89,7 +89,7 @@ def test_trials_by_hand_have_the_time_of_the_trials_and_no_pace() -> None:
     story = Story(driven=False)
     story.tries("1", 2.0)
     found = now(story)
-    assert (found.by_hand, found.elapsed_seconds, found.worked_seconds) == (True, 0.0, 1.0)
+    assert (found.by_hand, found.elapsed_seconds, found.work_seconds) == (True, 0.0, 1.0)
     assert found.trials_per_second is None
 
 
@@ -101,7 +101,7 @@ def test_a_session_too_short_for_the_trials_had_help_unless_they_ran_at_once() -
     story.stops("stopped on request")
     assert (now(story).by_hand, now(story).trials_per_second) == (True, None)
     history = story.history
-    at_once = status(history, history.runs[1], story.now, lambda _: True, width=8)
+    at_once = status(history, history.runs[1], story.now, lambda _: True, trials_at_once=8)
     assert (at_once.by_hand, at_once.trials_per_second) == (False, 10.0)
 
 
@@ -134,10 +134,10 @@ def test_without_a_control_there_is_no_uplift() -> None:
 
 def test_the_state_follows_the_session() -> None:
     story = Story()
-    assert (now(story).state, now(story).driver) == (State.RUNNING, OWNER)
-    assert now(story, alive=False).state is State.LOST
+    assert (now(story).state, now(story).driver) == (RunState.RUNNING, OWNER)
+    assert now(story, alive=False).state is RunState.LOST
     story.stops("all 5 attempt trials are spent")
-    assert (now(story).state, now(story).reason) == (State.STOPPED, "all 5 attempt trials are spent")
+    assert (now(story).state, now(story).reason) == (RunState.STOPPED, "all 5 attempt trials are spent")
 
 
 def test_time_stands_still_when_nobody_drives() -> None:
@@ -158,7 +158,7 @@ def test_what_is_left_counts_calls_in_flight() -> None:
     assert left is not None
     assert (left.attempts, left.tokens, left.money_usd) == (4, 700, 1.5)
     assert left.wall_seconds == pytest.approx(100 - found.elapsed_seconds)
-    assert found.refused == 1
+    assert found.refusals == 1
 
 
 def test_trials_in_flight_have_an_age() -> None:

@@ -57,12 +57,12 @@ def test_the_metrics_of_a_node_stand_beside_those_of_the_baseline() -> None:
         ("memory", 12.0, 10.0),
         ("extra", 5.0, None),
     ]
-    assert [metric.better is not None for metric in found.metrics] == [True, False, False]
-    assert found.best
+    assert [metric.over_baseline is not None for metric in found.metrics] == [True, False, False]
+    assert found.is_best
 
 
 def test_changed_parameters_are_told_with_what_they_were() -> None:
     story = Story()
     story.adds("1", params={"rate": 0.1, "depth": 3})
     story.adds("1.1", params={"rate": 0.2, "depth": 3, "width": 8})
-    assert detail(story.history, NodeId("1.1.1")).changed == {"rate": 0.1, "width": None}
+    assert detail(story.history, NodeId("1.1.1")).changed_params == {"rate": 0.1, "width": None}

@@ -9,8 +9,8 @@ import pytest
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
-from loopty.views.uplift import Uplift, Words, compared, uplift
-from loopty.views.verdict_tally import quick, tally
+from loopty.views.uplift import Uplift, UpliftWords, uplift, uplift_from_gains
+from loopty.views.verdict_tally import is_quick, tally
 
 from .story import Story, random_story
 
@@ -28,7 +28,7 @@ def lanes(attempts: list[float | None], control: list[float | None], story: Stor
 
 def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
     found = lanes([2.0, 2.1, 2.2, 2.3, 2.4, 2.5], [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
-    assert found.words is Words.BETTER
+    assert found.words is UpliftWords.BETTER
     assert found.low is not None
     assert found.high is not None
     assert (found.metric, found.trials, found.level) == ("score", 6, 0.95)
@@ -38,23 +38,23 @@ def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
 
 def test_one_lucky_attempt_is_no_better_than_random() -> None:
     found = lanes([1.1, 1.2, 1.3, 1.4, 1.5, 9.0], [1.1, 1.2, 1.3, 1.4, 1.5, 1.6])
-    assert found.words is Words.NO_BETTER
+    assert found.words is UpliftWords.NO_BETTER
     assert found.amount == pytest.approx(7.4)
 
 
 def test_a_proposer_that_is_always_behind_is_worse_than_random() -> None:
-    assert lanes([1.0] * 6, [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]).words is Words.WORSE
+    assert lanes([1.0] * 6, [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]).words is UpliftWords.WORSE
 
 
 def test_less_is_better_where_the_objective_says_so() -> None:
     found = lanes([0.5, 0.4, 0.3, 0.2, 0.1], [0.9] * 5, Story(Direction.MIN, baseline=1.0))
-    assert found.words is Words.BETTER
+    assert found.words is UpliftWords.BETTER
     assert found.amount == pytest.approx(0.8)
 
 
 def test_the_longer_lane_gets_no_more_than_the_budget_of_the_shorter() -> None:
     found = lanes([1.5] * 5 + [9.0], [1.5] * 5)
-    assert (found.amount, found.trials, found.words) == (0.0, 5, Words.NO_BETTER)
+    assert (found.amount, found.trials, found.words) == (0.0, 5, UpliftWords.NO_BETTER)
 
 
 def test_what_failed_or_fell_behind_the_baseline_improved_nothing() -> None:
@@ -69,9 +69,9 @@ def test_a_gate_refuses_at_the_price_of_a_trial() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempts", "control", "words"), [(9, 4, Words.FEW_CONTROLS), (4, 9, Words.FEW_ATTEMPTS)]
+    ("attempts", "control", "words"), [(9, 4, UpliftWords.FEW_CONTROLS), (4, 9, UpliftWords.FEW_ATTEMPTS)]
 )
-def test_with_few_trials_nothing_is_said(attempts: int, control: int, words: Words) -> None:
+def test_with_few_trials_nothing_is_said(attempts: int, control: int, words: UpliftWords) -> None:
     found = lanes([2.0] * attempts, [1.0] * control)
     assert (found.words, found.low, found.high, found.trials) == (words, None, None, 4)
 
@@ -91,7 +91,7 @@ def test_results_of_another_machine_say_nothing_here() -> None:
     story.moves("server", {"1": 10.0, "1.1": 20.0}, incumbent="1.1")
     found = uplift(story.history, 1)
     assert found is not None
-    assert (found.amount, found.trials, found.words) == (0.0, 0, Words.FEW_CONTROLS)
+    assert (found.amount, found.trials, found.words) == (0.0, 0, UpliftWords.FEW_CONTROLS)
 
 
 def test_the_largest_numbers_there_are_make_an_interval_too() -> None:
@@ -103,19 +103,20 @@ def test_the_largest_numbers_there_are_make_an_interval_too() -> None:
 def test_of_lanes_that_are_alike_few_are_called_better(trials: int) -> None:
     rng = random.Random(trials)
     said = [
-        compared("score", *([rng.gauss(0, 1) for _ in range(trials)] for _ in range(2))).words for _ in range(600)
+        uplift_from_gains("score", *([rng.gauss(0, 1) for _ in range(trials)] for _ in range(2))).words
+        for _ in range(600)
     ]
-    assert said.count(Words.BETTER) <= 30
-    assert said.count(Words.WORSE) <= 30
+    assert said.count(UpliftWords.BETTER) <= 30
+    assert said.count(UpliftWords.WORSE) <= 30
 
 
 def test_a_clear_advantage_is_seen() -> None:
     rng = random.Random(1)
     found = [
-        compared("score", [rng.gauss(2, 1) for _ in range(30)], [rng.gauss(0, 1) for _ in range(30)])
+        uplift_from_gains("score", [rng.gauss(2, 1) for _ in range(30)], [rng.gauss(0, 1) for _ in range(30)])
         for _ in range(100)
     ]
-    assert sum(each.words is Words.BETTER for each in found) >= 80
+    assert sum(each.words is UpliftWords.BETTER for each in found) >= 80
 
 
 def test_the_same_run_has_the_same_uplift() -> None:
@@ -131,4 +132,4 @@ def test_the_tally_counts_verdicts_of_each_lane_without_the_baseline() -> None:
     counted = tally(story.history, 1)
     assert counted.verdicts == {"kept": 1, "rejected": 1}
     assert counted.control_verdicts == {"discarded": 1}
-    assert quick(story.history)
+    assert is_quick(story.history)

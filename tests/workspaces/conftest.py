@@ -18,9 +18,9 @@ from loopty.domain.space import Space
 from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.node_record import Node
-from loopty.workspaces.node_files import Files
+from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -57,7 +57,7 @@ class User:
 
     @property
     def repository(self) -> Repository:
-        return Repository.around(self.top)
+        return Repository.open(self.top)
 
 
 @pytest.fixture
@@ -119,13 +119,13 @@ def node() -> Callable[[str, CommittedFiles], Node]:
 
 
 @pytest.fixture
-def files_of() -> Callable[..., Files]:
+def files_of() -> Callable[..., NodeFiles]:
     """The files of a user's nodes under these access rules."""
 
-    def made(user: User, access: Access, **benchmark: object) -> Files:
-        state = State(user.top)
+    def made(user: User, access: Access, **benchmark: object) -> NodeFiles:
+        state = StateFolder(user.top)
         state.prepare()
-        return Files(user.repository, state, made_task(access, **benchmark))
+        return NodeFiles(user.repository, state, made_task(access, **benchmark))
 
     return made
 

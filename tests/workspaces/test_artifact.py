@@ -28,8 +28,8 @@ from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.node_record import Result
-from loopty.workspaces.artifact import opened, unpacked
-from loopty.workspaces.artifact_pack import packed
+from loopty.workspaces.artifact import open_artifact, unpack_artifact
+from loopty.workspaces.artifact_pack import pack_artifact
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
 
@@ -84,7 +84,7 @@ class Winner:
     folder: Path
 
     def packed(self, to: Path, force: bool = False) -> str:
-        return packed(self.repository, self.manifest, TASK, self.folder, to, force)
+        return pack_artifact(self.repository, self.manifest, TASK, self.folder, to, force)
 
 
 def made_winner(user) -> Winner:
@@ -96,7 +96,7 @@ def made_winner(user) -> Winner:
     node = repository.commit(
         baseline.commit, {"src/x.txt": "6\n", "src/raw.bin": b"\0\xff\r\n", "a/b/c.txt": None}, {}, "six\n"
     )
-    repository.branch("loopty-1.3", node.commit)
+    repository.make_branch("loopty-1.3", node.commit)
     folder = user.top.parent / "node"
     folder.mkdir()
     (folder / "result.json").write_text('{"score": 6}')
@@ -125,7 +125,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 def test_what_is_read_is_what_was_written(winner, tmp_path, name):
     digest = winner.packed(tmp_path / name)
-    with opened(tmp_path / name) as artifact:
+    with open_artifact(tmp_path / name) as artifact:
         assert artifact.manifest == winner.manifest
         assert artifact.digest == digest
         assert (artifact.folder / "loopty.toml").read_bytes() == TASK
@@ -160,8 +160,8 @@ def test_the_patch_makes_the_winner_of_the_baseline(winner, tmp_path, user):
 
 def test_unpacked_it_is_a_repository_at_the_baseline_without_any_history(winner, tmp_path, name, user):
     winner.packed(tmp_path / name)
-    with opened(tmp_path / name) as artifact:
-        found = unpacked(artifact, tmp_path / "there")
+    with open_artifact(tmp_path / name) as artifact:
+        found = unpack_artifact(artifact, tmp_path / "there")
     top = tmp_path / "there"
     assert found.contradictions == ()
     assert found.node.tree == winner.manifest.tree
@@ -177,25 +177,25 @@ def test_a_task_file_that_git_does_not_know_is_there_and_changes_no_tree(user, t
     user.commits({"src/x.txt": "5\n"})
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"src/x.txt": "6\n"}, {}, "six\n")
-    packed(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
-    with opened(tmp_path / "winner") as artifact:
-        found = unpacked(artifact, tmp_path / "there")
+    pack_artifact(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    with open_artifact(tmp_path / "winner") as artifact:
+        found = unpack_artifact(artifact, tmp_path / "there")
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
     assert found.repository.snapshot("as it is").tree == baseline.tree
     assert found.contradictions == ()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/loopty.toml").write_text("mine")
-    with opened(tmp_path / "winner") as artifact, pytest.raises(Misuse, match="File exists"):
-        unpacked(artifact, tmp_path / "mine")
+    with open_artifact(tmp_path / "winner") as artifact, pytest.raises(Misuse, match="File exists"):
+        unpack_artifact(artifact, tmp_path / "mine")
     assert (tmp_path / "mine/loopty.toml").read_text() == "mine"
 
 
 def test_a_node_that_changes_parameters_alone_is_an_artifact_too(user, tmp_path):
     user.commits(FILES)
     head = user.repository.head()
-    packed(user.repository, made_manifest(head, head), TASK, tmp_path, tmp_path / "w.tar.gz")
-    with opened(tmp_path / "w.tar.gz") as artifact:
-        found = unpacked(artifact, tmp_path / "there")
+    pack_artifact(user.repository, made_manifest(head, head), TASK, tmp_path, tmp_path / "w.tar.gz")
+    with open_artifact(tmp_path / "w.tar.gz") as artifact:
+        found = unpack_artifact(artifact, tmp_path / "there")
     assert found.node.tree == found.baseline.tree == head.tree
     assert found.contradictions == ()
 
@@ -204,8 +204,8 @@ def test_a_repository_of_long_hashes_is_no_other_case(start, tmp_path):
     user = start(tmp_path / "long", "--object-format=sha256")
     winner = made_winner(user)
     winner.packed(tmp_path / "winner")
-    with opened(tmp_path / "winner") as artifact:
-        found = unpacked(artifact, tmp_path / "there")
+    with open_artifact(tmp_path / "winner") as artifact:
+        found = unpack_artifact(artifact, tmp_path / "there")
     assert found.node.tree == winner.manifest.tree
     assert len(found.node.tree) == 64
 
@@ -217,9 +217,9 @@ def test_links_modes_and_odd_names_come_through(user, tmp_path):
     user.commits()
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"with space": "changed\n", "new\tname": "x"}, {}, "c\n")
-    packed(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
-    with opened(tmp_path / "winner") as artifact:
-        found = unpacked(artifact, tmp_path / "there")
+    pack_artifact(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    with open_artifact(tmp_path / "winner") as artifact:
+        found = unpack_artifact(artifact, tmp_path / "there")
     assert found.node.tree == node.tree
     assert found.contradictions == ()
     assert (tmp_path / "there/link").is_symlink()
@@ -300,7 +300,7 @@ def test_two_exports_to_one_place_take_turns_and_the_second_overwrites_nothing(w
     assert faults.count(None) == 1
     assert all("--force" in str(fault) for fault in faults if fault)
     assert names(tmp_path) == sorted([name, "node", "repo"])
-    with opened(tmp_path / name):
+    with open_artifact(tmp_path / name):
         pass
 
 
@@ -314,12 +314,12 @@ def test_what_a_killed_export_left_is_gone_with_the_next_one(winner, tmp_path):
 EXPORT = """
 import pickle, sys
 from pathlib import Path
-from loopty.workspaces.artifact_pack import packed
+from loopty.workspaces.artifact_pack import pack_artifact
 from loopty.workspaces.repository import Repository
 times, manifest, task, folder, top, to = pickle.loads(sys.stdin.buffer.read())
 print(flush=True)
 for _ in range(times):
-    packed(Repository.around(top), manifest, task, folder, to, force=True)
+    pack_artifact(Repository.open(top), manifest, task, folder, to, force=True)
 """
 
 
@@ -353,7 +353,7 @@ def test_a_kill_at_any_instant_leaves_all_of_it_or_nothing(winner, tmp_path, nam
         assert process.stdout
         process.stdout.close()
         if target.exists():
-            with opened(target) as artifact:
+            with open_artifact(target) as artifact:
                 assert artifact.manifest == winner.manifest
             whole += 1
     winner.packed(target, force=True)
@@ -395,7 +395,7 @@ def test_replacing_fails_without_loss_when_the_disk_fills_up(winner, tmp_path, n
         with pytest.raises(Misuse, match="No space left"):
             winner.packed(disk / name, force=True)
         assert names(disk) == sorted([name, "rest"])
-        with opened(disk / name) as artifact:
+        with open_artifact(disk / name) as artifact:
             assert artifact.manifest == winner.manifest
     finally:
         subprocess.run(["umount", disk], check=True)
@@ -415,7 +415,7 @@ def summed(folder: Path) -> None:
 
 
 def refused(path: Path, match: str) -> None:
-    with pytest.raises(Misuse, match=match) as caught, opened(path):
+    with pytest.raises(Misuse, match=match) as caught, open_artifact(path):
         pass
     assert "\n" not in str(caught.value)
 
@@ -504,7 +504,7 @@ def test_a_field_that_is_missing_is_noticed_and_one_that_is_new_is_not(folder, w
     told = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**told, "later": 1}))
     summed(folder)
-    with opened(folder) as artifact:
+    with open_artifact(folder) as artifact:
         assert artifact.manifest == winner.manifest
     del told["tree"]
     (folder / "manifest.json").write_text(json.dumps(told))
@@ -567,7 +567,7 @@ def test_paths_that_lead_out_links_and_devices_are_refused(folder, tmp_path, mem
 
 
 def test_a_tarball_made_by_hand_of_the_same_files_is_taken(folder, tmp_path, winner):
-    with opened(tarball(tmp_path / "mine.tar.gz", whole(folder, "any/"))) as artifact:
+    with open_artifact(tarball(tmp_path / "mine.tar.gz", whole(folder, "any/"))) as artifact:
         assert artifact.manifest == winner.manifest
 
 
@@ -612,8 +612,8 @@ def test_what_is_no_artifact_at_all_is_refused(tmp_path):
 def test_a_bundle_that_is_none_is_refused_in_one_line(folder, tmp_path):
     (folder / "source.bundle").write_bytes(b"# v2 git bundle\n\nPACK")
     summed(folder)
-    with opened(folder) as artifact, pytest.raises(Misuse, match="laid out") as caught:
-        unpacked(artifact, tmp_path / "there")
+    with open_artifact(folder) as artifact, pytest.raises(Misuse, match="laid out") as caught:
+        unpack_artifact(artifact, tmp_path / "there")
     assert "\n" not in str(caught.value)
 
 
@@ -621,11 +621,11 @@ def test_what_lies_in_the_way_is_not_overwritten(folder, tmp_path, user):
     there = tmp_path / "there"
     (there / "src").mkdir(parents=True)
     (there / "src/x.txt").write_text("mine")
-    with opened(folder) as artifact, pytest.raises(Misuse, match=r"src/x\.txt"):
-        unpacked(artifact, there)
+    with open_artifact(folder) as artifact, pytest.raises(Misuse, match=r"src/x\.txt"):
+        unpack_artifact(artifact, there)
     assert (there / "src/x.txt").read_text() == "mine"
-    with opened(folder) as artifact, pytest.raises(Misuse, match="repository already"):
-        unpacked(artifact, user.top)
+    with open_artifact(folder) as artifact, pytest.raises(Misuse, match="repository already"):
+        unpack_artifact(artifact, user.top)
 
 
 def test_other_files_than_the_manifest_says_are_told(folder, tmp_path, user):
@@ -633,24 +633,24 @@ def test_other_files_than_the_manifest_says_are_told(folder, tmp_path, user):
     better = user.repository.commit(other, {"src/x.txt": "9\n"}, {}, "nine\n")
     user.repository.write_bundle(user.repository.head().tree, better.tree, folder / "source.bundle")
     summed(folder)
-    with opened(folder) as artifact:
-        told = unpacked(artifact, tmp_path / "there").contradictions
+    with open_artifact(folder) as artifact:
+        told = unpack_artifact(artifact, tmp_path / "there").contradictions
     assert [line.partition(":")[0] for line in told] == ["tree", "baseline's tree", "tree after change.patch"]
 
 
 def test_a_patch_that_does_something_else_is_told(folder, tmp_path):
     (folder / "change.patch").write_bytes((folder / "change.patch").read_bytes().replace(b"+6", b"+7"))
     summed(folder)
-    with opened(folder) as artifact:
-        told = unpacked(artifact, tmp_path / "there").contradictions
+    with open_artifact(folder) as artifact:
+        told = unpack_artifact(artifact, tmp_path / "there").contradictions
     assert [line.partition(":")[0] for line in told] == ["tree after change.patch"]
 
 
 def test_another_task_file_than_the_baselines_is_told(folder, tmp_path):
     (folder / "loopty.toml").write_bytes(TASK.replace(b"5", b"50"))
     summed(folder)
-    with opened(folder) as artifact:
-        told = unpacked(artifact, tmp_path / "there").contradictions
+    with open_artifact(folder) as artifact:
+        told = unpack_artifact(artifact, tmp_path / "there").contradictions
     assert [line.partition(":")[0] for line in told] == ["loopty.toml"]
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
 
@@ -664,6 +664,6 @@ def test_a_hook_of_the_users_template_does_not_run(folder, tmp_path, monkeypatch
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
     shutil.copy(tmp_path / "config", tmp_path / ".gitconfig")
-    with opened(folder) as artifact:
-        unpacked(artifact, tmp_path / "there")
+    with open_artifact(folder) as artifact:
+        unpack_artifact(artifact, tmp_path / "there")
     assert not (tmp_path / "ran").exists()

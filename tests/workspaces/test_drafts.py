@@ -19,11 +19,11 @@ class Draft:
 
     def __init__(self, user: Any, files: Any, parent: Any, folder: Path) -> None:
         self.folder = folder
-        self.laid_out = drafts.opened(user.repository, files, parent, folder)
+        self.laid_out = drafts.lay_out(user.repository, files, parent, folder)
 
     @property
     def edits(self) -> dict[str, bytes | str | None]:
-        return dict(drafts.harvested(self.folder))
+        return dict(drafts.edits_in(self.folder))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_what_is_no_regular_file_is_refused_in_one_line(draft: Draft, kind: str,
 
 
 def test_a_draft_that_is_gone_is_misuse_and_closing_twice_is_fine(draft: Draft) -> None:
-    drafts.closed(draft.folder)
-    drafts.closed(draft.folder)
+    drafts.remove(draft.folder)
+    drafts.remove(draft.folder)
     with pytest.raises(Misuse, match="loopty new"):
         assert draft.edits

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.workspaces.git_objects import Entry
+from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.repository import Repository
 
@@ -88,11 +88,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> User:
     return started(tmp_path_factory.mktemp("objects").resolve() / "repo")
 
 
-def listed(user: User, tree: str) -> dict[str, Entry]:
+def listed(user: User, tree: str) -> dict[str, TreeEntry]:
     rows = user.git("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
     split = (row.partition(b"\t") for row in rows)
     return {
-        os.fsdecode(path): Entry(meta.split()[0].decode(), meta.split()[2].decode()) for meta, _, path in split
+        os.fsdecode(path): TreeEntry(meta.split()[0].decode(), meta.split()[2].decode()) for meta, _, path in split
     }
 
 
@@ -122,10 +122,10 @@ def test_a_commit_is_what_git_itself_makes_of_the_files(plain: User, before: Fil
     edits |= {path: content for path, (_, content) in wanted.items()}
     made = repository.commit(base, edits, repository.entries(base, edits), "made\n")
     assert made.tree == written_by_git(plain, wanted)
-    assert dict(repository.listing(base)) == listed(plain, tree)
-    assert list(repository.listing(made.commit)) == list(listed(plain, made.tree))
+    assert dict(repository.files(base)) == listed(plain, tree)
+    assert list(repository.files(made.commit)) == list(listed(plain, made.tree))
     assert [change.path for change in repository.changes(base, made.commit)] == changed(plain, tree, made.tree)
-    assert repository.patched(tree, repository.patch(base, made.commit)) == made.tree
+    assert repository.tree_with_patch(tree, repository.patch(base, made.commit)) == made.tree
     plain.git("fsck", "--strict", "--no-dangling", made.commit)
 
 
@@ -158,29 +158,29 @@ def test_a_large_file_comes_back_as_it_went(user: User) -> None:
     repository = user.repository
     made = repository.commit(base, {"large": content}, {}, "m\n")
     assert repository.content(made.commit, "large") == content
-    assert repository.patched(repository.head().tree, repository.patch(base, made.commit)) == made.tree
+    assert repository.tree_with_patch(repository.head().tree, repository.patch(base, made.commit)) == made.tree
 
 
 def test_packed_objects_packed_branches_and_alternates_are_read(user: User, tmp_path: Path) -> None:
     base = user.commits({"a": "1", "b/c": "2"})
     first = user.repository
-    first.branch("loopty-1.1", base)
+    first.make_branch("loopty-1.1", base)
     user.git("pack-refs", "--all")
     user.git("gc", "--quiet")
-    assert set(first.listing(base)) == {"a", "b/c"}
-    first.branch("loopty-1.1", base)
+    assert set(first.files(base)) == {"a", "b/c"}
+    first.make_branch("loopty-1.1", base)
     assert first.tip("loopty-1.1") == base
     user.git("clone", "--quiet", "--shared", str(user.top), str(tmp_path / "shared"))
-    shared = Repository.around(tmp_path / "shared")
+    shared = Repository.open(tmp_path / "shared")
     made = shared.commit(base, {"a": "3"}, {}, "m\n")
     assert shared.content(made.commit, "b/c") == b"2"
-    shared.branch("loopty-1.2", made.commit)
+    shared.make_branch("loopty-1.2", made.commit)
     User(shared.top).git("fsck", "--strict")
 
 
 def killed(repository: Repository) -> None:
     """As a user's kill, or a machine that is short of memory, does it."""
-    for conversation in (repository._store._reading, repository._diffing, repository._naming):
+    for conversation in (repository._store._content_session, repository._diff_session, repository._ref_session):
         for child in conversation._child:
             child.kill()
             child.wait()
@@ -192,7 +192,7 @@ def test_a_git_that_was_killed_is_started_anew(user: User) -> None:
     for number in range(3):
         killed(repository)
         made = repository.commit(base, {"a": f"{number} more\n"}, {}, "m\n")
-        repository.branch(f"loopty-1.{number}", made.commit)
+        repository.make_branch(f"loopty-1.{number}", made.commit)
         assert b"+%d more" % number in repository.patch(base, made.commit)
         assert repository.tip(f"loopty-1.{number}") == made.commit
     user.git("fsck", "--strict")
@@ -202,7 +202,7 @@ def test_what_git_cannot_tell_is_a_fault_of_git_and_the_next_question_is_answere
     base = user.commits({"a": "1\n"})
     repository = user.repository
     made = repository.commit(base, {"a": "2\n"}, {}, "m\n")
-    blob = repository.listing(made.commit)["a"].blob
+    blob = repository.files(made.commit)["a"].blob
     missing = user.top / ".git" / "objects" / blob[:2] / blob[2:]
     content = missing.read_bytes()
     missing.unlink()
@@ -222,15 +222,15 @@ from pathlib import Path
 from loopty.workspaces.repository import Repository
 
 signal.signal(signal.SIGINT, lambda *_: None)
-repository = Repository.around(Path(sys.argv[1]))
+repository = Repository.open(Path(sys.argv[1]))
 base = repository.head().commit
 made = repository.commit(base, {"a": "2"}, {}, "m")
-repository.patch(base, made.commit), repository.branch("loopty-1.1", made.commit)
-asked = [repository._store._reading, repository._diffing, repository._naming]
+repository.patch(base, made.commit), repository.make_branch("loopty-1.1", made.commit)
+asked = [repository._store._content_session, repository._diff_session, repository._ref_session]
 before = [conversation._child[0].pid for conversation in asked]
 os.killpg(0, signal.SIGINT)
-repository.blob(repository.listing(made.commit)["a"].blob)
-repository.patch(made.commit, base), repository.branch("loopty-1.2", made.commit)
+repository.blob(repository.files(made.commit)["a"].blob)
+repository.patch(made.commit, base), repository.make_branch("loopty-1.2", made.commit)
 print([conversation._child[0].pid for conversation in asked] == before)
 """
 
@@ -246,7 +246,7 @@ def test_an_interrupt_from_the_terminal_is_not_for_git(user: User) -> None:
 def test_what_git_takes_for_no_name_of_a_branch_is_none(user: User, name: str) -> None:
     base = user.commits({"a": "1"})
     with pytest.raises(Exception, match="cannot make branch"):
-        user.repository.branch(name, base)
+        user.repository.make_branch(name, base)
     assert user.git("for-each-ref", "--format=%(refname)").decode().split() == ["refs/heads/main"]
 
 
@@ -259,13 +259,13 @@ def busy(repository, base, worker):
     for number in range(6):
         edits = {"shared/x": f"{number}", f"own/{worker}": f"{worker} {number}"}
         commit = repository.commit(base, edits, {}, "made").commit
-        repository.branch(f"loopty-{worker}.{number}", commit)
+        repository.make_branch(f"loopty-{worker}.{number}", commit)
         assert repository.content(commit, f"own/{worker}") == f"{worker} {number}".encode()
-        assert repository.patched(repository.head().tree, repository.patch(base, commit))
+        assert repository.tree_with_patch(repository.head().tree, repository.patch(base, commit))
         assert repository.tip(f"loopty-{worker}.{number}") == commit
 
 if __name__ == "__main__":
-    busy(Repository.around(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
+    busy(Repository.open(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
 """
 
 

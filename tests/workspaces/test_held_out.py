@@ -11,7 +11,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.task import Audit, Benchmark
 from loopty.kit import globs
-from loopty.workspaces.held_out import Split
+from loopty.workspaces.held_out import HeldOutSplit
 
 from .conftest import User
 
@@ -26,8 +26,8 @@ BASE = {
 }
 
 
-def split(user: User, commit: str, audit: Audit = AUDIT, benchmark: Benchmark = BENCHMARK) -> Split:
-    return Split(
+def split(user: User, commit: str, audit: Audit = AUDIT, benchmark: Benchmark = BENCHMARK) -> HeldOutSplit:
+    return HeldOutSplit(
         user.repository, audit, benchmark, commit, lambda path: not globs.matches(path, [*audit.files, "hidden"])
     )
 

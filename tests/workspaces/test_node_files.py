@@ -104,8 +104,8 @@ def test_writable_are_the_regular_files_that_the_rules_name(user: Any, files_of:
     (user.top / "src" / "link.py").symlink_to("a.py")
     commit = user.commits()
     access = Access(write=("src/*.py", "evaluate.py", "loopty.toml"), hidden=("src/secret.py",))
-    assert files_of(user, access, files=("evaluate.py",)).writable(commit) == ["src/a.py"]
-    assert files_of(user, access).writable(commit) == ["evaluate.py", "src/a.py"], (
+    assert files_of(user, access, files=("evaluate.py",)).writable_files(commit) == ["src/a.py"]
+    assert files_of(user, access).writable_files(commit) == ["evaluate.py", "src/a.py"], (
         "a command may run what is written"
     )
 
@@ -125,7 +125,7 @@ def test_the_benchmark_is_made_of_the_files_that_its_command_names(
 ) -> None:
     commit = user.commits({"evaluate.py": "e", "data dir/x.csv": "1", "src/a.py": "a"})
     files = files_of(user, Access(), command=command)
-    assert [path for path in user.repository.listing(commit) if files.of_benchmark(path)] == sorted(expected)
+    assert [path for path in user.repository.files(commit) if files.is_benchmark_file(path)] == sorted(expected)
 
 
 def test_only_a_literal_name_in_write_makes_a_file_of_the_command_the_candidate(
@@ -134,7 +134,7 @@ def test_only_a_literal_name_in_write_makes_a_file_of_the_command_the_candidate(
     commit = user.commits({"train.py": "t"})
     for write, expected in ((("**",), []), (("*.py",), []), (("train.py",), ["train.py"])):
         files = files_of(user, Access(write=write), command="python3 train.py")
-        assert files.writable(commit) == expected
+        assert files.writable_files(commit) == expected
 
 
 def test_the_digest_changes_with_the_benchmark_and_with_nothing_else(
@@ -178,10 +178,10 @@ def test_a_directory_that_the_command_names_is_the_benchmarks_unless_write_names
 ) -> None:
     commit = user.commits({"tests/test_a.py": "t", "src/a.py": "a"})
     broad = files_of(user, Access(write=("**",)), command="pytest tests")
-    assert broad.writable(commit) == ["src/a.py"]
+    assert broad.writable_files(commit) == ["src/a.py"]
     closer = files_of(user, Access(write=("src/**",)), command="pytest src")
-    assert closer.writable(commit) == ["src/a.py"]
-    assert not files_of(user, Access(write=("**",)), command="make bench").benchmark_known(commit)
+    assert closer.writable_files(commit) == ["src/a.py"]
+    assert not files_of(user, Access(write=("**",)), command="make bench").has_benchmark_files(commit)
 
 
 def test_a_file_in_place_of_a_mount_is_refused(refusal: Callable[..., str | None]) -> None:
@@ -195,16 +195,16 @@ def test_a_proposer_may_see_what_is_not_hidden_and_no_links_or_large_data(
     user.writes({"loopty.toml": "seed = 1"})
     (user.top / "link").symlink_to("src")
     commit = user.commits()
-    assert files_of(user, Access(write=("src/**",), hidden=("secret",))).readable(commit) == [
+    assert files_of(user, Access(write=("src/**",), hidden=("secret",))).readable_files(commit) == [
         "evaluate.py",
         "src/ä b.py",
     ]
     narrow = files_of(user, Access(write=("src/**",), read=("docs/**",)))
-    assert narrow.readable(commit) == ["src/ä b.py"]
+    assert narrow.readable_files(commit) == ["src/ä b.py"]
 
 
 def test_a_proposer_sees_no_file_that_usually_holds_a_key(user: Any, files_of: Callable[..., Any]) -> None:
     names = (".env", "web/.env.local", "deploy/Server.PEM", "id_rsa", ".aws/credentials", ".netrc")
     user.writes(dict.fromkeys((*names, "src/table.key", "environment.py"), "a secret"))
     commit = user.commits()
-    assert files_of(user, Access(write=("src/**",))).readable(commit) == ["environment.py", "src/table.key"]
+    assert files_of(user, Access(write=("src/**",))).readable_files(commit) == ["environment.py", "src/table.key"]

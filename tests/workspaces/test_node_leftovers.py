@@ -12,31 +12,31 @@ from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.record.node_record import Node
-from loopty.workspaces.node_leftovers import Notes
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.node_leftovers import NodeLeftovers
+from loopty.workspaces.state_folder import StateFolder
 
 NODE = Node(NodeId("1.2"), Pool.ATTEMPT, "rewrite", "a change", "c", "t", 0.0, 2, 1)
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> State:
-    made = State(tmp_path)
-    made.node(NODE.id).mkdir(parents=True)
+def state(tmp_path: Path) -> StateFolder:
+    made = StateFolder(tmp_path)
+    made.node_folder(NODE.id).mkdir(parents=True)
     return made
 
 
-def left(state: State) -> Leftovers:
-    return Notes(state).of(NODE)
+def left(state: StateFolder) -> Leftovers:
+    return NodeLeftovers(state).read(NODE)
 
 
-def write(state: State, name: str, text: str) -> None:
-    path = state.node(NODE.id) / name
+def write(state: StateFolder, name: str, text: str) -> None:
+    path = state.node_folder(NODE.id) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
 def test_a_node_without_a_folder_left_nothing(tmp_path):
-    assert left(State(tmp_path)) == Leftovers()
+    assert left(StateFolder(tmp_path)) == Leftovers()
 
 
 def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(state):
@@ -112,7 +112,7 @@ def test_garbage_in_traces_and_results_is_passed_over(state, text):
 def test_no_link_is_followed_and_no_pipe_waited_for(state, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("the user's key")
-    folder = state.node(NODE.id)
+    folder = state.node_folder(NODE.id)
     (folder / "stdout.log").symlink_to(secret)
     (folder / "traces").mkdir()
     (folder / "traces" / "task_a.json").symlink_to(secret)
@@ -124,10 +124,10 @@ def test_no_link_is_followed_and_no_pipe_waited_for(state, tmp_path):
 def test_what_audits_and_repeated_measurements_left_is_never_read(state):
     secret = "the held-out answer"
     for place in (
-        state.audit(NODE.id, 2),
-        state.node(NODE.id) / "repeat-3",
-        state.node(NODE.id) / "replay-4",
-        state.node(NODE.id) / "checks" / "20260101T000000",
+        state.audit_folder(NODE.id, 2),
+        state.node_folder(NODE.id) / "repeat-3",
+        state.node_folder(NODE.id) / "replay-4",
+        state.node_folder(NODE.id) / "checks" / "20260101T000000",
     ):
         (place / "traces").mkdir(parents=True)
         for name in ("stdout.log", "stderr.log", "change.diff"):

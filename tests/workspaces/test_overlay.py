@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.launch import Mount
-from loopty.workspaces.git_objects import Change, Entry
-from loopty.workspaces.overlay import grafted
+from loopty.workspaces.git_objects import PathChange, TreeEntry
+from loopty.workspaces.overlay import overlay_mounts
 
 Tree = dict[str, tuple[str, bytes]]
 """Mode and content by path."""
@@ -63,15 +63,15 @@ def test_the_mounts_show_exactly_the_changed_tree(
     frozen = _seen(place / "export")
     contents = {f"{mode} {raw!r}": raw for mode, raw in [*before.values(), *after.values()]}
 
-    def entry(tree: Tree, path: str) -> Entry | None:
-        return Entry(tree[path][0], f"{tree[path][0]} {tree[path][1]!r}") if path in tree else None
+    def entry(tree: Tree, path: str) -> TreeEntry | None:
+        return TreeEntry(tree[path][0], f"{tree[path][0]} {tree[path][1]!r}") if path in tree else None
 
     changes = [
-        Change(path, entry(before, path), entry(after, path))
+        PathChange(path, entry(before, path), entry(after, path))
         for path in sorted({*before, *after})
         if before.get(path) != after.get(path)
     ]
-    mounts = grafted(place / "export", changes, lambda file: contents[file.blob], place / "area", "/tree")
+    mounts = overlay_mounts(place / "export", changes, lambda file: contents[file.blob], place / "area", "/tree")
     _lay_out(place / "expected", after)
     assert _shown(mounts, place / "shown") == _seen(place / "expected")
     assert _seen(place / "export") == frozen
@@ -80,8 +80,8 @@ def test_the_mounts_show_exactly_the_changed_tree(
 
 def test_a_change_of_content_is_one_mount_whatever_is_around_it(tmp_path: Path) -> None:
     _lay_out(tmp_path / "export", {f"dir{n}/file{m}": ("100644", b"x") for n in range(30) for m in range(30)})
-    change = Change("dir3/file4", Entry("100644", "old"), Entry("100644", "new"))
-    mounts = grafted(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
+    change = PathChange("dir3/file4", TreeEntry("100644", "old"), TreeEntry("100644", "new"))
+    mounts = overlay_mounts(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
     assert [mount.target for mount in mounts] == ["/tree", "/tree/dir3/file4"]
     assert sum(path.is_file() for path in (tmp_path / "area").rglob("*")) == 1
 
@@ -89,8 +89,8 @@ def test_a_change_of_content_is_one_mount_whatever_is_around_it(tmp_path: Path) 
 def test_a_new_file_rebuilds_its_own_directory_only(tmp_path: Path) -> None:
     tree = {f"dir{n}/file{m}": ("100644", b"x") for n in range(30) for m in range(5)}
     _lay_out(tmp_path / "export", tree | {"dir3/sub/deep": ("100644", b"x")})
-    change = Change("dir3/new", None, Entry("100644", "new"))
-    mounts = grafted(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
+    change = PathChange("dir3/new", None, TreeEntry("100644", "new"))
+    mounts = overlay_mounts(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
     assert [mount.target for mount in mounts] == ["/tree", "/tree/dir3", "/tree/dir3/sub"]
     assert sum(path.is_file() for path in (tmp_path / "area").rglob("*")) == 6
 
@@ -100,13 +100,13 @@ def test_the_changes_of_a_real_commit_are_shown_as_git_checks_them_out(user: Any
     repository = user.repository
     base = repository.head()
     edits = {"a/x": "2", "only/one": None, "new/deep/file": "n", 'odd "name"\n': "2", "-x": "d"}
-    made = repository.commit(base.commit, edits, repository.listing(base.commit), "m")
+    made = repository.commit(base.commit, edits, repository.files(base.commit), "m")
     for name, commit in (("export", base.commit), ("expected", made.commit)):
         (tmp_path / name).mkdir()
-        repository.check_out(commit, list(repository.listing(commit)), tmp_path / name)
+        repository.check_out(commit, list(repository.files(commit)), tmp_path / name)
     changes = repository.changes(base.commit, made.commit)
-    content: Callable[[Entry], bytes] = lambda entry: repository.blob(entry.blob)  # noqa: E731
-    mounts = grafted(tmp_path / "export", changes, content, tmp_path / "area", "/tree")
+    content: Callable[[TreeEntry], bytes] = lambda entry: repository.blob(entry.blob)  # noqa: E731
+    mounts = overlay_mounts(tmp_path / "export", changes, content, tmp_path / "area", "/tree")
     assert _shown(mounts, tmp_path / "shown") == _seen(tmp_path / "expected")
 
 
@@ -159,8 +159,8 @@ def test_many_changes_need_few_mounts(tmp_path: Path) -> None:
     changes = []
     for number in range(300):
         (export / "a" / str(number)).write_text("old")
-        entry = Entry("100644", str(number))
-        changes.append(Change(f"a/{number}", entry, entry))
-    mounts = grafted(export, changes, lambda entry: entry.blob.encode(), tmp_path / "area", "/tree")
+        entry = TreeEntry("100644", str(number))
+        changes.append(PathChange(f"a/{number}", entry, entry))
+    mounts = overlay_mounts(export, changes, lambda entry: entry.blob.encode(), tmp_path / "area", "/tree")
     assert len(mounts) == 2
     assert (mounts[1].source / "299").read_text() == "299"

@@ -52,15 +52,15 @@ def everything(top: Path) -> dict[str, tuple[object, ...]]:
 def use(repository: Repository, into: Path) -> None:
     """Everything that loopty ever does to a repository, short of applying a patch on request."""
     base = repository.snapshot("The working tree when a run began")
-    made = repository.commit(base.commit, {"added.py": "1\n", "plain": None}, repository.listing(base.commit), "m")
-    repository.branch("loopty-1.1", made.commit)
+    made = repository.commit(base.commit, {"added.py": "1\n", "plain": None}, repository.files(base.commit), "m")
+    repository.make_branch("loopty-1.1", made.commit)
     assert repository.tip("loopty-1.1") == made.commit
     repository.changes(base.commit, made.commit)
     repository.diff(base.commit, made.commit, colour=True)
     repository.patch(base.commit, made.commit)
-    repository.transplanted(base.commit, made.commit, "m")
+    repository.transplant(base.commit, made.commit, "m")
     into.mkdir()
-    repository.check_out(made.commit, list(repository.listing(made.commit)), into)
+    repository.check_out(made.commit, list(repository.files(made.commit)), into)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_nothing_of_the_user_changes(busy: Any, tmp_path: Path) -> None:
 def test_a_snapshot_is_the_working_tree_without_what_is_ignored(busy: Any, tmp_path: Path) -> None:
     repository = busy.repository
     base = repository.snapshot("m")
-    listing = repository.listing(base.commit)
+    listing = repository.files(base.commit)
     assert set(listing) == {*NAMES, "stays", "untracked", "link", "dangling", "run.sh", ".gitignore"}
     assert (listing["link"].mode, listing["run.sh"].mode) == ("120000", "100755")
     assert repository.content(base.commit, "stays") == b"unstaged"
@@ -118,13 +118,13 @@ def test_any_name_can_be_changed_added_and_deleted(user: Any, name: str) -> None
     user.commits({name: "before", "other": "1"})
     repository = user.repository
     base = repository.head()
-    listing = repository.listing(base.commit)
+    listing = repository.files(base.commit)
     changed = repository.commit(base.commit, {name: "after", f"new {name}": b"\xff\0"}, listing, "m")
     assert repository.content(changed.commit, name) == b"after"
     assert repository.content(changed.commit, f"new {name}") == b"\xff\0"
     assert {change.path for change in repository.changes(base.commit, changed.commit)} == {name, f"new {name}"}
     deleted = repository.commit(base.commit, {name: None}, listing, "m")
-    assert set(repository.listing(deleted.commit)) == {"other"}
+    assert set(repository.files(deleted.commit)) == {"other"}
 
 
 def test_a_name_that_is_no_utf_8_is_exported_as_it_is(user: Any, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_name_that_is_no_utf_8_is_exported_as_it_is(user: Any, tmp_path: Path)
     out = tmp_path / "out"
     out.mkdir()
     repository = user.repository
-    repository.check_out(repository.head().commit, list(repository.listing(repository.head().commit)), out)
+    repository.check_out(repository.head().commit, list(repository.files(repository.head().commit)), out)
     assert sorted(os.fsencode(path.name) for path in out.iterdir()) == [b"a", b"caf\xe9"]
 
 
@@ -144,8 +144,8 @@ def test_an_edit_keeps_the_executable_bit(user: Any) -> None:
     user.commits()
     repository = user.repository
     base = repository.head()
-    made = repository.commit(base.commit, {"run.sh": "2"}, repository.listing(base.commit), "m")
-    assert repository.listing(made.commit)["run.sh"].mode == "100755"
+    made = repository.commit(base.commit, {"run.sh": "2"}, repository.files(base.commit), "m")
+    assert repository.files(made.commit)["run.sh"].mode == "100755"
 
 
 def test_no_hook_and_no_fsmonitor_ever_runs(user: Any, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_patch_does_not_depend_on_the_taste_of_the_user(user: Any) -> None:
         user.git("config", *setting.split("="))
     repository = user.repository
     base = repository.head()
-    made = repository.commit(base.commit, {"a": "2\n", "b": "1\n"}, repository.listing(base.commit), "m")
+    made = repository.commit(base.commit, {"a": "2\n", "b": "1\n"}, repository.files(base.commit), "m")
     repository.apply(repository.patch(base.commit, made.commit))
     assert (user.top / "a").read_text() == "2\n"
     assert (user.top / "b").read_text() == "1\n"
@@ -194,7 +194,7 @@ def test_a_patch_of_bytes_that_are_no_utf_8_applies(user: Any) -> None:
     user.commits()
     repository = user.repository
     base = repository.head()
-    made = repository.commit(base.commit, {"latin": b"th\xe9\nend\n"}, repository.listing(base.commit), "m")
+    made = repository.commit(base.commit, {"latin": b"th\xe9\nend\n"}, repository.files(base.commit), "m")
     repository.apply(repository.patch(base.commit, made.commit))
     assert (user.top / "latin").read_bytes() == b"th\xe9\nend\n"
 
@@ -203,10 +203,10 @@ def test_a_detached_head_and_a_linked_worktree_work_the_same(busy: Any, tmp_path
     busy.git("worktree", "add", "--detach", "--quiet", str(tmp_path / "linked"))
     (tmp_path / "linked" / "more").write_text("1")
     before, main = everything(tmp_path / "linked"), everything(busy.top)
-    repository = Repository.around(tmp_path / "linked")
+    repository = Repository.open(tmp_path / "linked")
     assert repository.top == tmp_path.resolve() / "linked"
     use(repository, tmp_path / "out")
-    assert "more" in repository.listing(repository.snapshot("m").commit)
+    assert "more" in repository.files(repository.snapshot("m").commit)
     assert everything(tmp_path / "linked") == before
     assert everything(busy.top) == main
 
@@ -218,7 +218,7 @@ def test_a_submodule_stays_an_entry(user: Any, start: Callable[..., Any], tmp_pa
     user.commits({"plain": "1"})
     inner.writes({"x": "dirty"})
     repository = user.repository
-    assert repository.listing(repository.snapshot("m").commit)["inner"].mode == "160000"
+    assert repository.files(repository.snapshot("m").commit)["inner"].mode == "160000"
     use(repository, tmp_path / "out")
     assert list((tmp_path / "out" / "inner").iterdir()) == []
 
@@ -255,10 +255,10 @@ def test_places_without_a_baseline_are_misuse_with_a_remedy(
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "plain").mkdir()
     with pytest.raises(Misuse, match="git init"):
-        Repository.around(tmp_path / "plain")
+        Repository.open(tmp_path / "plain")
     subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "bare"], check=True)
     with pytest.raises(Misuse):
-        Repository.around(tmp_path / "bare")
+        Repository.open(tmp_path / "bare")
 
 
 def test_what_git_cannot_add_is_misuse_in_its_own_words(user: Any, start: Callable[..., Any]) -> None:
@@ -275,8 +275,8 @@ def test_variables_that_point_git_elsewhere_are_not_heeded(
     other = start(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other.top / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
-    repository = Repository.around(user.top)
-    assert set(repository.listing(repository.snapshot("m").commit)) == {"a"}
+    repository = Repository.open(user.top)
+    assert set(repository.files(repository.snapshot("m").commit)) == {"a"}
     assert not (tmp_path / "index").exists()
 
 
@@ -284,8 +284,8 @@ def test_a_repository_planted_in_a_draft_is_refused(user: Any) -> None:
     user.commits({"file": "0"})
     draft = user.top / ".loopty" / "drafts" / "1"
     (draft / "deeper").mkdir(parents=True)
-    assert Repository.around(draft).top == user.top
+    assert Repository.open(draft).top == user.top
     subprocess.run(["git", "init", "--quiet", str(draft)], check=True)
     for start in (draft, draft / "deeper"):
         with pytest.raises(Misuse, match=f"start in {user.top}$"):
-            Repository.around(start)
+            Repository.open(start)

@@ -9,7 +9,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.workspaces import seals
-from loopty.workspaces.seals import data_digest, sealed, taken
+from loopty.workspaces.seals import current_seal, data_digest, load_or_make_seal
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def age(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("age")
 def test_what_is_as_it_was_is_whole(root: Path) -> None:
-    seal = taken(root)
+    seal = current_seal(root)
     (root / "evaluate.py").chmod(0o444)
-    assert seal.broken() is None
+    assert seal.first_change() is None
 
 
 @pytest.mark.usefixtures("age")
@@ -49,40 +49,40 @@ def test_what_is_as_it_was_is_whole(root: Path) -> None:
     ],
 )
 def test_every_change_is_seen_and_named(root: Path, change: object, name: str) -> None:
-    seal = taken(root)
+    seal = current_seal(root)
     change(root)  # type: ignore[operator]
-    assert seal.broken() == name
+    assert seal.first_change() == name
 
 
 @pytest.mark.usefixtures("age")
 def test_a_change_that_keeps_size_and_time_is_seen(root: Path) -> None:
-    seal = taken(root)
+    seal = current_seal(root)
     before = (root / "evaluate.py").stat()
     (root / "evaluate.py").write_text("E")
     os.utime(root / "evaluate.py", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert seal.broken() == "evaluate.py"
+    assert seal.first_change() == "evaluate.py"
 
 
 @pytest.mark.usefixtures("age")
 def test_some_files_and_the_names_beside_them(root: Path) -> None:
-    seal = taken(root, ("evaluate.py",))
+    seal = current_seal(root, ("evaluate.py",))
     (root / "data" / "gold").write_text("other")
-    assert seal.broken() is None
+    assert seal.first_change() is None
     (root / "json.py").write_text("planted")
-    assert seal.broken() == "./"
+    assert seal.first_change() == "./"
 
 
 def test_files_that_did_not_change_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seals, "_SETTLED_NS", -(1 << 62))
-    seal = taken(root)
+    seal = current_seal(root)
     monkeypatch.setattr(seals, "_digest", lambda *_: pytest.fail("read again"))
-    assert seal.broken() is None
+    assert seal.first_change() is None
 
 
 def test_a_recorded_seal_outlives_the_process(root: Path, tmp_path: Path) -> None:
-    sealed(root, None, tmp_path / "seals" / "one")
+    load_or_make_seal(root, None, tmp_path / "seals" / "one")
     (root / "evaluate.py").write_text("changed in between")
-    assert sealed(root, None, tmp_path / "seals" / "one").broken() == "evaluate.py"
+    assert load_or_make_seal(root, None, tmp_path / "seals" / "one").first_change() == "evaluate.py"
     assert [path.name for path in (tmp_path / "seals").iterdir()] == ["one"]
 
 

@@ -22,7 +22,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.record.history import History
 from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 FILES = {
     "evaluate.py": "e",
@@ -41,7 +41,7 @@ def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any])
 
     def made(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
         files = files_of(user, access, **benchmark)
-        stages = Stages(user.repository, State(user.top), task_of(access, **benchmark), files, None)
+        stages = Stages(user.repository, StateFolder(user.top), task_of(access, **benchmark), files, None)
         root = node("1", user.repository.head())
         child = node("1.1", files.commit(root, edits, "m"))
         return stages, Trial(child, root, number=1, pool=Pool.ATTEMPT, seed=0)
@@ -207,12 +207,12 @@ def test_a_benchmark_that_was_changed_on_disk_stops_the_trial_with_the_remedy(
 ) -> None:
     stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
     with stages.stage(trial) as stage:
-        assert stages.tampering(trial) is None
+        assert stages.find_tampering(trial) is None
         top = BENCHMARK if isolated else TREE
         (place,) = [mount.source for mount in stage.mounts if mount.target == top]
         (place / "evaluate.py").chmod(0o644)
         (place / "evaluate.py").write_text("forged")
-        assert "evaluate.py was changed" in (stages.tampering(trial) or "")
+        assert "evaluate.py was changed" in (stages.find_tampering(trial) or "")
     remedy = rf"evaluate\.py was changed: remove {place}, it is made anew"
     with pytest.raises(SandboxError, match=remedy), stages.stage(replace(trial, number=2)):
         pass
@@ -231,7 +231,7 @@ def test_data_that_changes_under_a_trial_is_seen(
     with stages.stage(trial) as stage:
         assert str(tmp_path.resolve() / "gold") in {mount.target for mount in stage.mounts}
         (tmp_path / "gold").write_text("fool's gold")
-        assert "/gold was changed" in (stages.tampering(trial) or "")
+        assert "/gold was changed" in (stages.find_tampering(trial) or "")
     with pytest.raises(SandboxError, match="put it back"), stages.stage(replace(trial, number=2)):
         pass
 
@@ -248,12 +248,12 @@ def test_a_trial_that_only_looks_keeps_its_files_apart(
 EXPORT = """
 import sys
 from pathlib import Path
-from loopty.workspaces.exports import exported
+from loopty.workspaces.exports import export_commit
 from loopty.workspaces.repository import Repository
 top, commit, exports = sys.argv[1:]
 sys.stdin.read()
-repository = Repository.around(Path(top))
-print(exported(repository, commit, "tree", lambda path: "f1" not in path, ("build",), Path(exports)))
+repository = Repository.open(Path(top))
+print(export_commit(repository, commit, "tree", lambda path: "f1" not in path, ("build",), Path(exports)))
 """
 
 

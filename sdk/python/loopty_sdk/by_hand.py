@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import CandidateError
-from .process import Ended, Process
+from .process import Process, ProcessEnd
 
 
-class Child(Process):
+class ChildProcess(Process):
     """A candidate beside us, told nothing of the trial."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ class Child(Process):
                 self._stderr.close()
                 raise CandidateError("refused", f"cannot start {argv[0]}: {error.strerror}") from None
 
-    def killed(self, grace: float) -> Ended:
+    def wait_or_kill(self, grace: float) -> ProcessEnd:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         with contextlib.suppress(ProcessLookupError):
@@ -55,10 +55,10 @@ class Child(Process):
             said = file.read().decode(errors="replace")
         sys.stderr.write(said)
         lines = said.strip().splitlines()
-        return Ended(code if code >= 0 else 128 - code, seconds, "", lines[-1][:200] if lines else "")
+        return ProcessEnd(code if code >= 0 else 128 - code, seconds, "", lines[-1][:200] if lines else "")
 
 
-def content(path: str, limit: int) -> bytes:
+def read_file(path: str, limit: int) -> bytes:
     """The bytes of one of the candidate's files."""
     try:
         with (_tree() / path).open("rb") as file:

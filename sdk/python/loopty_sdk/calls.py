@@ -21,7 +21,7 @@ _NONCE_BYTES = 16
 _LONGEST_MESSAGE = 500
 _SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
 # The same file as the candidate sees it, whose view of the file system is another than ours: loopty knows where.
-_SHOWN = "loopty:serve"
+_SERVER_IN_SANDBOX = "loopty:serve"
 
 
 class Function:
@@ -42,7 +42,7 @@ class Function:
         if not all(target.rpartition(":")):
             raise ValueError(f"{target!r} names no function: write it as 'program.py:solve'")
         self._target = target
-        self._allowed = seconds
+        self._call_seconds = seconds
         self._memory_mb = memory_mb
         self._start_seconds = start_seconds
         self._limit = limit
@@ -55,8 +55,8 @@ class Function:
         """The function's value; CandidateError when there is none."""
         question = values.encoded((args, named))
         if self._session is None:
-            self._session = self._started()
-        return self._asked(self._session, frames.CALL, question, self._allowed)
+            self._session = self._start_session()
+        return self._ask(self._session, frames.CALL, question, self._call_seconds)
 
     def close(self) -> None:
         session, self._session = self._session, None
@@ -71,47 +71,47 @@ class Function:
     ) -> None:
         self.close()
 
-    def _started(self) -> Session:
-        server = _SHOWN if os.environ.get("LOOPTY_CANDIDATE") else _SERVER
+    def _start_session(self) -> Session:
+        server = _SERVER_IN_SANDBOX if os.environ.get("LOOPTY_CANDIDATE") else _SERVER
         command = (sys.executable or "python3", "-I", "-B", server, self._target)
         session = Session(command, self._start_seconds, self._memory_mb, self._env, name=self._target)
         try:
-            self._asked(session, frames.LOAD, b"", self._start_seconds)
+            self._ask(session, frames.LOAD, b"", self._start_seconds)
         except CandidateError as error:
             session.close()
             raise CandidateError(error.kind, f"{error} (while it was loaded)") from None
         return session
 
-    def _asked(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
+    def _ask(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
         try:
-            return self._answer(session, kind, question, seconds)
+            return self._exchange(session, kind, question, seconds)
         except CandidateError as error:
             if error.kind != "raised":
                 self.close()
             raise
 
-    def _answer(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
+    def _exchange(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
         # It must come back, so that an answer from before the question is told from one to it.
         nonce = os.urandom(_NONCE_BYTES)
         started_at = time.perf_counter()
         deadline = Deadline(seconds)
-        head = session.exchanged(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
+        head = session.exchange_until(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
         size, returned, kind = frames.HEAD.unpack(head)
         if returned != nonce:
-            raise session.failed("garbage", "answered what it was not asked")
+            raise session.end_with_error("garbage", "answered what it was not asked")
         if size > self._limit:
-            raise session.failed("garbage", f"answered with {size} bytes, {self._limit} are allowed")
-        raw = session.exchanged(b"", size, deadline)
+            raise session.end_with_error("garbage", f"answered with {size} bytes, {self._limit} are allowed")
+        raw = session.exchange_until(b"", size, deadline)
         self.seconds = time.perf_counter() - started_at
         try:
             value = values.decoded(raw)
         except values.NotData as error:
-            raise session.failed("garbage", f"answered with no data: {error}") from None
+            raise session.end_with_error("garbage", f"answered with no data: {error}") from None
         if kind == frames.VALUE:
             return value
         if kind == frames.RAISED and isinstance(value, str):
             raise CandidateError("raised", f"{self._target} raised {_one_line(value)}")
-        raise session.failed("garbage", "answered with neither a value nor an exception")
+        raise session.end_with_error("garbage", "answered with neither a value nor an exception")
 
 
 def _one_line(text: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .calls import Function
 from .errors import CandidateError
-from .sessions import Session, stopped
-from .starting import content, started
+from .sessions import Session, limit_error
+from .starting import read_file, start_process
 from .wire import Deadline, OverTime, Wire
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = 16 << 20
 
 
-class Ran:
+class CommandResult:
     """What a command of the candidate printed, and how it ended.
 
     `seconds` is from its start to its end, by the clock of whoever ran it; `stderr` is the last line there.
@@ -60,23 +60,23 @@ class Candidate:
         memory_mb: int | None = None,
         limit: int = LARGEST_ANSWER,
         env: Mapping[str, str] | None = None,
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a command of the candidate to its end; a non-zero exit code is an answer, not an error."""
-        process = started(argv, seconds, memory_mb, env)
+        process = start_process(argv, seconds, memory_mb, env)
         wire = Wire(process.channel)
         try:
             printed = wire.drain(input, limit, Deadline(seconds))
-            ended = process.killed(seconds) if len(printed) <= limit else process.killed(0.0)
+            ended = process.wait_or_kill(seconds) if len(printed) <= limit else process.wait_or_kill(0.0)
         except OverTime:
-            process.killed(0.0)
+            process.wait_or_kill(0.0)
             raise CandidateError("time", f"{argv[0]} took more than {seconds:g} s") from None
         finally:
             wire.close()
         if len(printed) > limit:
             raise CandidateError("output", f"{argv[0]} printed more than {limit} bytes")
         if ended.stop:
-            raise stopped(argv[0], ended)
-        return Ran(printed, ended.code, ended.seconds, ended.stderr)
+            raise limit_error(argv[0], ended)
+        return CommandResult(printed, ended.code, ended.seconds, ended.stderr)
 
     def open(
         self,
@@ -91,7 +91,7 @@ class Candidate:
 
     def read(self, path: str, *, limit: int = LARGEST_ANSWER) -> str:
         """One of the candidate's files as text; bytes that are no UTF-8 are replaced."""
-        return content(path, limit).decode(errors="replace")
+        return read_file(path, limit).decode(errors="replace")
 
 
 candidate = Candidate()

@@ -41,7 +41,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long one call may take (5)")
     wanted = parser.parse_args()
-    reference, inputs = _loaded(wanted.reference), _loaded(wanted.inputs)
+    reference, inputs = _load(wanted.reference), _load(wanted.inputs)
     with candidate(wanted.candidate, seconds=wanted.seconds) as function:
         for number in range(wanted.rounds):
             args = tuple(inputs(random.Random(os.urandom(16))))
@@ -49,17 +49,17 @@ def main() -> int:
                 # The reference may change its arguments; each side has its own.
                 given, expected = function(*args), reference(*copy.deepcopy(args))
             except CandidateError as error:
-                print(f"round {number}: {error} for {_shown(args)}", file=sys.stderr)
+                print(f"round {number}: {error} for {_short_repr(args)}", file=sys.stderr)
                 return 1
-            if not same(given, expected, wanted.tolerance):
-                said = f"gives {_shown(given)} and not {_shown(expected)} for {_shown(args)}"
+            if not are_equal(given, expected, wanted.tolerance):
+                said = f"gives {_short_repr(given)} and not {_short_repr(expected)} for {_short_repr(args)}"
                 print(f"round {number}: {wanted.candidate} {said}", file=sys.stderr)
                 return 1
     print(f"{wanted.candidate} gives what {wanted.reference} gives on {wanted.rounds} random inputs")
     return 0
 
 
-def same(one: Any, other: Any, tolerance: float) -> bool:
+def are_equal(one: Any, other: Any, tolerance: float) -> bool:
     """Whether two values are equal, numbers within the tolerance, however they are nested; NaN equals NaN."""
     if hasattr(one, "tolist") or hasattr(other, "tolist"):
         shapes = [getattr(value, "shape", None) for value in (one, other)]
@@ -67,27 +67,27 @@ def same(one: Any, other: Any, tolerance: float) -> bool:
             return False
         one, other = (value.tolist() if hasattr(value, "tolist") else value for value in (one, other))
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other, itertools.repeat(tolerance)))
+        return len(one) == len(other) and all(map(are_equal, one, other, itertools.repeat(tolerance)))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
+        return one.keys() == other.keys() and all(are_equal(one[key], other[key], tolerance) for key in one)
     numbers = (int, float, complex)
     if (
         isinstance(one, numbers)
         and isinstance(other, numbers)
         and isinstance(one, bool) is isinstance(other, bool)
     ):
-        return one == other or _close(complex(one), complex(other), tolerance)
+        return one == other or _are_close(complex(one), complex(other), tolerance)
     return type(one) is type(other) and bool(one == other)
 
 
-def _close(one: complex, other: complex, tolerance: float) -> bool:
+def _are_close(one: complex, other: complex, tolerance: float) -> bool:
     pairs = ((one.real, other.real), (one.imag, other.imag))
     if any(math.isnan(number) for pair in pairs for number in pair):
         return all(math.isnan(a) is math.isnan(b) and (math.isnan(a) or a == b) for a, b in pairs)
     return tolerance > 0 and all(math.isclose(*pair, rel_tol=tolerance, abs_tol=tolerance) for pair in pairs)
 
 
-def _loaded(target: str) -> Callable[..., Any]:
+def _load(target: str) -> Callable[..., Any]:
     """A function of the benchmark, which is trusted."""
     place, _, name = target.rpartition(":")
     path = Path(place).absolute()
@@ -102,7 +102,7 @@ def _loaded(target: str) -> Callable[..., Any]:
     return getattr(module, name)  # type: ignore[no-any-return]
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 

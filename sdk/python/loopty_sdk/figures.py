@@ -6,15 +6,15 @@ import math
 from numbers import Integral, Real
 
 
-def finite(value: object, what: str) -> float:
+def finite_number(value: object, label: str) -> float:
     """The value as a plain int or float; numpy scalars are welcome, booleans and NaN are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{what} must be a number, not {value!r} ({type(value).__name__})")
+        raise TypeError(f"{label} must be a number, not {value!r} ({type(value).__name__})")
     number = int(value) if isinstance(value, Integral) else float(value)
     try:
         is_finite = math.isfinite(number)
     except OverflowError:
         is_finite = False
     if not is_finite:
-        raise ValueError(f"{what} must be finite, not {value!r}: exit non-zero when nothing was measured")
+        raise ValueError(f"{label} must be finite, not {value!r}: exit non-zero when nothing was measured")
     return number

@@ -11,7 +11,7 @@ from itertools import chain
 from numbers import Integral
 from pathlib import Path
 
-from .figures import finite
+from .figures import finite_number
 
 STEP_COLUMN = "iteration"
 
@@ -29,12 +29,12 @@ class MetricsStream:
             raise TypeError(f"step must be an int, not {step!r}; a task's score goes to log_task(task_id, score)")
         row: dict[str, float] = {STEP_COLUMN: int(step)}
         for name, value in chain.from_iterable(part.items() for part in metrics):
-            row[_column(name)] = finite(value, f"metric {name!r}")
+            row[_column(name)] = finite_number(value, f"metric {name!r}")
         if len(row) == 1:
             raise ValueError("a row needs at least one metric, as in report(3, accuracy=0.9)")
         if self._path is None:
             self._columns = self._columns or list(row)
-            _in_order(row, self._columns)
+            _cells_in_order(row, self._columns)
         else:
             self._append_to(self._path, row)
 
@@ -49,7 +49,7 @@ class MetricsStream:
                 if not self._columns:
                     self._columns = list(row)
                     _write_line(stream, self._columns)
-            _write_line(stream, _in_order(row, self._columns))
+            _write_line(stream, _cells_in_order(row, self._columns))
         finally:
             os.close(stream)
 
@@ -68,7 +68,7 @@ def _header_of(path: Path) -> list[str]:
     return next(csv.reader([line]), [])
 
 
-def _in_order(row: Mapping[str, float], columns: list[str]) -> list[float]:
+def _cells_in_order(row: Mapping[str, float], columns: list[str]) -> list[float]:
     if set(row) != set(columns):
         raise ValueError(
             f"this row has the columns {list(row)}, the header has {columns}: "

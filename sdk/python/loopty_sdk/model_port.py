@@ -15,15 +15,15 @@ import signal
 import socket
 import sys
 
-_HELD_BYTES = 1 << 16
+_BUFFER_BYTES = 1 << 16
 _MOST_CONNECTIONS = 64
-_WAITING = 1024
+_BACKLOG = 1024
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
 def main(argv: list[str]) -> None:
     try:
-        listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
+        listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
     except OSError as error:
         said = f"loopty: there is no loopback here ({error.strerror}): the model is at LOOPTY_MODEL_SOCKET alone\n"
         os.write(2, said.encode())
@@ -65,7 +65,7 @@ class _Side:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.held = bytearray()
+        self.unsent = bytearray()
         self.ended = False
         self.closed = False
         self.peer = self
@@ -120,7 +120,7 @@ class _Forwarder:
             _send(side)
             _receive(side)
             for ended, other in ((side, peer), (peer, side)):
-                if ended.ended and not other.held and not other.closed:
+                if ended.ended and not other.unsent and not other.closed:
                     other.closed = True
                     other.connection.shutdown(socket.SHUT_WR)
         except OSError:
@@ -132,8 +132,8 @@ class _Forwarder:
                 self._watch(moved)
 
     def _watch(self, side: _Side) -> None:
-        wanted = select.POLLOUT if side.held else 0
-        if not side.ended and len(side.peer.held) < _HELD_BYTES:
+        wanted = select.POLLOUT if side.unsent else 0
+        if not side.ended and len(side.peer.unsent) < _BUFFER_BYTES:
             wanted |= select.POLLIN
         if wanted:
             self._poll.register(side.connection, wanted)
@@ -152,20 +152,20 @@ class _Forwarder:
 
 
 def _send(side: _Side) -> None:
-    if side.held:
+    if side.unsent:
         try:  # noqa: SIM105 - contextlib costs a fifth of the start
-            del side.held[: side.connection.send(side.held)]
+            del side.unsent[: side.connection.send(side.unsent)]
         except BlockingIOError:
             pass
 
 
 def _receive(side: _Side) -> None:
-    if not side.ended and len(side.peer.held) < _HELD_BYTES:
+    if not side.ended and len(side.peer.unsent) < _BUFFER_BYTES:
         try:
-            said = side.connection.recv(_HELD_BYTES)
+            said = side.connection.recv(_BUFFER_BYTES)
         except BlockingIOError:
             return
-        side.peer.held += said
+        side.peer.unsent += said
         side.ended = not said
 
 

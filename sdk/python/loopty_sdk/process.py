@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import socket
 
 
-class Ended:
+class ProcessEnd:
     """How a candidate's process ended: `stop` says which bound ended it, if one did; `stderr` is its last line."""
 
     def __init__(self, code: int, seconds: float, stop: str, stderr: str) -> None:
@@ -22,6 +22,6 @@ class Process:
 
     channel: socket.socket
 
-    def killed(self, grace: float) -> Ended:
+    def wait_or_kill(self, grace: float) -> ProcessEnd:
         """Kill it unless it ends by itself within so many seconds; how it ended."""
         raise NotImplementedError

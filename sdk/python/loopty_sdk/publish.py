@@ -28,14 +28,14 @@ def publish_once(path: Path, text: str) -> None:
 def replace(path: Path, text: str) -> None:
     """Write the file so that a reader sees the old text or the new, never half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _beside(path).unlink(missing_ok=True)
+    _temporary_path(path).unlink(missing_ok=True)
     _replace(path, text)
 
 
 def _replace(path: Path, text: str) -> None:
-    with os.fdopen(_create(_beside(path)), "w", encoding="utf-8") as file:
+    with os.fdopen(_create(_temporary_path(path)), "w", encoding="utf-8") as file:
         file.write(text)
-    _beside(path).replace(path)
+    _temporary_path(path).replace(path)
 
 
 def _create(path: Path) -> int:
@@ -43,5 +43,5 @@ def _create(path: Path) -> int:
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
 
 
-def _beside(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(path.name + ".tmp")

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from .figures import finite
+from .figures import finite_number
 from .metrics import MetricsStream
 from .publish import encode, publish_once, replace
 
@@ -61,7 +61,7 @@ class Run:
         `log` is any JSON value. `direction` ("max" or "min") only where it differs from the benchmark's.
         """
         name = str(task_id)
-        number = finite(score, f"the score of task {name!r}")
+        number = finite_number(score, f"the score of task {name!r}")
         if direction not in (None, "max", "min"):
             raise ValueError(f"direction must be 'max' or 'min', not {direction!r}")
         details = {
@@ -125,7 +125,7 @@ class Run:
                 raise ValueError("the tasks' directions differ, so their mean says nothing: call finish(score)")
             score = sum(self._tasks.values()) / len(self._tasks)
         result: dict[str, object] = {
-            "score": finite(score, "the score"),
+            "score": finite_number(score, "the score"),
             "tasks": dict(self._tasks),
             "started_at": self._started_at,
             "ended_at": _now(),

@@ -23,7 +23,7 @@ _LONGEST_MESSAGE = 500
 def main(target: str) -> None:
     # By their place, because nothing but the candidate's own files is to be found on the path.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs a third of the start
-    frames, values = (_from_file(f"loopty_{name}", f"{here}/{name}.py") for name in ("frames", "values"))
+    frames, values = (_load_file(f"loopty_{name}", f"{here}/{name}.py") for name in ("frames", "values"))
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(0), "wb")
     # From here on what the candidate prints goes to stderr, and what it reads is empty.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -34,7 +34,7 @@ def main(target: str) -> None:
         content = questions.read(size)
         try:
             if kind == frames.LOAD:
-                function, result = _loaded(target), None
+                function, result = _load(target), None
             else:
                 args, named = values.decoded(content)
                 result = function(*args, **named)
@@ -47,7 +47,7 @@ def main(target: str) -> None:
         answers.flush()
 
 
-def _loaded(target: str) -> Any:
+def _load(target: str) -> Any:
     """The function that `FILE.py:NAME` or `package.module:NAME` means in the current directory."""
     tree = os.getcwd()  # noqa: PTH109
     place, _, name = target.rpartition(":")
@@ -57,7 +57,7 @@ def _loaded(target: str) -> Any:
         path = os.path.join(tree, place)  # noqa: PTH118
         if os.path.dirname(path) != tree:  # noqa: PTH120
             sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120
-        found = _from_file(os.path.basename(place)[:-3], path)  # noqa: PTH119
+        found = _load_file(os.path.basename(place)[:-3], path)  # noqa: PTH119
     else:
         found = importlib.import_module(place)
     for part in name.split("."):
@@ -65,7 +65,7 @@ def _loaded(target: str) -> Any:
     return found
 
 
-class _Source(machinery.SourceFileLoader):
+class _SourceOnlyLoader(machinery.SourceFileLoader):
     """Compiles what is written: bytecode that was planted beside the source is not looked at."""
 
     def path_stats(self, path: Any) -> Any:  # noqa: ARG002
@@ -76,11 +76,11 @@ def _finder(path: str, tree: str) -> machinery.FileFinder:
     if path != tree and not path.startswith(f"{tree}/"):
         raise ImportError("not in the candidate's tree")
     extensions = (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES)
-    return machinery.FileFinder(path, extensions, (_Source, machinery.SOURCE_SUFFIXES))
+    return machinery.FileFinder(path, extensions, (_SourceOnlyLoader, machinery.SOURCE_SUFFIXES))
 
 
-def _from_file(name: str, path: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Source(name, path))
+def _load_file(name: str, path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceOnlyLoader(name, path))
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)

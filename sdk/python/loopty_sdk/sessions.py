@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from .errors import CandidateError
-from .process import Ended, Process
-from .starting import started
-from .wire import Closed, Deadline, OverTime, Wire
+from .process import Process, ProcessEnd
+from .starting import start_process
+from .wire import ChannelClosed, Deadline, OverTime, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 # Who finds the channel closed may be faster than the news of how the process ended.
-_NEWS_SECONDS = 1.0
+_EXIT_NEWS_SECONDS = 1.0
 _STOPS = {
     "memory": "used too much memory",
     "output": "printed too much",
@@ -36,8 +36,8 @@ class Session:
         name: str = "",
     ) -> None:
         self._name = name or argv[0]
-        self._allowed = seconds
-        self._process: Process | None = started(argv, None, memory_mb, env)
+        self._exchange_seconds = seconds
+        self._process: Process | None = start_process(argv, None, memory_mb, env)
         self._wire = Wire(self._process.channel)
         self.seconds = 0.0
         """What the last exchange took, by our clock."""
@@ -47,39 +47,39 @@ class Session:
 
         What the candidate sent before it was asked is refused: it would be an answer that took no time.
         """
-        if self._process is not None and self._wire.spoken():
-            raise self.failed("garbage", "spoke before it was asked, or ended")
-        return self.exchanged(question, size, Deadline(self._allowed))
+        if self._process is not None and self._wire.has_input():
+            raise self.end_with_error("garbage", "spoke before it was asked, or ended")
+        return self.exchange_until(question, size, Deadline(self._exchange_seconds))
 
     def send(self, data: bytes) -> None:
-        self.exchanged(data, 0, Deadline(self._allowed))
+        self.exchange_until(data, 0, Deadline(self._exchange_seconds))
 
     def receive(self, size: int) -> bytes:
         """The next `size` bytes, whenever they were sent."""
-        return self.exchanged(b"", size, Deadline(self._allowed))
+        return self.exchange_until(b"", size, Deadline(self._exchange_seconds))
 
-    def exchanged(self, question: bytes, size: int, deadline: Deadline) -> bytes:
+    def exchange_until(self, question: bytes, size: int, deadline: Deadline) -> bytes:
         """Send and receive until the deadline."""
         if self._process is None:
             raise CandidateError("refused", f"{self._name} has ended")
         started_at = time.perf_counter()
         try:
             answer = self._wire.exchange(question, size, deadline)
-        except Closed:
-            raise self.failed("crashed", "ended without an answer") from None
+        except ChannelClosed:
+            raise self.end_with_error("crashed", "ended without an answer") from None
         except OverTime:
-            raise self.failed("time", f"took more than {deadline.seconds:g} s") from None
+            raise self.end_with_error("time", f"took more than {deadline.seconds:g} s") from None
         self.seconds = time.perf_counter() - started_at
         return answer
 
-    def failed(self, kind: str, what: str) -> CandidateError:
+    def end_with_error(self, kind: str, message: str) -> CandidateError:
         """What is to be said of the candidate, whose process ends here."""
-        ended = self._end(_NEWS_SECONDS if kind == "crashed" else 0.0)
+        ended = self._end(_EXIT_NEWS_SECONDS if kind == "crashed" else 0.0)
         if ended and ended.stop in _STOPS:
             return CandidateError(ended.stop, f"{self._name} {_STOPS[ended.stop]}")
         if ended and kind == "crashed":
-            what += f" (exit code {ended.code}{': ' + ended.stderr if ended.stderr else ''})"
-        return CandidateError(kind, f"{self._name} {what}")
+            message += f" (exit code {ended.code}{': ' + ended.stderr if ended.stderr else ''})"
+        return CandidateError(kind, f"{self._name} {message}")
 
     def close(self) -> None:
         self._end(0.0)
@@ -92,16 +92,16 @@ class Session:
     ) -> None:
         self.close()
 
-    def _end(self, grace: float) -> Ended | None:
+    def _end(self, grace: float) -> ProcessEnd | None:
         process, self._process = self._process, None
         if process is None:
             return None
         try:
-            return process.killed(grace)
+            return process.wait_or_kill(grace)
         finally:
             self._wire.close()
 
 
-def stopped(name: str, ended: Ended) -> CandidateError:
+def limit_error(name: str, ended: ProcessEnd) -> CandidateError:
     """What is to be said of a candidate that a bound has ended."""
     return CandidateError(ended.stop, f"{name} {_STOPS.get(ended.stop, 'was stopped')}")

@@ -9,7 +9,7 @@ import select
 import socket
 
 from .errors import CandidateError
-from .process import Ended, Process
+from .process import Process, ProcessEnd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,59 +19,61 @@ if TYPE_CHECKING:
 _PACKET = 1 << 16
 
 
-def started(
+def start_process(
     argv: Sequence[str], seconds: float | None, memory_mb: int | None, env: Mapping[str, str] | None
 ) -> Process:
     """Start a command of the candidate in the top directory of its files."""
     if path := os.environ.get("LOOPTY_CANDIDATE"):
         wanted = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
-        return _Asked(path, {name: value for name, value in wanted.items() if value is not None})
-    from .by_hand import Child
+        return _SandboxedProcess(path, {name: value for name, value in wanted.items() if value is not None})
+    from .by_hand import ChildProcess
 
-    return Child(argv, env or {})
+    return ChildProcess(argv, env or {})
 
 
-def content(path: str, limit: int) -> bytes:
+def read_file(path: str, limit: int) -> bytes:
     """The bytes of one of the candidate's files."""
     if place := os.environ.get("LOOPTY_CANDIDATE"):
-        with _connected(place) as loopty:
-            loopty.send(_packed({"read": {"path": path, "limit": limit}}))
-            size = _reply(loopty)["size"]
+        with _connect(place) as loopty:
+            loopty.send(_encode_request({"read": {"path": path, "limit": limit}}))
+            size = _receive_reply(loopty)["size"]
             return b"".join(loopty.recv(_PACKET) for _ in range(0, size, _PACKET))
-    from .by_hand import content
+    from .by_hand import read_file
 
-    return content(path, limit)
+    return read_file(path, limit)
 
 
-class _Asked(Process):
+class _SandboxedProcess(Process):
     """A candidate that loopty runs; it is killed when the connection closes, however that happens."""
 
     def __init__(self, path: str, wanted: Mapping[str, Any]) -> None:
-        self._loopty = _connected(path)
+        self._loopty = _connect(path)
         self.channel, theirs = socket.socketpair()
         with theirs:
             passed = array.array("i", [theirs.fileno()])
-            self._loopty.sendmsg([_packed({"start": wanted})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
+            self._loopty.sendmsg(
+                [_encode_request({"start": wanted})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)]
+            )
 
-    def killed(self, grace: float) -> Ended:
+    def wait_or_kill(self, grace: float) -> ProcessEnd:
         with self._loopty as loopty:
             if not select.select([loopty], [], [], grace)[0]:
                 loopty.shutdown(socket.SHUT_WR)
-            reply = _reply(loopty)
-        return Ended(reply["code"], reply["seconds"], reply["stop"], reply["stderr"])
+            reply = _receive_reply(loopty)
+        return ProcessEnd(reply["code"], reply["seconds"], reply["stop"], reply["stderr"])
 
 
-def _connected(path: str) -> socket.socket:
+def _connect(path: str) -> socket.socket:
     loopty = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     loopty.connect(path)
     return loopty
 
 
-def _packed(request: Mapping[str, Any]) -> bytes:
+def _encode_request(request: Mapping[str, Any]) -> bytes:
     return json.dumps(request, allow_nan=False).encode()
 
 
-def _reply(loopty: socket.socket) -> dict[str, Any]:
+def _receive_reply(loopty: socket.socket) -> dict[str, Any]:
     reply: dict[str, Any] = json.loads(loopty.recv(_PACKET) or b'{"error": "loopty is gone"}')
     if "error" in reply:
         raise CandidateError("refused", reply["error"])

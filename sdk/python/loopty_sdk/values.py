@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-DEEPEST = 64
+MAX_DEPTH = 64
 _SIZE, _FLOAT, _COMPLEX = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<dd")
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _MOST_AXES = 32
@@ -31,16 +31,16 @@ class NotData(ValueError):  # noqa: N818 - it says what the value is
 def encoded(value: Any) -> bytes:
     """The bytes of a value; NotData for anything but plain data."""
     parts: list[bytes] = []
-    _encode(value, parts.append, DEEPEST)
+    _encode(value, parts.append, MAX_DEPTH)
     return b"".join(parts)
 
 
 def decoded(raw: bytes) -> Any:
     """The value of these bytes; NotData unless they are exactly one value."""
     reader = _Reader(raw)
-    value = reader.value(DEEPEST)
-    if reader.left:
-        raise NotData(f"{reader.left} bytes follow the value")
+    value = reader.take_value(MAX_DEPTH)
+    if reader.remaining:
+        raise NotData(f"{reader.remaining} bytes follow the value")
     return value
 
 
@@ -52,11 +52,11 @@ def _encode(value: Any, put: Callable[[bytes], None], levels: int) -> None:
         put(b"d" + _FLOAT.pack(value))
     elif isinstance(value, int):
         size = value.bit_length() // 8 + 1
-        _sized(b"i", int(value).to_bytes(size, "little", signed=True), put)
+        _put_sized(b"i", int(value).to_bytes(size, "little", signed=True), put)
     elif isinstance(value, str):
-        _sized(b"s", _utf8(value), put)
+        _put_sized(b"s", _utf8(value), put)
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        _sized(b"b", bytes(value), put)
+        _put_sized(b"b", bytes(value), put)
     elif isinstance(value, (list, tuple)):
         _encode_items(value, put, levels)
     elif isinstance(value, dict):
@@ -71,13 +71,13 @@ def _encode_items(items: Any, put: Callable[[bytes], None], levels: int) -> None
     tag = b"l" if isinstance(items, list) else b"u"
     kinds = set(map(type, items))
     if kinds == {float}:
-        _sized(tag.upper() + b"d", _packed("d", items), put)
+        _put_sized(tag.upper() + b"d", _pack_items("d", items), put)
     elif kinds == {int} and min(items) >= _LEAST and max(items) <= _MOST:
-        _sized(tag.upper() + b"q", _packed("q", items), put)
+        _put_sized(tag.upper() + b"q", _pack_items("q", items), put)
     else:
         put(tag + _SIZE.pack(len(items)))
         for item in items:
-            _encode(item, put, _inside(levels))
+            _encode(item, put, _one_level_deeper(levels))
 
 
 def _encode_mapping(items: dict[Any, Any], put: Callable[[bytes], None], levels: int) -> None:
@@ -85,8 +85,8 @@ def _encode_mapping(items: dict[Any, Any], put: Callable[[bytes], None], levels:
     for key, value in items.items():
         if not isinstance(key, _KEYS):
             raise NotData(f"a key is a {type(key).__name__}, which is no data")
-        _encode(key, put, _inside(levels))
-        _encode(value, put, _inside(levels))
+        _encode(key, put, _one_level_deeper(levels))
+        _encode(value, put, _one_level_deeper(levels))
 
 
 def _encode_numpy(value: Any, put: Callable[[bytes], None], levels: int) -> None:
@@ -97,9 +97,9 @@ def _encode_numpy(value: Any, put: Callable[[bytes], None], levels: int) -> None
     elif numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in _NUMERIC:
         ordered = numpy.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         put(b"a")
-        _sized(b"", ordered.dtype.str.encode(), put)
-        _sized(b"", b"".join(map(_SIZE.pack, value.shape)), put)
-        _sized(b"", ordered.tobytes(), put)
+        _put_sized(b"", ordered.dtype.str.encode(), put)
+        _put_sized(b"", b"".join(map(_SIZE.pack, value.shape)), put)
+        _put_sized(b"", ordered.tobytes(), put)
     else:
         raise NotData(f"a {type(value).__name__} is no data: use numbers, text, bytes, lists, dicts or arrays")
 
@@ -112,54 +112,54 @@ class _Reader:
         self._at = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return len(self._raw) - self._at
 
-    def value(self, levels: int) -> Any:
+    def take_value(self, levels: int) -> Any:
         tag = self._take(1)
         if tag in _CONSTANTS:
             return _CONSTANTS[tag]
         if tag == b"d":
             return _FLOAT.unpack(self._take(8))[0]
         if tag == b"i":
-            return int.from_bytes(self._sized(), "little", signed=True)
+            return int.from_bytes(self._take_sized(), "little", signed=True)
         if tag == b"s":
-            return _text(self._sized())
+            return _text(self._take_sized())
         if tag == b"b":
-            return self._sized()
+            return self._take_sized()
         if tag == b"c":
             return complex(*_COMPLEX.unpack(self._take(16)))
         if tag in (b"L", b"U"):
-            items = self._unpacked()
+            items = self._take_packed_items()
             return items if tag == b"L" else tuple(items)
         if tag in (b"l", b"u"):
-            items = [self.value(_inside(levels)) for _ in range(self._count())]
+            items = [self.take_value(_one_level_deeper(levels)) for _ in range(self._take_count())]
             return items if tag == b"l" else tuple(items)
         if tag == b"m":
-            return self._mapping(_inside(levels))
+            return self._take_mapping(_one_level_deeper(levels))
         if tag == b"a":
-            return self._array()
+            return self._take_array()
         raise NotData(f"{tag!r} begins no value")
 
-    def _mapping(self, levels: int) -> dict[Any, Any]:
+    def _take_mapping(self, levels: int) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
-        for _ in range(self._count()):
-            key = self.value(levels)
+        for _ in range(self._take_count()):
+            key = self.take_value(levels)
             try:
                 repeated = key in found
             except TypeError:
                 raise NotData(f"a {type(key).__name__} cannot be a key") from None
             if repeated:
                 raise NotData("a key appears twice")
-            found[key] = self.value(levels)
+            found[key] = self.take_value(levels)
         return found
 
-    def _unpacked(self) -> list[Any]:
+    def _take_packed_items(self) -> list[Any]:
         kind = self._take(1)
         if kind not in (b"d", b"q"):
             raise NotData(f"{kind!r} packs no items")
         items = array(kind.decode())
-        raw = self._sized()
+        raw = self._take_sized()
         if len(raw) % items.itemsize:
             raise NotData("packed items are cut short")
         items.frombytes(raw)
@@ -167,8 +167,8 @@ class _Reader:
             items.byteswap()
         return items.tolist()
 
-    def _array(self) -> Any:
-        name, axes, raw = self._sized(), self._sized(), self._sized()
+    def _take_array(self) -> Any:
+        name, axes, raw = self._take_sized(), self._take_sized(), self._take_sized()
         if len(axes) % 8 or len(axes) > 8 * _MOST_AXES:
             raise NotData("an array has no proper shape")
         shape = [size for (size,) in _SIZE.iter_unpack(axes)]
@@ -186,19 +186,19 @@ class _Reader:
         except (TypeError, ValueError, SyntaxError, OverflowError, MemoryError) as error:
             raise error if isinstance(error, NotData) else NotData("an array is not of its shape") from None
 
-    def _count(self) -> int:
+    def _take_count(self) -> int:
         """How many items follow: each takes a byte at the least."""
         (count,) = _SIZE.unpack(self._take(8))
-        if count > self.left:
-            raise NotData(f"{count} items are announced in {self.left} bytes")
+        if count > self.remaining:
+            raise NotData(f"{count} items are announced in {self.remaining} bytes")
         return int(count)
 
-    def _sized(self) -> bytes:
+    def _take_sized(self) -> bytes:
         return self._take(_SIZE.unpack(self._take(8))[0])
 
     def _take(self, count: int) -> bytes:
-        if count > self.left:
-            raise NotData(f"{count} bytes are announced, and {self.left} are there")
+        if count > self.remaining:
+            raise NotData(f"{count} bytes are announced, and {self.remaining} are there")
         self._at += count
         return self._raw[self._at - count : self._at]
 
@@ -206,21 +206,21 @@ class _Reader:
 _CONSTANTS = {b"n": None, b"t": True, b"f": False}
 
 
-def _sized(tag: bytes, content: bytes, put: Callable[[bytes], None]) -> None:
+def _put_sized(tag: bytes, content: bytes, put: Callable[[bytes], None]) -> None:
     put(tag + _SIZE.pack(len(content)))
     put(content)
 
 
-def _packed(kind: str, items: tuple[Any, ...]) -> bytes:
+def _pack_items(kind: str, items: tuple[Any, ...]) -> bytes:
     packed = array(kind, items)
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
 
 
-def _inside(levels: int) -> int:
+def _one_level_deeper(levels: int) -> int:
     if levels == 0:
-        raise NotData(f"it is nested deeper than {DEEPEST} levels")
+        raise NotData(f"it is nested deeper than {MAX_DEPTH} levels")
     return levels - 1
 
 

@@ -9,7 +9,7 @@ import time
 _CHUNK = 1 << 16
 
 
-class Closed(Exception):  # noqa: N818 - it is what happened to the channel
+class ChannelClosed(Exception):  # noqa: N818 - it is what happened to the channel
     """The candidate's end of the channel is closed."""
 
 
@@ -24,7 +24,7 @@ class Deadline:
         self.seconds = seconds
         self._moment = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """The seconds until then; OverTime when there are none."""
         left = self._moment - time.monotonic()
         if left <= 0:
@@ -41,7 +41,7 @@ class Wire:
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
 
-    def spoken(self) -> bool:
+    def has_input(self) -> bool:
         """Whether there is something to receive, or the end of it, before anything was asked."""
         self._poll.modify(self._channel, select.POLLIN)
         return bool(self._poll.poll(0))
@@ -57,7 +57,7 @@ class Wire:
             left = self._send(left)
             chunk = self._receive(min(size - len(answer), _CHUNK)) if len(answer) < size else None
             if chunk == b"":
-                raise Closed
+                raise ChannelClosed
             if chunk:
                 answer += chunk
             elif left or len(answer) < size:
@@ -76,10 +76,10 @@ class Wire:
             if open_for_writing:
                 try:
                     left = self._send(left)
-                except Closed:
+                except ChannelClosed:
                     left = left[:0]
                 if not left:
-                    self.hush()
+                    self.end_sending()
                     open_for_writing = False
             chunk = self._receive(min(limit + 1 - len(answer), _CHUNK))
             if chunk == b"":
@@ -90,7 +90,7 @@ class Wire:
                 self._wait(open_for_writing, True, deadline)
         return bytes(answer)
 
-    def hush(self) -> None:
+    def end_sending(self) -> None:
         """Tell the candidate that nothing more will come."""
         try:  # noqa: SIM105 - contextlib is slow to import
             self._channel.shutdown(socket.SHUT_WR)
@@ -100,20 +100,20 @@ class Wire:
     def close(self) -> None:
         self._channel.close()
 
-    def _send(self, left: memoryview) -> memoryview:
-        if not left:
-            return left
+    def _send(self, unsent: memoryview) -> memoryview:
+        if not unsent:
+            return unsent
         try:
-            return left[self._channel.send(left) :]
+            return unsent[self._channel.send(unsent) :]
         except BlockingIOError:
-            return left
+            return unsent
         except OSError:
-            raise Closed from None
+            raise ChannelClosed from None
 
-    def _receive(self, most: int) -> bytes | None:
+    def _receive(self, limit: int) -> bytes | None:
         """What is there; None when nothing is, empty at the end."""
         try:
-            return self._channel.recv(most)
+            return self._channel.recv(limit)
         except BlockingIOError:
             return None
         except OSError:
@@ -122,4 +122,4 @@ class Wire:
     def _wait(self, to_send: bool, to_receive: bool, deadline: Deadline) -> None:
         wanted = (select.POLLOUT if to_send else 0) | (select.POLLIN if to_receive else 0)
         self._poll.modify(self._channel, wanted)
-        self._poll.poll(deadline.left() * 1000)
+        self._poll.poll(deadline.remaining_seconds() * 1000)

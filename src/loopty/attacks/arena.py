@@ -12,12 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.attacks.folder_state import below, difference, regular, states
-from loopty.attacks.victims import Services, Victim
+from loopty.attacks.folder_state import difference, file_states, paths_below, regular_file_content
+from loopty.attacks.victims import HostServices, Victim
 from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.toolchain import Toolchain
 from loopty.sandboxes.trial_user import trial_owner
-from loopty.workspaces.tree_removal import removed
+from loopty.workspaces.tree_removal import remove_tree
 
 TREE, OUT = "/arena/tree", "/arena/out"
 _INSIDE = Path(__file__).with_name("inside_script.py")
@@ -44,13 +44,13 @@ class Arena:
         self._tools = tools
         self._hold_seconds = hold_seconds
         self._lay_out()
-        self._services = Services(self.beside / "service.sock", f"loopty-{self.mark}")
+        self._services = HostServices(self.beside / "service.sock", f"loopty-{self.mark}")
         self._victim = Victim(self._secret)
         self._variable = f"LOOPTY_ARENA_{self.mark}"
         os.environ[self._variable] = self._secret
         self._left_open = os.open(self.ledger, os.O_WRONLY | os.O_APPEND)
         os.set_inheritable(self._left_open, True)
-        self._before = states(self.tree, self.beside)
+        self._before = file_states(self.tree, self.beside)
 
     @property
     def tree(self) -> Path:
@@ -77,7 +77,7 @@ class Arena:
         return self.root / "drafts" / "1"
 
     @property
-    def kept(self) -> Path:
+    def harvest_folder(self) -> Path:
         """Where loopty keeps what it takes out of the outbox."""
         return self.root / "kept"
 
@@ -96,7 +96,7 @@ class Arena:
                 "TREE": TREE,
                 "OUT": OUT,
                 "PLACE": mount.target if mount else "",
-                "HOST": json.dumps(self._known(bounds)),
+                "HOST": json.dumps(self._attacker_knowledge(bounds)),
             },
             mounts=(*prefixes, *shown),
         )
@@ -117,7 +117,7 @@ class Arena:
         del os.environ[self._variable]
         self._services.close()
         self._victim.close()
-        removed(self.root)
+        remove_tree(self.root)
 
     def _lay_out(self) -> None:
         repository = {f"repository/.git/{name}": text for name, text in _REPOSITORY.items()}
@@ -128,14 +128,14 @@ class Arena:
             for name, text in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text, encoding="utf-8")
-        self.kept.mkdir()
+        self.harvest_folder.mkdir()
         if (owner := trial_owner()) is not None:
-            for path in below(self.root):
+            for path in paths_below(self.root):
                 os.chown(path, *owner)
-        for path in (self.root, *below(self.root)):
+        for path in (self.root, *paths_below(self.root)):
             path.chmod(0o755)
 
-    def _known(self, bounds: Bounds) -> dict[str, object]:
+    def _attacker_knowledge(self, bounds: Bounds) -> dict[str, object]:
         """What the attacker knows; everything but the secret."""
         return {
             "tree": str(self.tree),
@@ -154,28 +154,38 @@ class Arena:
         }
 
     def _harms(self, bounds: Bounds) -> Iterator[str]:
-        yield difference(self._before, states(self.tree, self.beside))
+        yield difference(self._before, file_states(self.tree, self.beside))
         yield self._leak()
-        yield f"reached {service}" if (service := self._services.reached()) else ""
+        yield f"reached {service}" if (service := self._services.service_reached()) else ""
         yield self._victim.harm()
         yield f"process {pid} is still alive" if (pid := next(self._survivors(), None)) else ""
         yield self._flood(bounds.output_mb << 20)
-        for path in below(self.outbox):
-            yield self._privileged(path)
-        yield (regular(self.outbox / "claims") or b"").decode(errors="replace").strip().partition("\n")[0]
+        for path in paths_below(self.outbox):
+            yield self._privilege(path)
+        yield (
+            (regular_file_content(self.outbox / "claims") or b"")
+            .decode(errors="replace")
+            .strip()
+            .partition("\n")[0]
+        )
 
     def _leak(self) -> str:
-        places = (self.root / "stdout", self.root / "stderr", *below(self.outbox), *below(self.kept))
+        places = (
+            self.root / "stdout",
+            self.root / "stderr",
+            *paths_below(self.outbox),
+            *paths_below(self.harvest_folder),
+        )
         for path in places:
-            if self._secret.encode() in (regular(path) or b""):
+            if self._secret.encode() in (regular_file_content(path) or b""):
                 return f"a secret stands in {path.relative_to(self.root)}"
         return ""
 
     def _flood(self, limit: int) -> str:
-        printed = sum(len(regular(self.root / name) or b"") for name in ("stdout", "stderr"))
+        printed = sum(len(regular_file_content(self.root / name) or b"") for name in ("stdout", "stderr"))
         return f"{printed} bytes of output were kept, {limit} allowed" if printed > limit else ""
 
-    def _privileged(self, path: Path) -> str:
+    def _privilege(self, path: Path) -> str:
         status = path.lstat()
         if trial_owner() is not None and status.st_uid == 0:
             return f"wrote {path.name} as root"

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 BOUNDS = Bounds(seconds=30, memory_mb=256, processes=32, output_mb=1, disk_mb=8)
 
 
-def everywhere() -> str:
+def no_obstacle() -> str:
     """Why the attack cannot be tried here: it can."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Second:
+class SecondLaunch:
     """A later launch, with one mount more, over what the first one left. To refuse it is to hold it."""
 
     script: str
@@ -42,8 +42,8 @@ class Attack:
     """What has to hold it. None: not the sandbox, but loopty's own handling of what a trial leaves."""
     script: str
     bounds: Bounds = BOUNDS
-    second: Second | None = None
+    second: SecondLaunch | None = None
     after: Callable[[Arena], None] | None = None
     """What loopty does on the host with what was left."""
-    inapplicable: Callable[[], str] = everywhere
+    obstacle: Callable[[], str] = no_obstacle
     """Why it cannot be tried on this machine, or an empty text."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileState:
     """One file or directory as it is now."""
 
     mode: int
@@ -21,12 +21,12 @@ class State:
     digest: str
 
 
-def states(*folders: Path) -> dict[str, State]:
+def file_states(*folders: Path) -> dict[str, FileState]:
     """Everything in the folders and below, by path."""
-    return {str(path): _state(path) for folder in folders for path in (folder, *below(folder))}
+    return {str(path): _file_state(path) for folder in folders for path in (folder, *paths_below(folder))}
 
 
-def difference(before: Mapping[str, State], after: Mapping[str, State]) -> str:
+def difference(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> str:
     """One thing that changed, in words; an empty text when nothing did."""
     for path in sorted({*before, *after}):
         if before.get(path) != after.get(path):
@@ -35,14 +35,14 @@ def difference(before: Mapping[str, State], after: Mapping[str, State]) -> str:
     return ""
 
 
-def below(folder: Path) -> Iterator[Path]:
+def paths_below(folder: Path) -> Iterator[Path]:
     """Every path below a folder; no link is followed."""
     for here, directories, files in os.walk(folder, followlinks=False):
         for name in (*directories, *files):
             yield Path(here, name)
 
 
-def regular(path: Path) -> bytes | None:
+def regular_file_content(path: Path) -> bytes | None:
     """The content of a regular file, whatever else may lie there; None when it is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -55,8 +55,8 @@ def regular(path: Path) -> bytes | None:
         return file.read()
 
 
-def _state(path: Path) -> State:
+def _file_state(path: Path) -> FileState:
     status = path.lstat()
-    content = regular(path) if stat.S_ISREG(status.st_mode) else None
+    content = regular_file_content(path) if stat.S_ISREG(status.st_mode) else None
     digest = hashlib.sha256(content).hexdigest() if content is not None else ""
-    return State(status.st_mode, status.st_uid, status.st_nlink, status.st_mtime_ns, digest)
+    return FileState(status.st_mode, status.st_uid, status.st_nlink, status.st_mtime_ns, digest)

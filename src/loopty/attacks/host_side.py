@@ -8,59 +8,59 @@ import subprocess
 from pathlib import Path
 
 from loopty.attacks.arena import Arena
-from loopty.attacks.folder_state import below
+from loopty.attacks.folder_state import paths_below
 from loopty.domain.access import Access
 from loopty.domain.errors import LooptyError
 from loopty.domain.proposal import Edits
 from loopty.evaluators import harvest, result
-from loopty.evaluators.metrics_csv import Stream
+from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.kit import untrusted_files
 from loopty.kit.untrusted_files import Unreadable
 from loopty.workspaces import drafts
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.tree_removal import removed
+from loopty.workspaces.tree_removal import remove_tree
 
 _SOMEONE = ("-c", "user.name=someone", "-c", "user.email=someone@localhost", "-c", "core.hooksPath=/dev/null")
 
 
-def kept(arena: Arena) -> None:
+def process_leftovers(arena: Arena) -> None:
     """Take result, metrics and traces out of the outbox, make a node of its draft, remove it."""
-    _taken(arena)
-    _harvested(arena)
-    removed(arena.outbox)
+    _take_outputs(arena)
+    _harvest_draft(arena)
+    remove_tree(arena.outbox)
     if arena.outbox.exists():
         raise RuntimeError("the outbox could not be removed")
     arena.outbox.mkdir()
 
 
-def _taken(arena: Arena) -> None:
+def _take_outputs(arena: Arena) -> None:
     with contextlib.suppress(Unreadable):
         raw = untrusted_files.content(arena.outbox / "result.json", result.LARGEST_RESULT)
-        harvest.published(arena.kept / "result.json", raw or b"")
+        harvest.write_copy(arena.harvest_folder / "result.json", raw or b"")
     with contextlib.suppress(Unreadable):
-        Stream(arena.outbox / "metrics.csv", copy=arena.kept / "metrics.csv").look()
-    harvest.Traces(arena.outbox / "traces", arena.kept / "traces").look()
+        MetricsStream(arena.outbox / "metrics.csv", copy=arena.harvest_folder / "metrics.csv").read_new()
+    harvest.TraceCopies(arena.outbox / "traces", arena.harvest_folder / "traces").copy_new()
 
 
-def _harvested(arena: Arena) -> None:
+def _harvest_draft(arena: Arena) -> None:
     left, draft = arena.outbox / "draft", arena.draft
     if not left.is_dir():
         return
     draft.parent.mkdir()
     left.rename(draft)
     draft.with_name(f"{draft.name}.json").write_text("{}", encoding="utf-8")
-    for path in (draft, *below(draft)):
+    for path in (draft, *paths_below(draft)):
         # Git would not look at another user's repository; a draft is the user's own.
         os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
     with contextlib.suppress(LooptyError):
-        edits = drafts.harvested(draft)
+        edits = drafts.edits_in(draft)
         for path_inside, content in edits.items():
-            harvest.published(arena.kept / path_inside, content if isinstance(content, bytes) else b"")
+            harvest.write_copy(arena.harvest_folder / path_inside, content if isinstance(content, bytes) else b"")
         if Access(write=("**",)).refusal(edits) is None:
-            _every_verb(Repository.around(_fresh_repository(arena.root / "repository")), edits)
+            _use_every_verb(Repository.open(_fresh_repository(arena.root / "repository")), edits)
     with contextlib.suppress(LooptyError):
         # As when someone starts loopty inside the draft.
-        _every_verb(Repository.around(draft), {"new": "new"})
+        _use_every_verb(Repository.open(draft), {"new": "new"})
 
 
 def _fresh_repository(top: Path) -> Path:
@@ -71,10 +71,10 @@ def _fresh_repository(top: Path) -> Path:
     return top
 
 
-def _every_verb(repository: Repository, edits: Edits) -> None:
+def _use_every_verb(repository: Repository, edits: Edits) -> None:
     before = repository.head().commit
     repository.snapshot("as it is")
     made = repository.commit(before, edits, {}, "harvested").commit
-    repository.branch("harvested", made)
+    repository.make_branch("harvested", made)
     repository.diff(before, made, colour=True)
     repository.patch(before, made)

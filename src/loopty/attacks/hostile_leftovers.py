@@ -108,8 +108,15 @@ written(git + "/config", '''[core]
 
 ATTACKS = (
     *(
-        Attack(name, Threat.HARVEST, None, script, dataclasses.replace(BOUNDS, disk_mb=64), after=host_side.kept)
+        Attack(
+            name,
+            Threat.HARVEST,
+            None,
+            script,
+            dataclasses.replace(BOUNDS, disk_mb=64),
+            after=host_side.process_leftovers,
+        )
         for name, script in _LEFT.items()
     ),
-    Attack("leave a .git that starts programs", Threat.GIT, None, _GIT, after=host_side.kept),
+    Attack("leave a .git that starts programs", Threat.GIT, None, _GIT, after=host_side.process_leftovers),
 )

@@ -53,13 +53,13 @@ import socket
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("{_ELSEWHERE}", 9))
 claim("a route leads out")
 """,
-        inapplicable=_no_route_out,
+        obstacle=_no_route_out,
     ),
     Attack(
         "open a socket to the hypervisor",
         Threat.NETWORK,
         Protection.NETWORK,
         "import socket\nsocket.socket(40, socket.SOCK_STREAM)\nclaim('has an AF_VSOCK socket')",
-        inapplicable=_no_vsock,
+        obstacle=_no_vsock,
     ),
 )

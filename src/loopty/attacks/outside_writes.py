@@ -84,12 +84,12 @@ for descriptor in range(3, 256):
 }
 
 
-def _all(table: dict[str, str], threat: Threat, form: str = "{}") -> tuple[Attack, ...]:
+def _attacks_from(table: dict[str, str], threat: Threat, form: str = "{}") -> tuple[Attack, ...]:
     return tuple(Attack(name, threat, Protection.WRITE, form.format(script)) for name, script in table.items())
 
 
 ATTACKS = (
-    *_all(_STRAIGHT, Threat.WRITE, _TREES),
-    *_all(_HIDDEN, Threat.WRITE),
-    *_all(_DETOURS, Threat.DETOUR),
+    *_attacks_from(_STRAIGHT, Threat.WRITE, _TREES),
+    *_attacks_from(_HIDDEN, Threat.WRITE),
+    *_attacks_from(_DETOURS, Threat.DETOUR),
 )

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
-from loopty.attacks.folder_state import regular
+from loopty.attacks.folder_state import regular_file_content
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Exit, Launch, Sandbox, SandboxError
-from loopty.sandboxes.toolchain import Toolchain, toolchain
+from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
 _AT_ONCE = 2
 _LIMIT_SECONDS = 60.0
@@ -23,7 +23,7 @@ _LIMIT_SECONDS = 60.0
 _HOLD_SECONDS = 8.0
 
 
-class Standing(enum.StrEnum):
+class AttackStanding(enum.StrEnum):
     """What came of an attack."""
 
     HELD = "held"
@@ -37,25 +37,25 @@ class Standing(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class AttackResult:
     """One attack and what came of it: what it achieved, what refused it, or why it was not tried."""
 
     attack: Attack
-    standing: Standing
+    standing: AttackStanding
     detail: str
     seconds: float
 
     @property
-    def held(self) -> bool:
-        return self.standing is Standing.HELD
+    def is_held(self) -> bool:
+        return self.standing is AttackStanding.HELD
 
     @property
-    def alarming(self) -> bool:
+    def is_alarming(self) -> bool:
         """Whether this back end does not hold what it says it holds."""
-        return self.standing in (Standing.BROKEN, Standing.UNTRIED)
+        return self.standing in (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 
 
-def untold(_: Result) -> None:
+def ignore_result(_: AttackResult) -> None:
     """Say nothing while the attacks go on."""
 
 
@@ -63,56 +63,56 @@ async def run_attacks(
     sandbox: Sandbox,
     attacks: Iterable[Attack] = ATTACKS,
     hold_seconds: float = _HOLD_SECONDS,
-    tell: Callable[[Result], None] = untold,
-) -> list[Result]:
+    on_result: Callable[[AttackResult], None] = ignore_result,
+) -> list[AttackResult]:
     """Try each attack in an arena of its own, of which nothing is left; each result is told as it comes."""
-    tools = await asyncio.to_thread(toolchain)
+    tools = await asyncio.to_thread(user_toolchain)
     slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def tried(attack: Attack) -> Result:
+    async def try_attack(attack: Attack) -> AttackResult:
         async with slots:
-            result = await _tried(sandbox, attack, tools, hold_seconds)
-        tell(result)
+            result = await _run_attack(sandbox, attack, tools, hold_seconds)
+        on_result(result)
         return result
 
-    return list(await asyncio.gather(*map(tried, attacks)))
+    return list(await asyncio.gather(*map(try_attack, attacks)))
 
 
-async def _tried(sandbox: Sandbox, attack: Attack, tools: Toolchain, hold_seconds: float) -> Result:
-    if reason := attack.inapplicable():
-        return Result(attack, Standing.INAPPLICABLE, reason, 0.0)
+async def _run_attack(sandbox: Sandbox, attack: Attack, tools: Toolchain, hold_seconds: float) -> AttackResult:
+    if reason := attack.obstacle():
+        return AttackResult(attack, AttackStanding.INAPPLICABLE, reason, 0.0)
     started = time.monotonic()
     arena = Arena(tools, hold_seconds)
     try:
-        standing, detail = await _fought(sandbox, attack, arena)
+        standing, detail = await _attempt(sandbox, attack, arena)
     finally:
         arena.close()
-    if standing is Standing.BROKEN and any(gap.protection is attack.protection for gap in sandbox.gaps):
-        standing = Standing.GAP
-    return Result(attack, standing, detail, time.monotonic() - started)
+    if standing is AttackStanding.BROKEN and any(gap.protection is attack.protection for gap in sandbox.gaps):
+        standing = AttackStanding.GAP
+    return AttackResult(attack, standing, detail, time.monotonic() - started)
 
 
-async def _fought(sandbox: Sandbox, attack: Attack, arena: Arena) -> tuple[Standing, str]:
+async def _attempt(sandbox: Sandbox, attack: Attack, arena: Arena) -> tuple[AttackStanding, str]:
     launch = arena.launch(attack.script, attack.bounds)
     try:
         async with asyncio.timeout(_LIMIT_SECONDS):
             ended = await sandbox.run(launch, asyncio.Event())
             if fault := _fault(ended, launch):
-                return Standing.UNTRIED, fault
+                return AttackStanding.UNTRIED, fault
             answer = _answer(ended, launch)
             if attack.second is not None:
-                answer = await _answer_to_second(sandbox, attack, arena)
-            if attack.after is not None and (stumble := await _apart(attack.after, arena)):
-                return Standing.BROKEN, stumble
+                answer = await _run_second_launch(sandbox, attack, arena)
+            if attack.after is not None and (stumble := await _run_in_thread(attack.after, arena)):
+                return AttackStanding.BROKEN, stumble
     except TimeoutError:
-        return Standing.BROKEN, f"loopty was kept waiting for {_LIMIT_SECONDS:g} s"
+        return AttackStanding.BROKEN, f"loopty was kept waiting for {_LIMIT_SECONDS:g} s"
     except SandboxError as error:
-        return Standing.UNTRIED, str(error)
+        return AttackStanding.UNTRIED, str(error)
     harm = arena.harm(attack.bounds)
-    return (Standing.BROKEN, harm) if harm else (Standing.HELD, answer)
+    return (AttackStanding.BROKEN, harm) if harm else (AttackStanding.HELD, answer)
 
 
-async def _answer_to_second(sandbox: Sandbox, attack: Attack, arena: Arena) -> str:
+async def _run_second_launch(sandbox: Sandbox, attack: Attack, arena: Arena) -> str:
     assert attack.second is not None
     launch = arena.launch(attack.second.script, attack.bounds, attack.second.mount(arena))
     try:
@@ -121,7 +121,7 @@ async def _answer_to_second(sandbox: Sandbox, attack: Attack, arena: Arena) -> s
         return str(error)
 
 
-async def _apart(action: Callable[[Arena], None], arena: Arena) -> str:
+async def _run_in_thread(action: Callable[[Arena], None], arena: Arena) -> str:
     """Do it in a thread that nobody has to wait for, as it may hang for ever; how it stumbled, if it did."""
     loop = asyncio.get_running_loop()
     stumbled: asyncio.Future[str] = loop.create_future()
@@ -133,9 +133,9 @@ async def _apart(action: Callable[[Arena], None], arena: Arena) -> str:
         except Exception as error:  # noqa: BLE001 - whatever it is, the attack caused it
             words = f"loopty stumbled: {error!r}"
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the answer any more
-            loop.call_soon_threadsafe(told, words)
+            loop.call_soon_threadsafe(report, words)
 
-    def told(words: str) -> None:
+    def report(words: str) -> None:
         if not stumbled.done():
             stumbled.set_result(words)
 
@@ -145,7 +145,7 @@ async def _apart(action: Callable[[Arena], None], arena: Arena) -> str:
 
 def _fault(ended: Exit, launch: Launch) -> str:
     """Why the script never made its attempt, or an empty text."""
-    if not (regular(launch.stdout) or b"").startswith(b"begun"):
+    if not (regular_file_content(launch.stdout) or b"").startswith(b"begun"):
         return f"python3 did not start: {_last_line(launch)}"
     failed = ended.stop is None and 0 < ended.code < 128
     return f"the script failed: {_last_line(launch)}" if failed else ""
@@ -155,11 +155,11 @@ def _answer(ended: Exit, launch: Launch) -> str:
     """What the attack was told."""
     if ended.stop is not None:
         return f"stopped for its {ended.stop}"
-    lines = (regular(launch.stdout) or b"").decode(errors="replace").splitlines()
+    lines = (regular_file_content(launch.stdout) or b"").decode(errors="replace").splitlines()
     refusals = [line.removeprefix("refused: ") for line in lines if line.startswith("refused: ")]
     return refusals[0] if refusals else "nothing came of it"
 
 
 def _last_line(launch: Launch) -> str:
-    lines = (regular(launch.stderr) or b"").decode(errors="replace").strip().splitlines()
+    lines = (regular_file_content(launch.stderr) or b"").decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it said nothing"

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from loopty.attacks.attack import Attack, everywhere
+from loopty.attacks.attack import Attack, no_obstacle
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
 
 _SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger")
 
 
-def _switched_off(switch: str, off: str) -> Callable[[], str]:
+def _obstacle_of_setting(switch: str, off: str) -> Callable[[], str]:
     """Whether a setting of the kernel keeps everyone from it, sandbox or not."""
 
     def reason() -> str:
@@ -45,10 +45,10 @@ def _programs_of_root() -> list[str]:
 
 
 _CALLS: dict[str, tuple[str, Callable[[], str]]] = {
-    "make a user namespace by unshare": ("call(272, 97, 0x10000000)", everywhere),
+    "make a user namespace by unshare": ("call(272, 97, 0x10000000)", no_obstacle),
     "make a user namespace by clone": (
         "call(56, 220, 0x10000000 | 17, 0, 0, 0, 0) or os._exit(0)",
-        everywhere,
+        no_obstacle,
     ),
     "make a user namespace by clone3": (
         """
@@ -56,20 +56,20 @@ import struct
 arguments = ctypes.create_string_buffer(struct.pack("8Q", 0x10000000, 0, 0, 0, 17, 0, 0, 0))
 call(435, 435, arguments, 64) or os._exit(0)
 """,
-        everywhere,
+        no_obstacle,
     ),
     "mount a file system": (
         """
 attempt(lambda: call(272, 97, 0x10000000 | 0x00020000))
 call(165, 40, b"none", TREE.encode(), b"tmpfs", 0, None)
 """,
-        everywhere,
+        no_obstacle,
     ),
     "open a file system for mounting": (
         "attempt(lambda: call(272, 97, 0x10000000 | 0x00020000))\ncall(430, 430, b'tmpfs', 0)",
-        everywhere,
+        no_obstacle,
     ),
-    "ask to be traced": ("call(101, 117, 0, 0, 0, 0)", everywhere),
+    "ask to be traced": ("call(101, 117, 0, 0, 0, 0)", no_obstacle),
     "read memory by process_vm_readv": (
         """
 import struct
@@ -78,7 +78,7 @@ secret = ctypes.create_string_buffer(b"deep")
 span = lambda place: ctypes.create_string_buffer(struct.pack("QQ", ctypes.addressof(place), 4))
 call(310, 270, os.getpid(), span(found), 1, span(secret), 1, 0)
 """,
-        everywhere,
+        no_obstacle,
     ),
     "type into a terminal": (
         """
@@ -88,27 +88,27 @@ os.setsid() if os.getsid(0) != os.getpid() else None
 fcntl.ioctl(theirs, 0x540E, 0)
 fcntl.ioctl(theirs, 0x5412, b"x")
 """,
-        _switched_off("dev/tty/legacy_tiocsti", "0"),
+        _obstacle_of_setting("dev/tty/legacy_tiocsti", "0"),
     ),
     "open an io_uring": (
         "call(425, 425, 1, ctypes.create_string_buffer(256))",
-        _switched_off("kernel/io_uring_disabled", "2"),
+        _obstacle_of_setting("kernel/io_uring_disabled", "2"),
     ),
-    "use the kernel's keyrings": ("call(250, 219, 0, -3, 1)", everywhere),
-    "handle page faults by userfaultfd": ("call(323, 282, 1)", everywhere),
+    "use the kernel's keyrings": ("call(250, 219, 0, -3, 1)", no_obstacle),
+    "handle page faults by userfaultfd": ("call(323, 282, 1)", no_obstacle),
     "name a file by its handle": (
         """
 handle = ctypes.create_string_buffer((128).to_bytes(4, sys.byteorder) + bytes(140))
 call(303, 264, -100, TREE.encode(), handle, ctypes.create_string_buffer(4), 0)
 """,
-        everywhere,
+        no_obstacle,
     ),
     "reach the terminal of loopty": ("os.open('/dev/tty', os.O_RDWR)", _no_terminal),
 }
 
 ATTACKS = (
     *(
-        Attack(name, Threat.CALLS, Protection.CALLS, f"{script}\nclaim('was let pass')", inapplicable=inapplicable)
+        Attack(name, Threat.CALLS, Protection.CALLS, f"{script}\nclaim('was let pass')", obstacle=inapplicable)
         for name, (script, inapplicable) in _CALLS.items()
     ),
     Attack(
@@ -144,7 +144,7 @@ for program in {_programs_of_root()}:
     if identities[1] != identities[2]:
         claim("started " + program + " as another user")
 """,
-        inapplicable=_no_program_of_root,
+        obstacle=_no_program_of_root,
     ),
     Attack(
         "open the kernel's settings for writing",
@@ -162,6 +162,6 @@ for path in {_SETTINGS}:
         Threat.KERNEL,
         Protection.WRITE,
         "attempt(lambda: os.setuid(0))\nopen(OUT + '/mine', 'w')",
-        inapplicable=_not_root,
+        obstacle=_not_root,
     ),
 )

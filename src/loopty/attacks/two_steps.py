@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.attacks.arena import OUT, Arena
-from loopty.attacks.attack import Attack, Second
+from loopty.attacks.attack import Attack, SecondLaunch
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Mount, Protection
 
@@ -36,14 +36,14 @@ ATTACKS = (
         Threat.PLANTED,
         Protection.WRITE,
         _TO_THE_HOST.format("HOST['beside']"),
-        second=Second("open(PLACE + '/ledger.sqlite', 'a').write('forged')", _from_the_outbox),
+        second=SecondLaunch("open(PLACE + '/ledger.sqlite', 'a').write('forged')", _from_the_outbox),
     ),
     Attack(
         "plant a link on the way to the source of a later mount",
         Threat.PLANTED,
         Protection.READ,
         _TO_THE_HOST.format("HOST['beside']"),
-        second=Second("tell(PLACE + '/.ssh/id')", _from_below_the_outbox),
+        second=SecondLaunch("tell(PLACE + '/.ssh/id')", _from_below_the_outbox),
     ),
     Attack(
         "plant a link where a later mount will be",
@@ -51,14 +51,14 @@ ATTACKS = (
         Protection.WRITE,
         # Where bubblewrap has the host's root while it sets up a trial.
         _TO_THE_HOST.format("'/oldroot' + HOST['beside']"),
-        second=Second("", _into_the_outbox),
+        second=SecondLaunch("", _into_the_outbox),
     ),
     Attack(
         "move the directory above a read-only place and fill it anew",
         Threat.PARENTS,
         Protection.WRITE,
         "os.makedirs(OUT + '/package/eval')",
-        second=Second(
+        second=SecondLaunch(
             """
 os.rename(OUT + "/package", OUT + "/old")
 os.makedirs(OUT + "/package/eval")

@@ -13,7 +13,7 @@ from loopty.sandboxes.trial_user import trial_owner
 _ALIVE_SECONDS = "300"
 
 
-class Services:
+class HostServices:
     """Sockets that nobody accepts on: whoever connects waits in the queue, where he can be counted."""
 
     def __init__(self, path: Path, abstract: str) -> None:
@@ -26,7 +26,7 @@ class Services:
         self._abstract.bind(f"\0{abstract}")
         for server in (self._path, self._abstract):
             server.listen()
-        for server in self._all:
+        for server in self._sockets:
             server.setblocking(False)
 
     @property
@@ -39,7 +39,7 @@ class Services:
         port: int = self._udp.getsockname()[1]
         return port
 
-    def reached(self) -> str:
+    def service_reached(self) -> str:
         """Which of them was reached, or an empty text."""
         servers = {"a TCP service": self._tcp, "a socket": self._path, "an abstract socket": self._abstract}
         for name, server in servers.items():
@@ -52,11 +52,11 @@ class Services:
         return ""
 
     def close(self) -> None:
-        for server in self._all:
+        for server in self._sockets:
             server.close()
 
     @property
-    def _all(self) -> tuple[socket.socket, ...]:
+    def _sockets(self) -> tuple[socket.socket, ...]:
         return (self._tcp, self._udp, self._path, self._abstract)
 
 

@@ -16,7 +16,7 @@ from loopty.domain.task import Audit
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.views.audit_rows import Audited, audits
+from loopty.views.audit_rows import AuditRow, audits
 from loopty.workspaces.git_session import GitError
 
 _EXAMPLE = """it would be, for example,
@@ -47,7 +47,7 @@ def look(campaign: Campaign, run: int, nodes: Sequence[NodeId], unsafe: bool, sa
     return len(chosen)
 
 
-def found(campaign: Campaign, run: int) -> list[Audited]:
+def found(campaign: Campaign, run: int) -> list[AuditRow]:
     """Every look of a run, oldest first."""
     split = campaign.split(run)
     nodes = {row.node for row in _looks(campaign) if row.node.run == run}
@@ -55,7 +55,7 @@ def found(campaign: Campaign, run: int) -> list[Audited]:
     return [row for row in _looks(campaign, leaks) if row.node.run == run]
 
 
-def _looks(campaign: Campaign, leaks: dict[NodeId, list[str]] | None = None) -> list[Audited]:
+def _looks(campaign: Campaign, leaks: dict[NodeId, list[str]] | None = None) -> list[AuditRow]:
     history = campaign.recorder.refresh()
     events = SqliteLedger(campaign.state.ledger).read()
     return audits(history, (item for item in events if item.number <= history.number), leaks)
@@ -75,7 +75,7 @@ def _chosen(campaign: Campaign, run: int, nodes: Sequence[NodeId]) -> list[Node]
     return chosen
 
 
-def _scored(rows: Sequence[Audited], node: NodeId, split: str, fingerprint: str) -> bool:
+def _scored(rows: Sequence[AuditRow], node: NodeId, split: str, fingerprint: str) -> bool:
     known = (node, split, fingerprint)
     return any((row.node, row.split, row.fingerprint) == known and row.held_out is not None for row in rows)
 

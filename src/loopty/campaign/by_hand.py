@@ -23,7 +23,7 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.engine.trial_runner import TrialRunner
-from loopty.evaluators.gates import Passage
+from loopty.evaluators.gates import GateResult
 from loopty.record.cohorts import RunRebaselined
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -69,7 +69,7 @@ def decided(campaign: Campaign, node: Node, unsafe: bool, say: Callable[[str], N
             # Says so where another process was faster and closed the draft.
             refuse_what_cannot_start(campaign.recorder.refresh())
             raise
-    return _decided(measure, node, lambda: drafts.closed(campaign.state.draft(node.id)))
+    return _decided(measure, node, lambda: drafts.remove(campaign.state.draft_folder(node.id)))
 
 
 def _decided(measure: TrialRunner, node: Node, once_started: Callable[[], None] = lambda: None) -> Node:
@@ -127,7 +127,7 @@ def checked(campaign: Campaign, node: Node, unsafe: bool) -> Outcome:
     return _executed(campaign, _check(campaign, node), unsafe)
 
 
-def gated(campaign: Campaign, node: Node, unsafe: bool) -> list[Passage]:
+def gated(campaign: Campaign, node: Node, unsafe: bool) -> list[GateResult]:
     """Run the gates of a node alone and change no state."""
     gatekeeper, trial = campaign.gatekeeper(unsafe), _check(campaign, node)
     return asyncio.run(_unless_stopped(lambda cancel: gatekeeper(trial, cancel)))
@@ -173,7 +173,7 @@ async def _unless_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
 def _allowed(campaign: Campaign, node: Node) -> dict[str, str | bytes | None]:
     """The draft's changes; Misuse when they go beyond the access rules."""
     parent = _parent(campaign, node)
-    edits = drafts.harvested(campaign.state.draft(node.id))
+    edits = drafts.edits_in(campaign.state.draft_folder(node.id))
     if reason := campaign.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
         raise Misuse(f"node {node.id} {reason}")
     return dict(edits)

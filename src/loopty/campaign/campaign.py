@@ -23,7 +23,7 @@ from loopty.domain.task import PluginChoice, Pools, Task
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Pruner, Reviewer, Trial
-from loopty.executors.process_locks import Owners
+from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.purse import RunPurse
 from loopty.record.cohorts import Cohorts
@@ -36,20 +36,20 @@ from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
 from loopty.taskfile import plugins, read
 from loopty.workspaces import stages
-from loopty.workspaces.node_files import Files
-from loopty.workspaces.node_leftovers import Notes
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.node_leftovers import NodeLeftovers
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.engine.loop import Loop, Pace
     from loopty.engine.trial_runner import TrialRunner
-    from loopty.evaluators.command import Gatekeeper
+    from loopty.evaluators.command import RunGates
     from loopty.executors.fingerprint import Machine
     from loopty.executors.local_slots import LocalExecutor
     from loopty.verifiers.judged_metrics import JudgedExecutor
-    from loopty.workspaces.held_out import Split
+    from loopty.workspaces.held_out import HeldOutSplit
 
     TrialExecutor = LocalExecutor | JudgedExecutor[Machine]
 
@@ -60,24 +60,24 @@ class Campaign:
 
     task: Task
     repository: Repository
-    state: State
+    state: StateFolder
     recorder: Recorder
-    files: Files
+    files: NodeFiles
     owner: str
     _lines: dict[int | None, RoleModels] = field(default_factory=dict)
 
     @classmethod
     def open(cls, start: Path) -> Campaign:
         """The campaign of the repository around this directory; what dead processes left open is closed."""
-        repository = Repository.around(start)
+        repository = Repository.open(start)
         task = read.load(repository.top)
-        state = State(repository.top)
+        state = StateFolder(repository.top)
         state.prepare()
         recorder = Recorder(SqliteLedger(state.ledger), time.time)
-        owners = Owners(state.owners)
-        recorder.record(lambda history: decisions.close_abandoned(history, owners.alive))
-        files = Files(repository, state, task.without_held_out())
-        return cls(task, repository, state, recorder, files, owners.this_process())
+        owners = ProcessLocks(state.owners)
+        recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
+        files = NodeFiles(repository, state, task.without_held_out())
+        return cls(task, repository, state, recorder, files, owners.claim())
 
     @property
     def history(self) -> History:
@@ -114,7 +114,7 @@ class Campaign:
                 f"{_changed(latest.criteria_parts, stated)}: results are not comparable with run {latest.number}, "
                 f"so this is run {run} with a new baseline"
             )
-        if self.task.access.write and not self.files.benchmark_known(base.commit):
+        if self.task.access.write and not self.files.has_benchmark_files(base.commit):
             say(
                 "warning: no file is known to be the benchmark's, so proposals may change it: name benchmark.files"
             )
@@ -170,7 +170,7 @@ class Campaign:
         return JudgedExecutor(executor, executor.machine, judged, line, self._traces, most)
 
     def _traces(self, trial: Trial) -> Path:
-        return stages.kept_in(self.state, trial) / "traces"
+        return stages.results_folder(self.state, trial) / "traces"
 
     def lines(self, run: int | None) -> RoleModels:
         """The models of a run; without one, of a check, whose costs are held against the caps and forgotten."""
@@ -182,7 +182,7 @@ class Campaign:
             self._lines[run] = RoleModels(self.task, self.state, purse)
         return self._lines[run]
 
-    def gatekeeper(self, unsafe: bool) -> Gatekeeper:
+    def gatekeeper(self, unsafe: bool) -> RunGates:
         """What runs the gates of a trial alone."""
         return self._trying.gatekeeper(unsafe)
 
@@ -193,18 +193,18 @@ class Campaign:
     def auditing(self) -> Campaign:
         """The campaign whose trials see the held-out split; nothing is proposed in it."""
         task = self.task.for_audit()
-        return replace(self, task=task, files=Files(self.repository, self.state, task))
+        return replace(self, task=task, files=NodeFiles(self.repository, self.state, task))
 
-    def split(self, run: int) -> Split:
+    def split(self, run: int) -> HeldOutSplit:
         """The held-out split as a run began with it."""
-        from loopty.workspaces.held_out import Split
+        from loopty.workspaces.held_out import HeldOutSplit
 
         access, baseline = self.task.without_held_out().access, self.history[self.history.runs[run].root]
 
         def shown(path: str) -> bool:
-            return self.files.of_benchmark(path) or access.is_visible(path)
+            return self.files.is_benchmark_file(path) or access.is_visible(path)
 
-        return Split(self.repository, self.task.audit, self.task.benchmark, baseline.commit, shown)
+        return HeldOutSplit(self.repository, self.task.audit, self.task.benchmark, baseline.commit, shown)
 
     def gates(self, node: NodeId) -> tuple[Gate, ...]:
         """The gates that a node must pass: the task's, and those added to it or above it."""
@@ -226,20 +226,20 @@ class Campaign:
         asked = self.task.verifier
         if asked.review == "off":
             return None
-        from loopty.verifiers.winner_review import Reviewer
+        from loopty.verifiers.winner_review import WinnerReviewer
 
         lines, patch, statement = self.lines(run), self.repository.patch, self.task.statement
         line, most = lines.of(Role.VERIFIER), lines.prompt_tokens(Role.VERIFIER)
-        return Reviewer(line, asked.review, statement, asked.rules, lambda: self.history, patch, most)
+        return WinnerReviewer(line, asked.review, statement, asked.rules, lambda: self.history, patch, most)
 
     def loop(self, run: int, unsafe: bool) -> Loop:
         """The loop over one run, with the proposer and the control that the task names."""
         from loopty.engine.loop import Loop
         from loopty.engine.prune_watch import PruneWatch
-        from loopty.evaluators.command import curve
+        from loopty.evaluators.command import read_curve
 
         lines = self.lines(run)
-        proposing = Proposing(self.task, self.files, Notes(self.state), lines)
+        proposing = Proposing(self.task, self.files, NodeLeftovers(self.state), lines)
         lanes = {Pool.ATTEMPT: proposing.proposer()}
         if self.task.pools.control:
             lanes[Pool.CONTROL] = proposing.control()
@@ -251,7 +251,9 @@ class Campaign:
             self.measure(run, self.executor(unsafe, run)),
             self.files,
             PruneWatch(
-                lambda: self.history, _pruner(self.task.pruner), lambda node: curve(self.state.node(node.id))
+                lambda: self.history,
+                _pruner(self.task.pruner),
+                lambda node: read_curve(self.state.node_folder(node.id)),
             ),
             lines.purse,
             self.owner,
@@ -294,5 +296,5 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 def _pruner(choice: PluginChoice) -> Pruner | None:
     if choice.kind == "none":
         return None
-    made: Any = plugins.options_of(plugins.PRUNERS, choice.kind)(**choice.options)
+    made: Any = plugins.options_class(plugins.PRUNERS, choice.kind)(**choice.options)
     return made  # type: ignore[no-any-return]

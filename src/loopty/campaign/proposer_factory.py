@@ -12,12 +12,12 @@ from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Selector
 from loopty.kit import codec
 from loopty.taskfile import plugins
-from loopty.workspaces.node_files import Files
-from loopty.workspaces.node_leftovers import Notes
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.node_leftovers import NodeLeftovers
 
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
-    from loopty.proposers.prompt_context import Briefing, BriefingOptions
+    from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Proposing:
     """Makes the proposers of a run."""
 
     task: Task
-    files: Files
-    notes: Notes
+    files: NodeFiles
+    notes: NodeLeftovers
     lines: RoleModels
 
     def proposer(self) -> Proposer:
@@ -34,26 +34,28 @@ class Proposing:
         made = self._made("proposer", self.task.proposer)
         if not self.task.verifier.screen:
             return made
-        from loopty.verifiers.proposal_screen import Screened
+        from loopty.verifiers.proposal_screen import ScreenedProposer
 
         line, task, files = self.lines.of(Role.VERIFIER), self.task, self.files
         most, rules = self.lines.prompt_tokens(Role.VERIFIER), task.verifier.rules
-        return Screened(made, line, task.statement, rules, files.writable, files.text, most)
+        return ScreenedProposer(made, line, task.statement, rules, files.writable_files, files.text, most)
 
     def control(self) -> Proposer:
         return self._made("control", self.task.control)
 
     def _made(self, role: str, choice: PluginChoice) -> Proposer:
         task, files = self.task, self.files
-        if choice.kind not in plugins.PROPOSERS.kinds and (make := plugins.external(role, choice.kind)):
-            made: Proposer = make(space=task.space, writable=files.writable, text=files.text, **choice.options)
+        if choice.kind not in plugins.PROPOSERS.kinds and (make := plugins.external_plugin(role, choice.kind)):
+            made: Proposer = make(
+                space=task.space, writable=files.writable_files, text=files.text, **choice.options
+            )
             return made
-        options = codec.build(plugins.options_of(plugins.PROPOSERS, choice.kind), choice.options)
+        options = codec.build(plugins.options_class(plugins.PROPOSERS, choice.kind), choice.options)
         match choice.kind:
             case "mutate":
                 from loopty.proposers.mutate import MutateProposer
 
-                return MutateProposer(selector(options.parents), files.writable, files.text)
+                return MutateProposer(selector(options.parents), files.writable_files, files.text)
             case "grid":
                 from loopty.proposers.grid import GridProposer
 
@@ -63,9 +65,9 @@ class Proposing:
 
                 return RandomProposer(task.space)
             case "tpe" | "gp":
-                from loopty.proposers.optuna_samplers import RememberingProposer
+                from loopty.proposers.optuna_samplers import StatelessProposer
 
-                return RememberingProposer(choice.kind, task.space)
+                return StatelessProposer(choice.kind, task.space)
             case "llm-parameters":
                 from loopty.proposers.llm_parameters import ParametersProposer
 
@@ -81,8 +83,8 @@ class Proposing:
                     options,
                     selector(options.parents),
                     self._briefing(options.briefing, task.without_held_out().access),
-                    files.writable,
-                    files.readable,
+                    files.writable_files,
+                    files.readable_files,
                     files.text,
                     files.refusal,
                     self.lines.embedder(options.embedding) if options.embedding else None,
@@ -107,10 +109,10 @@ class Proposing:
     def _evolver(self) -> RoleModel:
         return self.lines.of(Role.EVOLVER)
 
-    def _briefing(self, options: BriefingOptions, access: Access | None) -> Briefing:
-        from loopty.proposers.prompt_context import Briefing
+    def _briefing(self, options: PromptContextOptions, access: Access | None) -> PromptContext:
+        from loopty.proposers.prompt_context import PromptContext
 
-        return Briefing(self.task.statement, access, self.notes.of, options)
+        return PromptContext(self.task.statement, access, self.notes.read, options)
 
 
 def selector(name: str) -> Selector:

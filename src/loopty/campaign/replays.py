@@ -24,7 +24,7 @@ from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Result
 from loopty.taskfile.read import load
-from loopty.workspaces.artifact import Unpacked, opened, unpacked
+from loopty.workspaces.artifact import UnpackedArtifact, open_artifact, unpack_artifact
 from loopty.workspaces.manifest import Manifest
 
 
@@ -78,11 +78,11 @@ def of_node(campaign: Campaign, node: NodeId) -> Record:
 @contextmanager
 def of_artifact(path: Path, keep: Path | None, trust: bool) -> Iterator[Record]:
     """The record in an artifact, laid out as a repository of its own: in `keep`, or only while the block runs."""
-    with opened(path) as artifact, TemporaryDirectory(prefix="loopty-replay-") as temporary:
-        laid_out = unpacked(artifact, Path(temporary))
+    with open_artifact(path) as artifact, TemporaryDirectory(prefix="loopty-replay-") as temporary:
+        laid_out = unpack_artifact(artifact, Path(temporary))
         _refuse_what_is_not_given(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
-            laid_out = unpacked(artifact, keep)
+            laid_out = unpack_artifact(artifact, keep)
         campaign = Campaign.open(laid_out.repository.top)
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _planted(campaign, laid_out, manifest)
@@ -120,7 +120,7 @@ def _refuse_what_is_not_given(task: Task, tops: Sequence[Path], trust: bool) -> 
         )
 
 
-def _planted(campaign: Campaign, laid_out: Unpacked, manifest: Manifest) -> NodeId:
+def _planted(campaign: Campaign, laid_out: UnpackedArtifact, manifest: Manifest) -> NodeId:
     """Give the artifact's node its place in the new ledger: a change to the baseline, or the baseline itself."""
     task = replace(campaign.task, seed=manifest.seed)
     benchmark = campaign.files.benchmark_digest(laid_out.baseline.commit)

@@ -13,30 +13,30 @@ from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.purse import RunPurse
-from loopty.taskfile.model_tables import embedding_models, stray_key
-from loopty.workspaces.state_folder import State
+from loopty.taskfile.model_tables import embedding_models, make_key_refusal
+from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.models.embedding import Embedder
-    from loopty.models.endpoint.trial_access import Serving
+    from loopty.models.endpoint.trial_access import ServeTrial
 
 
 class RoleModels:
     """Made once for a run in a process, so that limits on a model hold for all who ask it."""
 
-    def __init__(self, task: Task, state: State, purse: RunPurse) -> None:
+    def __init__(self, task: Task, state: StateFolder, purse: RunPurse) -> None:
         self.purse = purse
         self._task = task
         self._replies = state.replies
         self._archive = Archive(state.calls)
-        self._catalogue = Catalogue(task.models, os.environ, state.top, stray=stray_key(os.environ))
+        self._catalogue = Catalogue(task.models, os.environ, state.top, key_refusal=make_key_refusal(os.environ))
         self.of = functools.cache(self._line)
         """The line of a role. Raises Misuse where it has no model, or one that cannot be asked."""
         self.embedder = functools.cache(self._embedder)
         """Texts as vectors by the model of this name. Raises Misuse where it cannot be asked for them."""
 
     def _line(self, role: Role) -> RoleModel:
-        return self._catalogue.line(role, self._model(role), self.purse, self._archive)
+        return self._catalogue.role_model(role, self._model(role), self.purse, self._archive)
 
     def _embedder(self, name: str) -> Embedder:
         return self._catalogue.embedder(name, self.purse, self._archive)
@@ -46,21 +46,21 @@ class RoleModels:
         return self._catalogue.prompt_tokens(self._model(role))
 
     @functools.cached_property
-    def serving(self) -> Serving | None:
+    def serving(self) -> ServeTrial | None:
         """What serves the user role's model to benchmarks, where the task names one."""
         funds = self._task.roles.user
         if not funds.model:
             return None
-        from loopty.models.endpoint.endpoint_factory import opened
+        from loopty.models.endpoint.endpoint_factory import make_endpoint
 
-        return opened(self._catalogue, funds, self.purse, self._archive, self._replies)
+        return make_endpoint(self._catalogue, funds, self.purse, self._archive, self._replies)
 
     def unpriced(self) -> list[str]:
         """What is not known of the prices of the models in use, in words."""
         names = {self._task.roles.of(role).model for role in Role} - {""}
-        told = [prices.unknown(name, self._catalogue.stated(name)) for name in sorted(names)]
+        told = [prices.unknown_price(name, self._catalogue.spec(name)) for name in sorted(names)]
         embedding = embedding_models(self._task.proposer) - names
-        told += [prices.unknown(name, self._catalogue.stated(name), embeds=True) for name in sorted(embedding)]
+        told += [prices.unknown_price(name, self._catalogue.spec(name), embeds=True) for name in sorted(embedding)]
         return [words for words in told if words]
 
     def _model(self, role: Role) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.history import History
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 
-def found_state(start: Path) -> State:
+def found_state(start: Path) -> StateFolder:
     """The state of the repository around this directory."""
     for folder in (start, *start.parents):
-        if State(folder).ledger.exists():
-            return State(folder)
+        if StateFolder(folder).ledger.exists():
+            return StateFolder(folder)
     raise Misuse("nothing has run here yet: start with `loopty init`, then `loopty optimize`")
 
 

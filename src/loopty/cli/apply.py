@@ -32,7 +32,7 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     node = node or best_node()
     found = history[node]
     root = history[history.runs[node.run].root]
-    repository = Repository.around(found_state(here()).top)
+    repository = Repository.open(found_state(here()).top)
     if found.draft:
         raise Misuse(f"node {node} is a draft: `loopty run {node}` first")
     if found.verdict is None or not found.outcome or not found.outcome.is_finished:
@@ -44,7 +44,7 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     if patch:
         text = repository.patch(root.commit, found.commit)
         try:
-            repository.apply(text, dry=True)
+            repository.apply(text, dry_run=True)
             repository.apply(text)
         except GitError as error:
             raise Misuse(
@@ -56,9 +56,9 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
     name = branch or f"loopty-best-{node.name}"
     if repository.tip(name) and not force:
         raise Misuse(f"there is a branch {name}: name another with --branch, or move it with --force")
-    commit, onto = repository.transplanted(root.commit, found.commit, _message(history, found, root))
+    commit, onto = repository.transplant(root.commit, found.commit, _message(history, found, root))
     try:
-        repository.branch(name, commit, move=force)
+        repository.make_branch(name, commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --branch") from None
     _told(as_json, {"node": node, "branch": name, "commit": commit}, f"branch {name} holds {node}")

@@ -36,9 +36,9 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         here = score(found, found[best], Cohorts.of(found.runs[number]).fingerprint)
         click.echo(found.page(best) if as_json else f"{best} {here!r}")
         return
-    from loopty.report.best_text import elsewhere_text, leaderboard_text
+    from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.views.leaderboard import leaderboard
-    from loopty.views.other_machines import elsewhere
+    from loopty.views.other_machines import other_cohorts
 
     places = leaderboard(found, number, top)
     if not places:
@@ -52,7 +52,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     metric = metrics[0].name if metrics else "score"
     parts = [
         leaderboard_text(places, metric, columns(), look()),
-        elsewhere_text(elsewhere(found, number, top), metric, columns(), look()),
+        other_cohorts_text(other_cohorts(found, number, top), metric, columns(), look()),
     ]
     click.echo("\n\n".join(filter(None, parts)))
 

@@ -21,7 +21,7 @@ def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     found = history[node]
     against = history.runs[node.run].root if baseline else node.parent or node
     other = history[against]
-    repository = Repository.around(found_state(here()).top)
+    repository = Repository.open(found_state(here()).top)
     patch = repository.diff(other.commit, found.commit, colour=look().colour and not as_json)
     changed = {
         name: {"before": other.params.get(name), "after": found.params.get(name)}

@@ -37,9 +37,9 @@ def command(text: str | None, clear: bool, as_json: bool) -> None:
     elif clear:
         say(f"run {run} has no directive any more")
     elif directive:
-        from loopty.report.columns import harmless
+        from loopty.report.columns import printable_line
 
-        click.echo("\n".join(map(harmless, directive.splitlines())))
+        click.echo("\n".join(map(printable_line, directive.splitlines())))
     else:
         say(f'run {run} has no directive: give one with `loopty direct "…"`')
 

@@ -66,12 +66,12 @@ def _git() -> Finding:
 
 def _sandboxes() -> Iterator[Finding]:
     """Each back end, really tried, and which of them trials are run in."""
-    from loopty.sandboxes.choice import candidates
+    from loopty.sandboxes.choice import back_ends
 
     wanted = _wanted()
     taken = ""
-    for candidate in candidates(wanted):
-        found = candidate.found
+    for candidate in back_ends(wanted):
+        found = candidate.probe
         weak = f"; not enforced: {', '.join(gap.words for gap in found.gaps)}" if found.gaps else ""
         yield Finding(f"sandbox {found.name}", found.ok, found.problem or f"works{weak}", needed=False)
         if not taken and not candidate.refusal(wanted):
@@ -117,7 +117,7 @@ def _models() -> list[Finding]:
     try:
         if isinstance(task, str):
             return list(doctor_models.of_user(here()))
-        return list(doctor_models.of_task(task, Repository.around(here()).top))
+        return list(doctor_models.of_task(task, Repository.open(here()).top))
     except Misuse as error:
         return [Finding("models", False, str(error).splitlines()[0], needed=False)]
 
@@ -140,6 +140,6 @@ def _loaded() -> Task | str:
     from loopty.workspaces.repository import Repository
 
     try:
-        return load(Repository.around(here()).top)
+        return load(Repository.open(here()).top)
     except Misuse as error:
         return str(error).splitlines()[0]

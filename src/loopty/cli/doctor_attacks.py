@@ -7,24 +7,24 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from loopty.attacks.runner import Result, Standing, run_attacks, untold
+from loopty.attacks.runner import AttackResult, AttackStanding, ignore_result, run_attacks
 from loopty.cli.output import beside, print_json
 from loopty.domain.errors import Misuse
 from loopty.domain.task import SandboxSpec
-from loopty.sandboxes.choice import chosen
+from loopty.sandboxes.choice import choose_sandbox
 
-_FAILED = (Standing.BROKEN, Standing.GAP, Standing.UNTRIED)
+_FAILED = (AttackStanding.BROKEN, AttackStanding.GAP, AttackStanding.UNTRIED)
 _NEXT = {
-    Standing.BROKEN: (
+    AttackStanding.BROKEN: (
         "BROKEN: a hostile candidate could do this to your machine. Try another back end with `loopty doctor "
         "--attack --sandbox KIND`, name the one that holds as `kind` under [sandbox] in loopty.toml, and run "
         "nothing that you do not trust until then."
     ),
-    Standing.GAP: (
+    AttackStanding.GAP: (
         "gap: nothing was promised here, and results name it as unenforced. If candidates may be hostile, add "
         "{protections} to `require` under [sandbox] in loopty.toml: then no trial starts without it."
     ),
-    Standing.UNTRIED: (
+    AttackStanding.UNTRIED: (
         "UNTRIED: the attack never began, which proves nothing. Try again when the machine is less busy; "
         "`loopty doctor` says what is missing here."
     ),
@@ -35,37 +35,39 @@ def attacked(wanted: SandboxSpec, failed: bool, as_json: bool) -> bool:
     """Try all attacks on the sandbox that trials would run in; whether it holds what it says it holds."""
     if sys.platform != "linux":
         raise Misuse("the attacks are written for Linux: run them where trials run")
-    sandbox = chosen(wanted)
-    shown = _FAILED if failed else tuple(Standing)
+    sandbox = choose_sandbox(wanted)
+    shown = _FAILED if failed else tuple(AttackStanding)
 
-    def told(result: Result) -> None:
+    def told(result: AttackResult) -> None:
         if result.standing in shown:
             beside(f"{result.standing:16}", f"{result.attack.name}: {result.detail}")
 
-    results = asyncio.run(run_attacks(sandbox, tell=untold if as_json else told))
+    results = asyncio.run(run_attacks(sandbox, on_result=ignore_result if as_json else told))
     if as_json:
         print_json([_row(result) for result in results if result.standing in shown])
     else:
         beside("", _count(sandbox.name, results))
         for words in _next_steps(results):
             beside("", words)
-    return not any(result.alarming for result in results)
+    return not any(result.is_alarming for result in results)
 
 
-def _count(name: str, results: Sequence[Result]) -> str:
+def _count(name: str, results: Sequence[AttackResult]) -> str:
     tally = Counter(result.standing for result in results)
-    tried = len(results) - tally[Standing.INAPPLICABLE]
+    tried = len(results) - tally[AttackStanding.INAPPLICABLE]
     words = {
-        Standing.BROKEN: "got through",
-        Standing.GAP: "got through where the sandbox says that it does not protect",
-        Standing.UNTRIED: "could not be tried",
-        Standing.INAPPLICABLE: "do not apply here" if tally[Standing.INAPPLICABLE] > 1 else "does not apply here",
+        AttackStanding.BROKEN: "got through",
+        AttackStanding.GAP: "got through where the sandbox says that it does not protect",
+        AttackStanding.UNTRIED: "could not be tried",
+        AttackStanding.INAPPLICABLE: "do not apply here"
+        if tally[AttackStanding.INAPPLICABLE] > 1
+        else "does not apply here",
     }
     rest = "".join(f", {tally[standing]} {said}" for standing, said in words.items() if tally[standing])
-    return f"{name}: {tally[Standing.HELD]} of {tried} attacks held{rest}"
+    return f"{name}: {tally[AttackStanding.HELD]} of {tried} attacks held{rest}"
 
 
-def _next_steps(results: Sequence[Result]) -> Iterator[str]:
+def _next_steps(results: Sequence[AttackResult]) -> Iterator[str]:
     """What it means that something got through, and what to do."""
     for standing in _FAILED:
         if found := [result.attack for result in results if result.standing is standing]:
@@ -73,7 +75,7 @@ def _next_steps(results: Sequence[Result]) -> Iterator[str]:
             yield _NEXT[standing].format(protections=", ".join(named))
 
 
-def _row(result: Result) -> dict[str, object]:
+def _row(result: AttackResult) -> dict[str, object]:
     attack = result.attack
     return {
         "attack": attack.name,

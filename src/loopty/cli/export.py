@@ -17,7 +17,7 @@ from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 
 @click.command("export")
@@ -33,22 +33,24 @@ def command(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
     `loopty replay` measures it again on any machine. The same node gives the same bytes.
     """
     from loopty.campaign.saved_state import found_state, read_history
-    from loopty.workspaces.artifact_pack import packed
+    from loopty.workspaces.artifact_pack import pack_artifact
 
     history, state = read_history(here()), found_state(here())
-    repository = Repository.around(state.top)
+    repository = Repository.open(state.top)
     manifest = _manifest(history, node, _judged_at(state, history, node))
     # From here, as `..` and links are: the place is told as it was asked for, and made where that is.
     place = Path(os.path.abspath(to)) if to else state.artifacts / f"{node.branch}.tar.gz"  # noqa: PTH100
     state.artifacts.mkdir(exist_ok=True)
-    digest = packed(repository, manifest, _task_file(repository, state, manifest), state.node(node), place, force)
+    digest = pack_artifact(
+        repository, manifest, _task_file(repository, state, manifest), state.node_folder(node), place, force
+    )
     if as_json:
         print_json({"node": node, "path": str(place), "digest": digest})
     else:
         click.echo(f"{place} holds {node}, digest {digest[:12]}")
 
 
-def _judged_at(state: State, history: History, node: NodeId) -> float:
+def _judged_at(state: StateFolder, history: History, node: NodeId) -> float:
     from loopty.ledgers.sqlite import SqliteLedger
 
     found = history[node]
@@ -95,7 +97,7 @@ def _manifest(history: History, node: NodeId, judged_at: float) -> Manifest:
     )
 
 
-def _task_file(repository: Repository, state: State, manifest: Manifest) -> bytes:
+def _task_file(repository: Repository, state: StateFolder, manifest: Manifest) -> bytes:
     """The task file as it was when the run began."""
     from loopty.taskfile.read import load
 

@@ -81,19 +81,19 @@ def listed(node: NodeId | None, as_json: bool) -> None:
     run = found.runs[newest_run(found, node.run if node else None)]
     if node:
         node = found[node].id
-    rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.around(here()).top).gates]
+    rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.open(here()).top).gates]
     for where, gates in NodeGates.of(run).by_node.items():
         if node is None or node.is_within(where):
             rows += [(where, gate) for gate in gates]
     if as_json:
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
         return
-    from loopty.report.columns import short
+    from loopty.report.columns import short_id
 
     if not rows:
         say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
     for where, gate in rows:
-        beside(f"{short(where)}  ", f"{gate.name}: {_said(gate)}")
+        beside(f"{short_id(where)}  ", f"{gate.name}: {_said(gate)}")
 
 
 @command.command("check")

@@ -42,17 +42,17 @@ def command(
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
     from loopty.taskfile import read
-    from loopty.taskfile.template import Answers, written
+    from loopty.taskfile.template import InitAnswers, render_task_file
     from loopty.workspaces.repository import Repository
 
-    repository = Repository.around(here())
+    repository = Repository.open(here())
     repository.head()  # before anything is asked or written: without a commit there is nothing to start from
     path = repository.top / TASK_FILE
     if path.is_dir():
         raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
         raise Misuse(f"there is a {TASK_FILE} already: edit it, or start over with --force")
-    answers = Answers(
+    answers = InitAnswers(
         command=benchmark or _needed("Benchmark command (a shell line run in the repository)", "--command"),
         write=write or tuple(_needed("What may be changed (files or globs, spaces between)", "--write").split()),
         statement=_asked("What is to be improved", "") if statement is None else statement,
@@ -60,7 +60,7 @@ def command(
         timeout_seconds=_asked("Timeout of one trial in seconds", 60.0) if timeout is None else timeout,
         attempts=_asked("How many experiments", 100) if attempts is None else attempts,
     )
-    text = written(answers)
+    text = render_task_file(answers)
     read.parse(text)
     path.write_text(text)
     say(f"wrote {path.name}")

@@ -51,18 +51,18 @@ def command(tried: str | None, fetch: str | None, as_json: bool) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from loopty.models.model_list import listed
+    from loopty.models.model_list import model_entries
     from loopty.report.models_text import models_text
-    from loopty.taskfile.model_tables import own_file, stray_key
+    from loopty.taskfile.model_tables import make_key_refusal, user_config_file
 
-    named, stray = _named(), stray_key(os.environ)
-    found = list(listed(named.models, named.roles, os.environ, named.top, stray, named.embedding))
+    named, stray = _named(), make_key_refusal(os.environ)
+    found = list(model_entries(named.models, named.roles, os.environ, named.top, stray, named.embedding))
     if as_json:
         print_json([dataclasses.asdict(model) for model in found])
     elif found:
         click.echo(models_text(found, columns(), look()))
     else:
-        say(_NONE.format(own=own_file(os.environ)))
+        say(_NONE.format(own=user_config_file(os.environ)))
 
 
 def _try(name: str, as_json: bool) -> bool:
@@ -71,16 +71,16 @@ def _try(name: str, as_json: bool) -> bool:
 
     from loopty.domain.model import Message, ModelFault, Prompt, Speaker
     from loopty.models.catalogue import Catalogue
-    from loopty.models.prices import price
+    from loopty.models.prices import rates_of
     from loopty.report.columns import cut
     from loopty.report.figures import dollars, duration, plural
-    from loopty.taskfile.model_tables import stray_key
+    from loopty.taskfile.model_tables import make_key_refusal
 
     named = _named()
-    catalogue = Catalogue(named.models, os.environ, named.top, stray=stray_key(os.environ))
+    catalogue = Catalogue(named.models, os.environ, named.top, key_refusal=make_key_refusal(os.environ))
     embeds = name in named.embedding and name not in named.asked
-    model = catalogue.embedding(name) if embeds else catalogue.model(name)
-    rates = price(catalogue.stated(name), embeds=embeds)
+    model = catalogue.embedding_model(name) if embeds else catalogue.model(name)
+    rates = rates_of(catalogue.spec(name), embeds=embeds)
     began = time.monotonic()
     try:
         reply = asyncio.run(
@@ -103,11 +103,11 @@ def _try(name: str, as_json: bool) -> bool:
 
 
 def _fetch(name: str, as_json: bool) -> None:
-    from loopty.models.weights import KNOWN, fetched, weights_file
+    from loopty.models.weights import KNOWN_WEIGHTS, fetch_weights, weights_file
 
     weights_file(name, os.environ)  # an unknown name is told before anything is said
-    say(f"{name}: {KNOWN[name].words}")
-    file = fetched(name, os.environ)
+    say(f"{name}: {KNOWN_WEIGHTS[name].description}")
+    file = fetch_weights(name, os.environ)
     if as_json:
         print_json({"name": name, "file": str(file)})
         return
@@ -137,11 +137,11 @@ def _named() -> _Named:
     """By the task; outside of one only by the user's own file."""
     from loopty.domain.access import TASK_FILE
     from loopty.domain.task import Roles
-    from loopty.taskfile.model_tables import embedding_models, own_models
+    from loopty.taskfile.model_tables import embedding_models, user_config_models
     from loopty.taskfile.read import load
 
     for folder in (here(), *here().parents):
         if (folder / TASK_FILE).exists():
             task = load(folder)
             return _Named(folder, task.models, task.roles, embedding_models(task.proposer))
-    return _Named(here(), own_models(os.environ), Roles())
+    return _Named(here(), user_config_models(os.environ), Roles())

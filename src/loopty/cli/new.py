@@ -44,8 +44,8 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_jso
     )
     added = events[0].event
     assert isinstance(added, NodeAdded)
-    folder = campaign.state.draft(added.node)
-    files = drafts.opened(campaign.repository, campaign.files, above, folder)
+    folder = campaign.state.draft_folder(added.node)
+    files = drafts.lay_out(campaign.repository, campaign.files, above, folder)
     if as_json:
         print_json({"node": added.node, "workspace": str(folder), "files": files})
         return

@@ -37,14 +37,14 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     Ctrl-C stops cleanly; running it again resumes. Exits with 1 when nothing succeeded.
     """
     from loopty.campaign.campaign import Campaign
-    from loopty.taskfile.unused_roles import idle
+    from loopty.taskfile.unused_roles import idle_roles
 
     campaign = Campaign.open(here())
     run = campaign.enter_run(new_run, say)
     if unsafe:
         say("warning: no sandbox; candidates run with all your rights")
     loop = campaign.loop(run, unsafe)
-    for words in (*campaign.lines(run).unpriced(), *idle(campaign.task).values()):
+    for words in (*campaign.lines(run).unpriced(), *idle_roles(campaign.task).values()):
         say(words)
     collect_rarely()
     finish = asyncio.run(_driven(loop, None if quiet else _progress(campaign, run, loop)))
@@ -53,10 +53,12 @@ def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
 
 
 def _progress(campaign: Campaign, run: int, loop: Loop) -> Progress:
-    from loopty.report.progress import progress
+    from loopty.report.progress import make_progress
 
-    shown = progress(campaign.recorder, run, campaign.task.pools, sys.stderr, os.environ, time.time, loop.latest)
-    campaign.recorder.listeners.append(shown.heard)
+    shown = make_progress(
+        campaign.recorder, run, campaign.task.pools, sys.stderr, os.environ, time.time, loop.latest
+    )
+    campaign.recorder.listeners.append(shown.on_event)
     return shown
 
 
@@ -113,14 +115,14 @@ def _close(campaign: Campaign, run: int, finish: Finish, as_json: bool) -> None:
         _point_to_refused(campaign, run)
     root = campaign.history[campaign.history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
-        say(f"its output: {campaign.state.node(root.id)}   when it is mended: loopty optimize --new-run")
+        say(f"its output: {campaign.state.node_folder(root.id)}   when it is mended: loopty optimize --new-run")
 
 
 def _point_to_refused(campaign: Campaign, run: int) -> None:
     """Say where the refused proposals can be seen, where a model made them: a pass over the whole ledger."""
     from loopty.ledgers.sqlite import SqliteLedger
-    from loopty.report.columns import short
-    from loopty.views.model_calls import calls
+    from loopty.report.columns import short_id
+    from loopty.views.model_calls import calls_of_run
 
-    if node := calls(SqliteLedger(campaign.state.ledger).read(), run).refused_last:
-        say(f"what was refused: loopty show {short(node)} --refused")
+    if node := calls_of_run(SqliteLedger(campaign.state.ledger).read(), run).last_refused_parent:
+        say(f"what was refused: loopty show {short_id(node)} --refused")

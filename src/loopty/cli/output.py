@@ -18,8 +18,8 @@ from loopty.record.history import History
 from loopty.record.verdicts import Incumbents
 
 if TYPE_CHECKING:
-    from loopty.report.terminal import Look
-    from loopty.views.run_status import Status
+    from loopty.report.terminal import Terminal
+    from loopty.views.run_status import RunStatus
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_option = click.option("--run", type=int, metavar="N", help="Which run. Default: the newest.")
@@ -80,32 +80,32 @@ def history() -> History:
 
 def beside(head: str, text: str) -> None:
     """Print the text beside its head, in lines as wide as the terminal."""
-    from loopty.report.columns import hanging
+    from loopty.report.columns import text_beside
 
-    click.echo(look().finished(hanging(head, text, columns())))
+    click.echo(look().render(text_beside(head, text, columns())))
 
 
 def columns() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def look() -> Look:
+def look() -> Terminal:
     """What stdout can show."""
-    from loopty.report.terminal import Look
+    from loopty.report.terminal import Terminal
 
-    return Look.of(sys.stdout, os.environ)
+    return Terminal.for_stream(sys.stdout, os.environ)
 
 
-def current_status(history: History, run: int) -> Status:
+def current_status(history: History, run: int) -> RunStatus:
     """Where the run stands, with the budget of the task file as far as that can be read."""
     from loopty.campaign.saved_state import found_state
     from loopty.domain.errors import Misuse
-    from loopty.executors.process_locks import Owners
+    from loopty.executors.process_locks import ProcessLocks
     from loopty.taskfile.read import load
     from loopty.views.run_status import status
 
     state = found_state(here())
-    found, now, alive = history.runs[run], time.time(), Owners(state.owners).alive
+    found, now, alive = history.runs[run], time.time(), ProcessLocks(state.owners).is_alive
     try:
         task = load(state.top)
     except Misuse:

@@ -18,7 +18,7 @@ from loopty.record.cohorts import Cohorts
 if TYPE_CHECKING:
     from loopty.campaign.replays import Record
     from loopty.domain.outcome import Outcome
-    from loopty.views.reproduction import Compared
+    from loopty.views.reproduction import MetricComparison
 
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{4,}\b")
 
@@ -69,7 +69,7 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
     from loopty.campaign import by_hand
     from loopty.domain.outcome import Ending
     from loopty.kit import codec
-    from loopty.report.columns import short
+    from loopty.report.columns import short_id
     from loopty.views.reproduction import reproduction
 
     outcomes: list[Outcome] = []
@@ -82,7 +82,7 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
     noise = Cohorts.of(record.campaign.history.runs[record.node.run]).noise.get(then.outcome.fingerprint, {})
     found = reproduction(then, outcomes, record.counting, noise)
     other_task, other_machine = record.other_task(), record.other_machine(now)
-    same = found.same and not other_task
+    same = found.is_same and not other_task
     if as_json:
         print_json(
             {
@@ -96,21 +96,24 @@ def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool
             }
         )
         return same
-    beside("", f"{short(record.name)} {'reproduced' if same else 'differs'}{found.ended and f': {found.ended}'}")
+    beside(
+        "",
+        f"{short_id(record.name)} {'reproduced' if same else 'differs'}{found.failure and f': {found.failure}'}",
+    )
     for line in (*other_task, *other_machine):
         beside("  ", _HASH.sub(r"\1", line))
     for metric in found.metrics:
         beside("  ", f"{metric.name}: {_compared(metric, noise.get(metric.name, 0.0))}")
-    if now.is_finished and not found.same and repeats == 1:
+    if now.is_finished and not found.is_same and repeats == 1:
         say("measured once; --repeats 5 says more")
     return same
 
 
-def _compared(metric: Compared, noise: float) -> str:
-    from loopty.views.score_change import share
+def _compared(metric: MetricComparison, noise: float) -> str:
+    from loopty.views.score_change import percent_of
 
     then, now = metric.then, metric.now
-    percent = share(median(now) - median(then), median(then), noise) if then and now else None
+    percent = percent_of(median(now) - median(then), median(then), noise) if then and now else None
     return f"{_told(then)} then, {_told(now)} now" + (f" ({percent:+.2g} %)" if percent else "")
 
 

@@ -37,21 +37,25 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     from loopty.kit import codec
     from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
-    from loopty.views.other_machines import elsewhere
+    from loopty.views.other_machines import other_cohorts
     from loopty.views.score_points import points
     from loopty.views.verdict_tally import tally
 
     found = history()
     number = newest_run(found, run)
-    drawn, places, others = points(found, number), leaderboard(found, number, top), elsewhere(found, number, top)
+    drawn, places, others = (
+        points(found, number),
+        leaderboard(found, number, top),
+        other_cohorts(found, number, top),
+    )
     status, counted = current_status(found, number), tally(found, number)
-    came_to = goodput(found, found.runs[number], status.worked_seconds)
+    came_to = goodput(found, found.runs[number], status.work_seconds)
     if as_json:
         standing = {**codec.plain(status), **codec.plain(counted)}
         parts = {"points": drawn, "best": places, "elsewhere": others, "goodput": came_to}
         print_json({"status": standing, **codec.plain(parts)})
         return
-    from loopty.report.best_text import elsewhere_text, leaderboard_text
+    from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text
     from loopty.report.status_text import status_text
@@ -60,7 +64,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     texts = [
         chart(drawn, columns(), rows, look()),
         leaderboard_text(places, drawn.metric, columns(), look()),
-        elsewhere_text(others, drawn.metric, columns(), look()),
+        other_cohorts_text(others, drawn.metric, columns(), look()),
         status_text(status, columns(), look(), counted),
         goodput_text(came_to, columns(), look()),
     ]

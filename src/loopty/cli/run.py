@@ -29,12 +29,12 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     from loopty.campaign.campaign import Campaign
     from loopty.domain.outcome import Ending
     from loopty.kit import codec
-    from loopty.taskfile.unused_roles import idle
+    from loopty.taskfile.unused_roles import idle_roles
 
     campaign = Campaign.open(here())
     first = node == "1" and not campaign.history.runs
     if check:
-        for words in idle(campaign.task).values():
+        for words in idle_roles(campaign.task).values():
             say(words)
         outcome = (
             by_hand.checked_baseline(campaign, unsafe)

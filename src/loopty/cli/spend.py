@@ -21,7 +21,7 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
     from loopty.campaign.saved_state import found_state
     from loopty.domain.errors import Misuse
     from loopty.ledgers.sqlite import SqliteLedger
-    from loopty.models.prices import free
+    from loopty.models.prices import free_model_check
     from loopty.taskfile.read import load
     from loopty.views.model_spend import spend
 
@@ -30,9 +30,9 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
     try:
         task = load(state.top)
     except Misuse:  # the ledger can be read without it
-        found = spend(events, number, free({}))
+        found = spend(events, number, free_model_check({}))
     else:
-        found = spend(events, number, free(task.models), task.pools, task.roles)
+        found = spend(events, number, free_model_check(task.models), task.pools, task.roles)
     if as_json:
         print_json(dataclasses.asdict(found))
         return

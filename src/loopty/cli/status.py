@@ -21,12 +21,12 @@ from loopty.cli.output import (
 @json_option
 def command(run: int | None, as_json: bool) -> None:
     """Say where the run stands: best, budget, what is running, why it stopped."""
-    from loopty.views.verdict_tally import quick, tally
+    from loopty.views.verdict_tally import is_quick, tally
 
     found = history()
     number = newest_run(found, run)
     status = current_status(found, number)
-    counted = tally(found, number) if quick(found) else None
+    counted = tally(found, number) if is_quick(found) else None
     if as_json:
         from loopty.kit import codec
 

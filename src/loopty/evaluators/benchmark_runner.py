@@ -12,16 +12,16 @@ from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
 from loopty.domain.outcome import Integrity
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
-from loopty.evaluators.candidate_server import Candidates, Offer
-from loopty.evaluators.contract import Places
+from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
+from loopty.evaluators.contract import SandboxPaths
 
-Tampering = Callable[[Trial], str | None]
+FindTampering = Callable[[Trial], str | None]
 """What has changed in the benchmark of a trial while its stage stood, or None."""
 
-_APART = {Protection.WRITE, Protection.READ, Protection.OTHERS, Protection.NETWORK}
+_NEEDED_FOR_ISOLATION = {Protection.WRITE, Protection.READ, Protection.OTHERS, Protection.NETWORK}
 
 
-class Tampered(Exception):  # noqa: N818 - it is a finding about the trial, and becomes its outcome
+class TamperingFound(Exception):  # noqa: N818 - it is a finding about the trial, and becomes its outcome
     """What has changed in the benchmark while a command of it ran."""
 
 
@@ -37,7 +37,7 @@ class Command:
     stderr: Path
 
 
-class Bench:
+class BenchmarkRunner:
     """Runs commands of the benchmark on the stage of a trial."""
 
     def __init__(
@@ -45,21 +45,21 @@ class Bench:
         benchmark: Benchmark,
         limits: Limits,
         sandbox: Sandbox,
-        places: Places,
+        places: SandboxPaths,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
-        tampering: Tampering,
+        tampering: FindTampering,
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
         self._sandbox = sandbox
-        self._places = places
+        self._paths = places
         self._env = env
         self._mounts = tuple(mounts)
-        self._tampering = tampering
+        self._find_tampering = tampering
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
-        strong = benchmark.isolated and not gaps & _APART
+        strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
         self.integrity = Integrity.STRONG if strong else Integrity.WEAK
 
     async def run(self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event) -> Exit:
@@ -67,8 +67,8 @@ class Bench:
 
         Raises SandboxError when the machinery failed, Tampered when the benchmark is not what it was.
         """
-        top = self._places.benchmark if self._benchmark.isolated else self._places.tree
-        async with self._candidates(stage) as reach:
+        top = self._paths.benchmark if self._benchmark.isolated else self._paths.tree
+        async with self._candidate_access(stage) as reach:
             launch = Launch(
                 argv=command.argv,
                 cwd=top,
@@ -81,11 +81,11 @@ class Bench:
                 network=self._benchmark.network,
             )
             ended = await self._sandbox.run(launch, cancel)
-        if reason := await asyncio.to_thread(self._tampering, trial):
-            raise Tampered(reason)
+        if reason := await asyncio.to_thread(self._find_tampering, trial):
+            raise TamperingFound(reason)
         return ended
 
-    def exceeded(self, stop: Stop, seconds: float) -> str:
+    def stop_reason(self, stop: Stop, seconds: float) -> str:
         """Which bound ended a command, in words."""
         limits = self._limits
         return {
@@ -97,23 +97,23 @@ class Bench:
         }[stop]
 
     @contextlib.asynccontextmanager
-    async def _candidates(self, stage: Stage) -> AsyncIterator[_Reach]:
+    async def _candidate_access(self, stage: Stage) -> AsyncIterator[_CandidateAccess]:
         """How a command reaches the candidate that it is apart from."""
         if not self._benchmark.isolated:
-            yield _Reach({}, ())
+            yield _CandidateAccess({}, ())
             return
         # The SDK is not on the candidate's path: it is no part of it, and started by its place.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
-        places = self._places
+        places = self._paths
         server = f"{places.sdk}/serve.py"
-        offer = Offer(self._limits, seconds, places.tree, server, env, self._mounts, network)
-        async with Candidates(self._sandbox, stage, offer).serving() as socket:
+        offer = CandidateLimits(self._limits, seconds, places.tree, server, env, self._mounts, network)
+        async with CandidateServer(self._sandbox, stage, offer).serve() as socket:
             place = places.candidate
-            yield _Reach({"LOOPTY_CANDIDATE": place}, (Mount(socket, place),))
+            yield _CandidateAccess({"LOOPTY_CANDIDATE": place}, (Mount(socket, place),))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reach:
+class _CandidateAccess:
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]

@@ -22,7 +22,7 @@ def content(mounts: Sequence[Mount], tree: str, path: str, limit: int) -> bytes:
     if not shown:
         raise Unreadable(f"reads {path!r:.100}, which the candidate does not see")
     try:
-        raw = _reached(shown[-1].source, place.relative_to(shown[-1].target).parts, limit)
+        raw = _read_below(shown[-1].source, place.relative_to(shown[-1].target).parts, limit)
     except Unreadable as error:
         raise Unreadable(f"reads {path!r:.100}, which {error}") from None
     except OSError:
@@ -32,7 +32,7 @@ def content(mounts: Sequence[Mount], tree: str, path: str, limit: int) -> bytes:
     return raw
 
 
-def _reached(source: Path, steps: Sequence[str], limit: int) -> bytes | None:
+def _read_below(source: Path, steps: Sequence[str], limit: int) -> bytes | None:
     if not steps:
         return untrusted_files.content(source, limit)
     folder = os.open(source, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

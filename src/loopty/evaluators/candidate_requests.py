@@ -21,7 +21,7 @@ _LARGEST_FILE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartRequest:
     """Start the candidate."""
 
     argv: tuple[str, ...]
@@ -31,27 +31,29 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadRequest:
     """Give the bytes of one of the candidate's files."""
 
     path: str
     limit: int
 
 
-def request(raw: bytes, seconds: float, memory_mb: int) -> Start | Read:
+def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | ReadRequest:
     """What is asked; a start that does not say gets this time and memory, and never more. Raises Unreadable."""
     match untrusted_files.json_object(raw):
         case {"start": dict(wanted), **rest} if not rest:
-            return _start({"env": {}, "seconds": seconds, "memory_mb": memory_mb, **wanted}, seconds, memory_mb)
+            return _parse_start(
+                {"env": {}, "seconds": seconds, "memory_mb": memory_mb, **wanted}, seconds, memory_mb
+            )
         case {"read": {"path": str(path), "limit": int(limit), **more}, **rest} if not rest and not more:
             if not 0 <= limit <= _LARGEST_FILE:
                 raise Unreadable(f"has a limit that is not between 0 and {_LARGEST_FILE}")
-            return Read(path, limit)
+            return ReadRequest(path, limit)
         case _:
             raise Unreadable("is neither a start nor a read")
 
 
-def _start(wanted: Mapping[str, Any], seconds: float, memory_mb: int) -> Start:
+def _parse_start(wanted: Mapping[str, Any], seconds: float, memory_mb: int) -> StartRequest:
     match wanted:
         case {"argv": [_, *_] as argv, "env": dict(env), "seconds": asked, "memory_mb": memory, **rest} if (
             not rest
@@ -68,4 +70,4 @@ def _start(wanted: Mapping[str, Any], seconds: float, memory_mb: int) -> Start:
         raise Unreadable("gives no seconds")
     if type(memory) is not int or not 0 < memory <= memory_mb:
         raise Unreadable(f"asks for {memory!r:.20} MB, the task allows {memory_mb}")
-    return Start(tuple(argv), env, min(float(asked), seconds), memory)
+    return StartRequest(tuple(argv), env, min(float(asked), seconds), memory)

@@ -21,21 +21,21 @@ from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Sto
 from loopty.domain.task import Limits
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
-from loopty.kit.unix_socket import listening
+from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable
 
 LOG = "candidate-stderr.log"
 _LARGEST_LOG = 1 << 20
-_MOST_AT_ONCE = 8
-_MOST_CONNECTIONS = 32
+_MAX_CANDIDATES = 8
+_MAX_CONNECTIONS = 32
 _PACKET_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CandidateLimits:
     """What every launch of a candidate has in common."""
 
-    limits: Limits
+    task_limits: Limits
     seconds: float
     tree: str
     server: str
@@ -45,27 +45,27 @@ class Offer:
     network: bool
 
 
-class Candidates:
+class CandidateServer:
     """Serves one command of an isolated benchmark."""
 
-    def __init__(self, sandbox: Sandbox, stage: Stage, offer: Offer) -> None:
+    def __init__(self, sandbox: Sandbox, stage: Stage, offer: CandidateLimits) -> None:
         self._sandbox = sandbox
         self._stage = stage
-        self._offer = offer
+        self._limits = offer
         self._connections: set[asyncio.Task[None]] = set()
-        self._promised: dict[int, int] = {}
+        self._memory_by_launch: dict[int, int] = {}
         """Megabytes by launch, of those that run."""
         self._launches = 0
         self._failure: SandboxError | None = None
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Path]:
+    async def serve(self) -> AsyncIterator[Path]:
         """Serve at a socket; afterwards no candidate is alive. Raises SandboxError when one could not be run."""
         folder = self._stage.outbox.with_name("calls")
-        with listening(folder, socket.SOCK_SEQPACKET, _MOST_CONNECTIONS) as listener:
+        with listen(folder, socket.SOCK_SEQPACKET, _MAX_CONNECTIONS) as listener:
             accepting = asyncio.create_task(self._accept(listener.socket))
             try:
-                yield listener.place
+                yield listener.path
             finally:
                 tasks = [accepting, *self._connections]
                 for task in tasks:
@@ -78,14 +78,14 @@ class Candidates:
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             connection, _ = await asyncio.get_running_loop().sock_accept(listener)
-            if len(self._connections) >= _MOST_CONNECTIONS:
+            if len(self._connections) >= _MAX_CONNECTIONS:
                 connection.close()
                 continue
             task = asyncio.create_task(self._serve(connection))
             self._connections.add(task)
-            task.add_done_callback(self._served)
+            task.add_done_callback(self._forget_connection)
 
-    def _served(self, task: asyncio.Task[None]) -> None:
+    def _forget_connection(self, task: asyncio.Task[None]) -> None:
         # One that failed stays, for its fault to be raised in the end.
         if task.cancelled() or task.exception() is None:
             self._connections.discard(task)
@@ -101,32 +101,32 @@ class Candidates:
                 await _send(connection, {"error": f"the sandbox failed: {error}"})
 
     async def _answer(self, connection: socket.socket, passed: contextlib.ExitStack) -> None:
-        raw, channels = await _received(connection, passed)
-        match candidate_requests.request(raw, self._offer.seconds, self._offer.limits.memory_mb):
-            case candidate_requests.Start() as start:
+        raw, channels = await _receive(connection, passed)
+        match candidate_requests.parse_request(raw, self._limits.seconds, self._limits.task_limits.memory_mb):
+            case candidate_requests.StartRequest() as start:
                 if len(channels) != 1:
                     raise Unreadable("starts a candidate and brings no socket for it")
-                await _send(connection, await self._ended(start, channels[0], connection))
-            case candidate_requests.Read(path, limit):
+                await _send(connection, await self._run_candidate(start, channels[0], connection))
+            case candidate_requests.ReadRequest(path, limit):
                 content = await asyncio.to_thread(
-                    candidate_files.content, self._stage.candidate, self._offer.tree, path, limit
+                    candidate_files.content, self._stage.candidate, self._limits.tree, path, limit
                 )
                 await _send(connection, {"size": len(content)})
                 for first in range(0, len(content), _PACKET_BYTES):
                     packet = content[first : first + _PACKET_BYTES]
                     await asyncio.get_running_loop().sock_sendall(connection, packet)
 
-    async def _ended(
-        self, start: candidate_requests.Start, channel: socket.socket, connection: socket.socket
+    async def _run_candidate(
+        self, start: candidate_requests.StartRequest, channel: socket.socket, connection: socket.socket
     ) -> dict[str, object]:
         """Run a candidate to its end, or to the benchmark's."""
         self._refuse_too_many(start)
         self._launches += 1
         number = self._launches
-        self._promised[number] = start.memory_mb
+        self._memory_by_launch[number] = start.memory_mb
         stderr = self._stage.folder / f"candidate-{number}.tmp"
         try:
-            ended = await self._ran(start, channel, stderr, connection)
+            ended = await self._launch(start, channel, stderr, connection)
             by_bound = ended.stop not in (None, Stop.CANCELLED)
             return {
                 "code": ended.code,
@@ -135,17 +135,21 @@ class Candidates:
                 "stderr": harvest.last_line(stderr),
             }
         finally:
-            del self._promised[number]
-            _keep(stderr, self._stage.folder / LOG)
+            del self._memory_by_launch[number]
+            _append_to_log(stderr, self._stage.folder / LOG)
 
-    async def _ran(
-        self, start: candidate_requests.Start, channel: socket.socket, stderr: Path, connection: socket.socket
+    async def _launch(
+        self,
+        start: candidate_requests.StartRequest,
+        channel: socket.socket,
+        stderr: Path,
+        connection: socket.socket,
     ) -> Exit:
-        offer = self._offer
+        offer = self._limits
         launch = Launch(
             argv=tuple(offer.server if word == candidate_requests.SERVER else word for word in start.argv),
             cwd=offer.tree,
-            bounds=replace(offer.limits.bounds(start.seconds), memory_mb=start.memory_mb),
+            bounds=replace(offer.task_limits.bounds(start.seconds), memory_mb=start.memory_mb),
             stdout=Path(os.devnull),
             stderr=stderr,
             env={**offer.env, **start.env},
@@ -162,10 +166,10 @@ class Candidates:
         finally:
             loop.remove_reader(connection)
 
-    def _refuse_too_many(self, start: candidate_requests.Start) -> None:
-        if len(self._promised) >= _MOST_AT_ONCE:
-            raise Unreadable(f"comes while {_MOST_AT_ONCE} candidates run: close one first")
-        taken, whole = sum(self._promised.values()), self._offer.limits.memory_mb
+    def _refuse_too_many(self, start: candidate_requests.StartRequest) -> None:
+        if len(self._memory_by_launch) >= _MAX_CANDIDATES:
+            raise Unreadable(f"comes while {_MAX_CANDIDATES} candidates run: close one first")
+        taken, whole = sum(self._memory_by_launch.values()), self._limits.task_limits.memory_mb
         if taken + start.memory_mb > whole:
             raise Unreadable(
                 f"is for {start.memory_mb} MB while other candidates have {taken} of the task's {whole}: "
@@ -173,7 +177,7 @@ class Candidates:
             )
 
 
-async def _received(connection: socket.socket, passed: contextlib.ExitStack) -> tuple[bytes, list[socket.socket]]:
+async def _receive(connection: socket.socket, passed: contextlib.ExitStack) -> tuple[bytes, list[socket.socket]]:
     """The one packet of a connection, and the sockets that came with it."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -200,7 +204,7 @@ async def _send(connection: socket.socket, reply: Mapping[str, object]) -> None:
     await asyncio.get_running_loop().sock_sendall(connection, json.dumps(reply).encode())
 
 
-def _keep(stderr: Path, log: Path) -> None:
+def _append_to_log(stderr: Path, log: Path) -> None:
     """Add what a candidate printed to the log of all, as far as that is not full."""
     with contextlib.suppress(FileNotFoundError):
         with stderr.open("rb") as said, log.open("ab") as kept:

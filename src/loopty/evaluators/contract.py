@@ -13,7 +13,7 @@ RESULT, METRICS, STOP = "result.json", "metrics.csv", "stop"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SandboxPaths:
     """Where a sandbox shows what a trial needs."""
 
     tree: str
@@ -30,10 +30,10 @@ class Places:
     """The socket by which the benchmark reaches the user role's model."""
 
 
-def of_benchmark(trial: Trial, benchmark: Benchmark, places: Places) -> dict[str, str]:
+def benchmark_environment(trial: Trial, benchmark: Benchmark, places: SandboxPaths) -> dict[str, str]:
     """The environment that every benchmark may rely on."""
     contract = {
-        **_of_both(trial, benchmark, places),
+        **_shared_environment(trial, benchmark, places),
         "EVO_TRACES_DIR": f"{places.outbox}/traces",
         "EVO_CHECKPOINT_DIR": f"{places.outbox}/checkpoint",
         "LOOPTY_METRICS_CSV": f"{places.outbox}/{METRICS}",
@@ -44,12 +44,12 @@ def of_benchmark(trial: Trial, benchmark: Benchmark, places: Places) -> dict[str
     return contract
 
 
-def of_gate(trial: Trial, gate: Gate, benchmark: Benchmark, places: Places) -> dict[str, str]:
+def gate_environment(trial: Trial, gate: Gate, benchmark: Benchmark, places: SandboxPaths) -> dict[str, str]:
     """The environment of a gate, which has nothing to report but its exit code."""
-    return {**_of_both(trial, benchmark, places), "LOOPTY_GATE": gate.name}
+    return {**_shared_environment(trial, benchmark, places), "LOOPTY_GATE": gate.name}
 
 
-def _of_both(trial: Trial, benchmark: Benchmark, places: Places) -> dict[str, str]:
+def _shared_environment(trial: Trial, benchmark: Benchmark, places: SandboxPaths) -> dict[str, str]:
     told = {
         "EVO_EXPERIMENT_ID": str(trial.node.id),
         "EVO_ATTEMPT": str(trial.number),

@@ -12,12 +12,12 @@ from loopty.domain.launch import Stop
 from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract, harvest
-from loopty.evaluators.benchmark_runner import Bench, Command
-from loopty.evaluators.contract import Places
+from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
+from loopty.evaluators.contract import SandboxPaths
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class GateResult:
     """What a gate said: `refusal` is None when it lets the node pass."""
 
     gate: Gate
@@ -27,21 +27,21 @@ class Passage:
     """Whether it was stopped on request, and so said nothing."""
 
 
-async def found(
+async def run_gate(
     gate: Gate,
     trial: Trial,
     stage: Stage,
-    bench: Bench,
+    bench: BenchmarkRunner,
     benchmark: Benchmark,
-    places: Places,
+    places: SandboxPaths,
     cancel: asyncio.Event,
-) -> Passage:
+) -> GateResult:
     """Run the command of a gate."""
     log = stage.folder / f"gate-{_file_name(gate.name)}"
     command = Command(
         argv=gate.argv,
         seconds=gate.timeout_seconds,
-        env=contract.of_gate(trial, gate, benchmark, places),
+        env=contract.gate_environment(trial, gate, benchmark, places),
         # Without the outbox: what a gate runs of the candidate could lay a result there before the benchmark does.
         mounts=tuple(mount for mount in stage.mounts if mount.source != stage.outbox),
         stdout=log.with_name(f"{log.name}.stdout.log"),
@@ -49,15 +49,15 @@ async def found(
     )
     ended = await bench.run(trial, stage, command, cancel)
     if ended.stop is Stop.CANCELLED or (cancel.is_set() and ended.stop is not None):
-        return Passage(gate, "stopped on request", ended.seconds, stopped=True)
+        return GateResult(gate, "stopped on request", ended.seconds, stopped=True)
     if ended.stop is not None:
-        reason = bench.exceeded(ended.stop, gate.timeout_seconds)
+        reason = bench.stop_reason(ended.stop, gate.timeout_seconds)
     elif ended.code != 0:
         said = harvest.last_line(command.stderr)
         reason = f"exit code {ended.code}" + (f": {said}" if said else "")
     else:
-        return Passage(gate, None, ended.seconds)
-    return Passage(gate, f"gate {gate.name}: {reason}", ended.seconds)
+        return GateResult(gate, None, ended.seconds)
+    return GateResult(gate, f"gate {gate.name}: {reason}", ended.seconds)
 
 
 def _file_name(name: str) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 from loopty.kit import untrusted_files
 from loopty.kit.untrusted_files import Unreadable
 
-_MOST_TRACES = 2_000
+_MAX_TRACES = 2_000
 _LARGEST_TRACE = 1 << 20
-_ALL_TRACES = 64 << 20
+_LARGEST_TOTAL = 64 << 20
 
 
-class Traces:
+class TraceCopies:
     """Follows the traces of a trial: each look copies those that are new or have changed.
 
     The trial may be alive and hostile meanwhile, so its directory is opened once per look, without following a
@@ -23,17 +23,17 @@ class Traces:
 
     def __init__(self, source: Path, kept: Path) -> None:
         self._source = source
-        self._kept = kept
+        self._target = kept
         self._seen: dict[str, tuple[int, int]] = {}
-        self._left = _ALL_TRACES
+        self._bytes_left = _LARGEST_TOTAL
 
-    def look(self) -> None:
+    def copy_new(self) -> None:
         try:
             place = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return
         try:
-            for name in _names(place):
+            for name in _trace_names(place):
                 self._copy(name, place)
         finally:
             os.close(place)
@@ -42,15 +42,15 @@ class Traces:
         with contextlib.suppress(Unreadable, FileNotFoundError):
             status = os.stat(name, dir_fd=place, follow_symlinks=False)
             state = (status.st_mtime_ns, status.st_size)
-            if self._seen.get(name) == state or (name not in self._seen and len(self._seen) >= _MOST_TRACES):
+            if self._seen.get(name) == state or (name not in self._seen and len(self._seen) >= _MAX_TRACES):
                 return
             self._seen[name] = state
-            raw = untrusted_files.content(Path(name), min(_LARGEST_TRACE, self._left), place) or b""
-            published(self._kept / name, raw)
-            self._left -= len(raw)
+            raw = untrusted_files.content(Path(name), min(_LARGEST_TRACE, self._bytes_left), place) or b""
+            write_copy(self._target / name, raw)
+            self._bytes_left -= len(raw)
 
 
-def published(path: Path, raw: bytes) -> None:
+def write_copy(path: Path, raw: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(raw)
 
@@ -64,7 +64,7 @@ def last_line(log: Path) -> str:
     return printable.strip()[:200]
 
 
-def _names(place: int) -> list[str]:
+def _trace_names(place: int) -> list[str]:
     with os.scandir(place) as found:
-        names = [item.name for item, _ in zip(found, range(_MOST_TRACES), strict=False)]
+        names = [item.name for item, _ in zip(found, range(_MAX_TRACES), strict=False)]
     return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))

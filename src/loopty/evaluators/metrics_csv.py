@@ -11,14 +11,14 @@ from pathlib import Path
 
 from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
-from loopty.kit.untrusted_files import Unreadable, nameable
+from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
 LARGEST_STREAM = 64 << 20
-_MOST_ROWS = 100_000
+_MAX_ROWS = 100_000
 _HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
 
 
-class Stream:
+class MetricsStream:
     """Follows one file: each look reads what was appended since, complete lines only.
 
     With a `copy`, what was read is appended there as well, out of reach of whoever writes the file.
@@ -27,25 +27,25 @@ class Stream:
     def __init__(self, path: Path, copy: Path | None = None) -> None:
         self._path = path
         self._copy = copy
-        self._read = 0
-        self._torn = b""
+        self._bytes_read = 0
+        self._incomplete_line = b""
         self._names: list[str] | None = None
         self.directions: dict[str, Direction] = {}
         self.rows: list[Row] = []
 
-    def look(self) -> bool:
+    def read_new(self) -> bool:
         """Take in what is new; whether there was any.
 
         Raises Unreadable when the file breaks the contract.
         """
         before = len(self.rows)
-        lines = (self._torn + self._appended()).split(b"\n")
-        self._torn = lines.pop()
+        lines = (self._incomplete_line + self._read_appended()).split(b"\n")
+        self._incomplete_line = lines.pop()
         for line in lines:
-            self._take(line.rstrip(b"\r"))
+            self._parse_line(line.rstrip(b"\r"))
         return len(self.rows) > before
 
-    def _take(self, line: bytes) -> None:
+    def _parse_line(self, line: bytes) -> None:
         if not line.strip():
             return
         try:
@@ -54,27 +54,27 @@ class Stream:
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
             raise Unreadable(f"has a line that is no CSV ({error})") from None
         if self._names is None:
-            self._names = self._header(cells)
+            self._names = self._parse_header(cells)
             return
         if len(cells) != len(self._names) + 1:
             raise Unreadable(f"has a row of {len(cells)} cells under a header of {len(self._names) + 1}")
-        if len(self.rows) >= _MOST_ROWS:
-            raise Unreadable(f"has more than {_MOST_ROWS} rows")
+        if len(self.rows) >= _MAX_ROWS:
+            raise Unreadable(f"has more than {_MAX_ROWS} rows")
         values = [_number(cell) for cell in cells]
         self.rows.append(Row(values[0], dict(zip(self._names, values[1:], strict=True))))
 
-    def _header(self, cells: Sequence[str]) -> list[str]:
+    def _parse_header(self, cells: Sequence[str]) -> list[str]:
         names = []
         for cell in cells[1:]:
-            name, direction = named(cell)
+            name, direction = parse_column(cell)
             if direction is not None:
                 self.directions[name] = direction
             names.append(name)
-        if not names or not all(map(nameable, names)) or len(set(names)) < len(names):
+        if not names or not all(map(is_printable_name, names)) or len(set(names)) < len(names):
             raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
         return names
 
-    def _appended(self) -> bytes:
+    def _read_appended(self) -> bytes:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -87,10 +87,10 @@ class Stream:
                 raise Unreadable("is not a regular file")
             if status.st_size > LARGEST_STREAM:
                 raise Unreadable(f"holds {status.st_size} bytes, more than the {LARGEST_STREAM} allowed")
-            if status.st_size < self._read:
+            if status.st_size < self._bytes_read:
                 raise Unreadable("was cut: rows are only ever appended")
-            chunk = os.pread(descriptor, status.st_size - self._read, self._read)
-            self._read += len(chunk)
+            chunk = os.pread(descriptor, status.st_size - self._bytes_read, self._bytes_read)
+            self._bytes_read += len(chunk)
             if self._copy and chunk:
                 with self._copy.open("ab") as copy:
                     copy.write(chunk)
@@ -99,7 +99,7 @@ class Stream:
             os.close(descriptor)
 
 
-def named(column: str) -> tuple[str, Direction | None]:
+def parse_column(column: str) -> tuple[str, Direction | None]:
     """A column's name without the hint, and the direction that the hint gives."""
     for hint, direction in _HINTS.items():
         at = column.lower().find(hint)

@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from loopty.engine.protocols import OnMetrics, Stage
 from loopty.evaluators import harvest
 from loopty.evaluators.contract import METRICS, STOP
-from loopty.evaluators.metrics_csv import Stream
+from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.kit.untrusted_files import Unreadable
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
-class Watch:
+class MetricsWatch:
     """What is known of a trial while it runs. `kill` is set when it has to end."""
 
     def __init__(self, stage: Stage, seen: OnMetrics, grace_seconds: float, cancel: asyncio.Event) -> None:
         self._stage = stage
-        self._seen = seen
+        self._on_metrics = seen
         self._grace_seconds = grace_seconds
         self._cancel = cancel
         (stage.folder / METRICS).unlink(missing_ok=True)  # an earlier trial that was cancelled may have left it
-        self.stream = Stream(stage.outbox / METRICS, copy=stage.folder / METRICS)
-        self._traces = harvest.Traces(stage.outbox / "traces", stage.folder / "traces")
+        self.stream = MetricsStream(stage.outbox / METRICS, copy=stage.folder / METRICS)
+        self._traces = harvest.TraceCopies(stage.outbox / "traces", stage.folder / "traces")
         self.kill = asyncio.Event()
-        self.doomed = ""
-        self.broken = ""
+        self.prune_reason = ""
+        self.fault = ""
 
     @property
     def partial(self) -> Mapping[str, float]:
@@ -39,32 +39,32 @@ class Watch:
     async def follow(self) -> None:
         """Look until the trial is over; the caller cancels this. Whatever ends it, the trial is not left alone."""
         try:
-            await self._follow()
+            await self._poll()
         finally:
             self.kill.set()
 
-    async def _follow(self) -> None:
+    async def _poll(self) -> None:
         condemned_at = 0.0
         while not self._cancel.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._cancel.wait(), _LOOK_SECONDS)
-            if not self.doomed and self.look() and (reason := self._ask()):
-                self.doomed = reason
+                await asyncio.wait_for(self._cancel.wait(), _POLL_SECONDS)
+            if not self.prune_reason and self.read_new() and (reason := self._stop_reason()):
+                self.prune_reason = reason
                 (self._stage.inbox / STOP).touch()
                 condemned_at = time.monotonic()
-            if self.doomed and time.monotonic() - condemned_at >= self._grace_seconds:
+            if self.prune_reason and time.monotonic() - condemned_at >= self._grace_seconds:
                 return
 
-    def look(self) -> bool:
+    def read_new(self) -> bool:
         """Take in what the trial has said since; whether there are new metrics."""
-        self._traces.look()
-        if self.broken:
+        self._traces.copy_new()
+        if self.fault:
             return False
         try:
-            return self.stream.look()
+            return self.stream.read_new()
         except Unreadable as error:
-            self.broken = str(error)
+            self.fault = str(error)
             return False
 
-    def _ask(self) -> str | None:
-        return self._seen(self.stream.rows, self.stream.directions)
+    def _stop_reason(self) -> str | None:
+        return self._on_metrics(self.stream.rows, self.stream.directions)

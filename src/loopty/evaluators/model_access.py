@@ -18,11 +18,11 @@ from loopty.domain.launch import Mount
 from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.benchmark_runner import Command
-from loopty.evaluators.contract import Places
-from loopty.kit.unix_socket import listening
+from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.unix_socket import listen
 
 if TYPE_CHECKING:
-    from loopty.models.endpoint.trial_access import Door, Serving
+    from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 
 _BACKLOG = 128
 _NO_PORT = "loopty: there is no python3 here, so there is no port: the model is at LOOPTY_MODEL_SOCKET alone"
@@ -32,29 +32,29 @@ _WITH_PORT = (
     f'echo "{_NO_PORT}" >&2; exec "$@"'
 )
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
-_BLAMED = (Ending.FINISHED, Ending.FAILED, Ending.TIMED_OUT)
+_ENDINGS_ABOUT_CANDIDATE = (Ending.FINISHED, Ending.FAILED, Ending.TIMED_OUT)
 """Endings that say something of the candidate, and would not if it was the model that failed."""
 
 
 @contextlib.asynccontextmanager
-async def served(
-    serving: Serving, trial: Trial, stage: Stage, command: Command, places: Places
-) -> AsyncIterator[tuple[Command, Door]]:
+async def open_model_access(
+    serving: ServeTrial, trial: Trial, stage: Stage, command: Command, places: SandboxPaths
+) -> AsyncIterator[tuple[Command, TrialAccess]]:
     """The command as it reaches the model, while that is served."""
-    with listening(stage.outbox.with_name("model"), socket.SOCK_STREAM, _BACKLOG) as listener:
+    with listen(stage.outbox.with_name("model"), socket.SOCK_STREAM, _BACKLOG) as listener:
         async with serving(trial.node.id, listener.socket) as door:
-            yield _reaching(command, door, listener.place, places), door
+            yield _with_model_access(command, door, listener.path, places), door
 
 
-def weighed(door: Door, outcome: Outcome) -> Outcome:
+def adjust_outcome(door: TrialAccess, outcome: Outcome) -> Outcome:
     """The outcome, in view of what the trial had of the model.
 
     Raises Exhausted or Outage where it says nothing of the candidate.
     """
-    if outcome.ending not in _BLAMED:
+    if outcome.ending not in _ENDINGS_ABOUT_CANDIDATE:
         return outcome
-    if door.overspent is not None:  # by what was answered alone: no outage excuses it
-        return Outcome(Ending.FAILED, reason=str(door.overspent), seconds=outcome.seconds)
+    if door.allowance_exceeded is not None:  # by what was answered alone: no outage excuses it
+        return Outcome(Ending.FAILED, reason=str(door.allowance_exceeded), seconds=outcome.seconds)
     if (reason := door.excuse(outcome.is_finished)) is not None:
         raise reason
     if door.refusal and not outcome.is_finished:  # clients rarely tell more of it than its status
@@ -62,8 +62,8 @@ def weighed(door: Door, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _reaching(command: Command, door: Door, place: Path, places: Places) -> Command:
-    told = {"LOOPTY_MODEL": door.model, "LOOPTY_MODEL_SOCKET": places.model, **dict.fromkeys(_KEYS, door.word)}
+def _with_model_access(command: Command, door: TrialAccess, place: Path, places: SandboxPaths) -> Command:
+    told = {"LOOPTY_MODEL": door.model, "LOOPTY_MODEL_SOCKET": places.model, **dict.fromkeys(_KEYS, door.key)}
     return replace(
         command,
         argv=("/bin/sh", "-c", _WITH_PORT, "loopty", f"{places.sdk}/model_port.py", *command.argv),

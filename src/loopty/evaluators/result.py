@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
-from loopty.kit.untrusted_files import Unreadable, json_object, nameable
+from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 LARGEST_RESULT = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ParsedResult:
     """What a benchmark reported."""
 
     metrics: dict[str, float]
     directions: dict[str, Direction] = field(default_factory=dict)
 
 
-def parsed(raw: bytes) -> Result:
+def parse_result(raw: bytes) -> ParsedResult:
     """The result in these bytes; raises Unreadable with the reason when there is no honest one."""
     document = json_object(raw)
     if SCORE not in document:
@@ -32,7 +32,7 @@ def parsed(raw: bytes) -> Result:
     if not isinstance(tasks, dict) or not isinstance(meta, dict):
         raise Unreadable("has tasks or tasks_meta that are not objects")
     for name, value in tasks.items():
-        if not nameable(name):
+        if not is_printable_name(name):
             raise Unreadable(f"has a task whose name is not one short line: {name[:40]!r}")
         metrics[f"tasks.{name}"] = _number(value, f"tasks.{name}")
     for name, about in meta.items():
@@ -41,7 +41,7 @@ def parsed(raw: bytes) -> Result:
             raise Unreadable(f"gives task {name[:40]!r} the direction {str(stated)[:40]!r}: say min or max")
         if stated is not None:
             directions[f"tasks.{name}"] = Direction(stated)
-    return Result(metrics, directions)
+    return ParsedResult(metrics, directions)
 
 
 def _number(value: Any, name: str) -> float:

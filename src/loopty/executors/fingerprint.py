@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 # Reading on costs the kernel a look at each core; kinds of cores that differ appear before.
 _CPUINFO_BYTES = 64 << 10
 _UNLIMITED = 1 << 60
-_ASK_SECONDS = 10
+_COMMAND_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Machine:
         return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()[:12]
 
 
-def machine(
+def this_machine(
     sandbox: str,
     python: str | None,
     extra: Mapping[str, str] | None = None,
@@ -82,7 +82,7 @@ def _linux(root: Path) -> dict[str, str]:
 
 def _mac() -> dict[str, str]:
     names = ("machdep.cpu.brand_string", "hw.logicalcpu", "hw.memsize", "hw.model")
-    cpu, cores, memory, product = (_said("/usr/sbin/sysctl", "-n", name) for name in names)
+    cpu, cores, memory, product = (_first_line_of("/usr/sbin/sysctl", "-n", name) for name in names)
     return {
         "cpu": f"{os.uname().machine} {cpu}",
         "cores": cores,
@@ -115,7 +115,7 @@ def _core(block: str) -> str:
 def _cores(root: Path, cgroups: list[Path]) -> str:
     """How many cores a trial can use at once."""
     allowed = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)$", _text(root / "proc/self/status"), re.MULTILINE)
-    count = _listed(allowed[1]) if allowed else os.cpu_count() or 0
+    count = _count_in_ranges(allowed[1]) if allowed else os.cpu_count() or 0
     for folder in cgroups:
         quota, period = [*_text(folder / "cpu.max").split(), "", ""][:2]
         quota, period = quota or _text(folder / "cpu.cfs_quota_us"), period or _text(folder / "cpu.cfs_period_us")
@@ -124,7 +124,7 @@ def _cores(root: Path, cgroups: list[Path]) -> str:
     return str(count) if count else ""
 
 
-def _listed(ranges: str) -> int:
+def _count_in_ranges(ranges: str) -> int:
     """How many numbers a list like `0-3,8` names."""
     ends = (part.partition("-") for part in ranges.split(",") if part)
     return sum(_number(last or first) - _number(first) + 1 for first, _, last in ends)
@@ -162,24 +162,24 @@ def _nvidia(root: Path) -> Iterator[str]:
     driver = re.search(r"\b\d{3,}\.\d+(\.\d+)*", _text(root / "proc/driver/nvidia/version").partition("\n")[0])
     models = [
         model[1].strip()
-        for place in _inside(root / "proc/driver/nvidia/gpus")
+        for place in _entries(root / "proc/driver/nvidia/gpus")
         if (model := re.search(r"^Model:\s*(.+)$", _text(place / "information"), re.MULTILINE))
     ]
-    return _counted(models, f"driver {driver[0]}" if driver else "")
+    return _models_with_counts(models, f"driver {driver[0]}" if driver else "")
 
 
 def _amd(root: Path) -> Iterator[str]:
     models = []
-    for place in _inside(root / "sys/class/kfd/kfd/topology/nodes"):
+    for place in _entries(root / "sys/class/kfd/kfd/topology/nodes"):
         of = dict(line.split(" ", 1) for line in _text(place / "properties").splitlines() if " " in line)
         if _number(of.get("simd_count", "")):  # the other nodes are CPUs
             name = _text(place / "name").strip() or "AMD"
             models.append(f"{name} gfx{of.get('gfx_target_version', '?')} {of.get('device_id', '')}".strip())
     driver = _text(root / "sys/module/amdgpu/version").strip()
-    return _counted(models, f"driver {driver}" if driver else "")
+    return _models_with_counts(models, f"driver {driver}" if driver else "")
 
 
-def _counted(models: list[str], driver: str) -> Iterator[str]:
+def _models_with_counts(models: list[str], driver: str) -> Iterator[str]:
     for model in sorted(set(models)):
         yield " ".join([f"{models.count(model)} × {model}", *([f"({driver})"] if driver else [])])
 
@@ -218,26 +218,26 @@ def _python(path: str) -> str:
     if os.path.realpath(path) == os.path.realpath(sys.executable):
         return f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
     asked = "import sys; print(sys.implementation.name, '.'.join(map(str, sys.version_info[:3])))"
-    return _said(path, "-I", "-S", "-c", asked)
+    return _first_line_of(path, "-I", "-S", "-c", asked)
 
 
 def _compiler(path: str) -> str:
     # Both flags: gcc gives the whole version for the first of them, clang knows the second only.
-    version = _said(path, "-dumpfullversion", "-dumpversion") or _said(path, "-dumpversion")
+    version = _first_line_of(path, "-dumpfullversion", "-dumpversion") or _first_line_of(path, "-dumpversion")
     if not version:
         return ""
-    return f"{Path(os.path.realpath(path)).name} {version} {_said(path, '-dumpmachine')}".strip()
+    return f"{Path(os.path.realpath(path)).name} {version} {_first_line_of(path, '-dumpmachine')}".strip()
 
 
-def _said(*argv: str) -> str:
+def _first_line_of(*argv: str) -> str:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_SECONDS)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return ""
     return done.stdout.strip().partition("\n")[0] if done.returncode == 0 else ""
 
 
-def _inside(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:

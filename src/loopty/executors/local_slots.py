@@ -17,7 +17,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.fingerprint import Machine
 
-_ASK_AGAIN_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 Evaluate = Callable[[Trial, OnMetrics, asyncio.Event], Awaitable[Outcome]]
 
@@ -35,14 +35,14 @@ class LocalExecutor:
     async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         async with self._slots, contextlib.AsyncExitStack() as held:
             for resource in self._resources:
-                if not await held.enter_async_context(_held(resource, cancel)):
+                if not await held.enter_async_context(_hold_resource(resource, cancel)):
                     return Outcome(Ending.CANCELLED, reason=f"stopped while it waited for {resource}")
             outcome = await self._evaluate(trial, seen, cancel)
             return replace(outcome, fingerprint=self.machine.digest)
 
 
 @contextlib.asynccontextmanager
-async def _held(resource: str, cancel: asyncio.Event) -> AsyncIterator[bool]:
+async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[bool]:
     """Hold the resource, or learn that the wait was cancelled. The lock dies with the process."""
     descriptor = os.open(lock_path(resource), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -50,7 +50,7 @@ async def _held(resource: str, cancel: asyncio.Event) -> AsyncIterator[bool]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                await asyncio.sleep(_ASK_AGAIN_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
             else:
                 yield True
                 return

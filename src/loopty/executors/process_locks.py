@@ -14,28 +14,28 @@ import platform
 from pathlib import Path
 
 
-class Owners:
+class ProcessLocks:
     """The processes that work on one ledger, each with a lock file of its own in this folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, int] = {}
+        self._descriptors: dict[str, int] = {}
 
-    def this_process(self) -> str:
+    def claim(self) -> str:
         """A name for this process, `host:pid:token`; its lock is held until the process ends."""
         self._folder.mkdir(parents=True, exist_ok=True)
         token = os.urandom(8).hex()
         path = self._folder / token
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        self._held[token] = descriptor
+        self._descriptors[token] = descriptor
         atexit.register(path.unlink, missing_ok=True)
         return f"{platform.node()}:{os.getpid()}:{token}"
 
-    def alive(self, owner: str) -> bool:
+    def is_alive(self, owner: str) -> bool:
         """Whether the process that this names still runs."""
         token = owner.rpartition(":")[2]
-        if token in self._held:
+        if token in self._descriptors:
             return True
         try:
             descriptor = os.open(self._folder / token, os.O_RDWR | os.O_CLOEXEC)

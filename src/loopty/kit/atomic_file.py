@@ -6,7 +6,7 @@ import contextlib
 import os
 
 
-def put(
+def write_atomically(
     folder: str | os.PathLike[str], name: str, content: bytes, *, durable: bool = False, mode: int = 0o666
 ) -> None:
     """Write the file, in the place of what has the name; a missing folder is made.
@@ -32,14 +32,14 @@ def put(
             os.close(file)
         os.replace(making, f"{place}/{name}")  # noqa: PTH105
         if durable:
-            sync(place)
+            sync_folder(place)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(making)  # noqa: PTH108
         raise
 
 
-def sync(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Have the names in the folder on the disk."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
-_FLATTENINGS: dict[type, Convert] = {}
+_FLATTENERS: dict[type, Convert] = {}
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def plain(value: Any) -> Any:
     """The value as dicts, lists, strings, numbers and None; fields that hold their default are left out."""
-    return _flattening(type(value))(value)
+    return _flattener(type(value))(value)
 
 
 def text(value: Any) -> str:
@@ -29,14 +29,14 @@ def text(value: Any) -> str:
     return _JSON.encode(plain(value))
 
 
-def _flattening(cls: type) -> Convert:
+def _flattener(cls: type) -> Convert:
     """What makes plain data of a value of this type; found once, because every event goes through it."""
-    if cls not in _FLATTENINGS:
-        _FLATTENINGS[cls] = _found(cls)
-    return _FLATTENINGS[cls]
+    if cls not in _FLATTENERS:
+        _FLATTENERS[cls] = _build_flattener(cls)
+    return _FLATTENERS[cls]
 
 
-def _found(cls: type) -> Convert:
+def _build_flattener(cls: type) -> Convert:
     if dataclasses.is_dataclass(cls):
         names = [name for name, _ in _defaults(cls)]
         # Of a single name the getter would give the value, not a tuple.
@@ -57,7 +57,7 @@ def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, An
     data = {}
     for (name, default), item in zip(defaults, values(value), strict=True):
         if item is not default and item != default:
-            flatten = _flattening(type(item))
+            flatten = _flattener(type(item))
             data[name] = item if flatten is _same else flatten(item)
     return data
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
     """Whether any of the patterns names this file or a directory above it."""
-    return any(_compiled(pattern).fullmatch(path) for pattern in patterns)
+    return any(_compile(pattern).fullmatch(path) for pattern in patterns)
 
 
 def anchor(pattern: str) -> str:
@@ -24,7 +24,7 @@ def anchor(pattern: str) -> str:
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     body = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     return re.compile(_regex(body) + r"(/.*)?" if body else ".+", re.DOTALL)
 
@@ -45,7 +45,7 @@ def _regex(pattern: str) -> str:
             out.append(r"[^/]")
             at += 1
         elif pattern[at] == "[" and (end := _class_end(pattern, at)):
-            out.append(_class(pattern[at + 1 : end]))
+            out.append(_character_class(pattern[at + 1 : end]))
             at = end + 1
         else:
             out.append(re.escape(pattern[at]))
@@ -64,7 +64,7 @@ def _class_end(pattern: str, at: int) -> int:
     return end if end > 0 and "/" not in pattern[at:end] else 0
 
 
-def _class(inside: str) -> str:
+def _character_class(inside: str) -> str:
     """One character of a class; a range that runs backwards holds none."""
     negated = inside.startswith("!")
     spans = re.findall(r"(.)-(.)|(.)", inside[1:] if negated else inside, re.DOTALL)

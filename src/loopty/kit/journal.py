@@ -6,7 +6,7 @@ import os
 import weakref
 from pathlib import Path
 
-from loopty.kit.atomic_file import sync
+from loopty.kit.atomic_file import sync_folder
 
 
 class Journal:
@@ -19,7 +19,7 @@ class Journal:
         self._file = os.open(self._path, flags, 0o666)
         weakref.finalize(self, os.close, self._file)
         self._size = 0
-        sync(os.fspath(folder))
+        sync_folder(os.fspath(folder))
 
     def append(self, line: bytes) -> int:
         """Add a line without an end of line in it; where it begins. After an OSError half of it may be there."""
@@ -31,7 +31,7 @@ class Journal:
         self._size += len(line) + 1
         return start
 
-    def line(self, start: int) -> bytes:
+    def line_at(self, start: int) -> bytes:
         """The line that begins there; nothing where the file is gone."""
         try:
             with self._path.open("rb") as file:

@@ -20,10 +20,10 @@ class Span(NamedTuple):
     start: int
     end: int
 
-    def of(self, text: str) -> str:
+    def part_of(self, text: str) -> str:
         return text[self.start : self.end]
 
-    def within(self, spans: Iterable[Span]) -> bool:
+    def is_within(self, spans: Iterable[Span]) -> bool:
         return any(span.start <= self.start and self.end <= span.end for span in spans)
 
 
@@ -38,7 +38,7 @@ def editable_spans(text: str) -> tuple[Span, ...]:
     blocks: list[Span] = []
     opened: Span | None = None
     for marker in _markers(text):
-        at = line_of(text, marker.line.start)
+        at = line_label(text, marker.line.start)
         if marker.opens and opened:
             raise ValueError(f"{at}: EVOLVE-BLOCK-START inside another block")
         if marker.opens:
@@ -49,11 +49,11 @@ def editable_spans(text: str) -> tuple[Span, ...]:
         else:
             raise ValueError(f"{at}: EVOLVE-BLOCK-END without a START before it")
     if opened:
-        raise ValueError(f"{line_of(text, opened.start)}: EVOLVE-BLOCK-START without an END after it")
+        raise ValueError(f"{line_label(text, opened.start)}: EVOLVE-BLOCK-START without an END after it")
     return tuple(blocks) or (Span(0, len(text)),)
 
 
-def outside_changed(before: str, after: str) -> str | None:
+def change_outside_blocks(before: str, after: str) -> str | None:
     """Why `after` is not `before` with other text in its blocks; ValueError when `before` is malformed."""
     blocks = editable_spans(before)
     if blocks == (Span(0, len(before)),):
@@ -64,8 +64,8 @@ def outside_changed(before: str, after: str) -> str | None:
         return f"marked blocks are broken: {broken}"
     if len(kept) != len(blocks):
         return f"marked blocks: {len(blocks)} before, {len(kept)} after"
-    for frozen, now in zip(_around(before, blocks), _around(after, kept), strict=True):
-        pairs = zip_longest(frozen.of(before).split("\n"), now.of(after).split("\n"))
+    for frozen, now in zip(_frozen_spans(before, blocks), _frozen_spans(after, kept), strict=True):
+        pairs = zip_longest(frozen.part_of(before).split("\n"), now.part_of(after).split("\n"))
         if different := next((index for index, (old, new) in enumerate(pairs, start=1) if old != new), None):
             line = before.count("\n", 0, frozen.start) + different
             return f"line {line} is outside the marked blocks and was changed"
@@ -80,11 +80,11 @@ def _markers(text: str) -> Iterator[_Marker]:
             yield _Marker(match[1] == "START", Span(start, end or len(text)))
 
 
-def _around(text: str, blocks: Sequence[Span]) -> list[Span]:
+def _frozen_spans(text: str, blocks: Sequence[Span]) -> list[Span]:
     """The frozen spans, marker lines included."""
     edges = [0, *(edge for block in blocks for edge in block), len(text)]
     return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def line_of(text: str, position: int) -> str:
+def line_label(text: str, position: int) -> str:
     return f"line {text.count(chr(10), 0, position) + 1}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-_THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
-def without_thoughts(text: str) -> str:
+def without_reasoning(text: str) -> str:
     """The reply without the thoughts that stand before it."""
-    thoughts = _THOUGHTS.match(text)
+    thoughts = _REASONING.match(text)
     return text[thoughts.end() :] if thoughts else text

@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from loopty.kit.reasoning_blocks import without_thoughts
+from loopty.kit.reasoning_blocks import without_reasoning
 
 _LONGEST = 2_000_000
 """Characters of a reply that are looked at; a longer one is refused."""
 _DEEPEST = 64
-_STARTS = 200
+_MAX_STARTS = 200
 """Brackets of the prose around it that may open nothing, so that no reply costs more than its length is worth."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -21,31 +21,31 @@ _LOOSE_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 _LIKE_JSON = re.compile(r'\{\s*"|\[\s*[\[{"]')
 
 
-def found(text: str) -> Any:
+def parse_longest(text: str) -> Any:
     """The longest object or list in the text: bare, in a code fence or amid prose.
 
     Commas before a closing bracket and line breaks in strings are forgiven. Raises ValueError with a reason, also
     for a reply that was cut off, for NaN and infinite numbers, and for an object that names a key twice.
     """
     fault = "the reply holds no JSON"
-    for span in sorted(_spans(_said(text)), key=len, reverse=True):
+    for span in sorted(_spans(_reply_text(text)), key=len, reverse=True):
         try:
-            return _decoded(span)
+            return _decode(span)
         except ValueError as error:
             fault = fault if fault.startswith("the JSON") else f"the JSON of the reply cannot be read: {error}"
     raise ValueError(fault)
 
 
-def sole(text: str) -> dict[str, Any]:
+def parse_only_object(text: str) -> dict[str, Any]:
     """The one object in the text, whatever prose stands around it; forgives what `found` forgives.
 
     Raises ValueError with a reason, also where there are more: one of them may be a quotation.
     """
-    spans = [span for span in _spans(_said(text)) if _LIKE_JSON.match(span)]
+    spans = [span for span in _spans(_reply_text(text)) if _LIKE_JSON.match(span)]
     if len(spans) != 1:
         raise ValueError(f"the reply holds {len(spans) or 'no'} JSON objects, and must hold one")
     try:
-        value = _decoded(spans[0])
+        value = _decode(spans[0])
     except ValueError as error:
         raise ValueError(f"the JSON of the reply cannot be read: {error}") from None
     if not isinstance(value, dict):
@@ -63,14 +63,14 @@ def schema(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(text: str) -> str:
+def _reply_text(text: str) -> str:
     """The text without the thoughts before it."""
     if len(text) > _LONGEST:
         raise ValueError(f"the reply has more than {_LONGEST} characters")
-    return without_thoughts(text)
+    return without_reasoning(text)
 
 
-def _decoded(span: str) -> Any:
+def _decode(span: str) -> Any:
     return _DECODER.decode(_LOOSE_COMMA.sub(lambda token: token[1] or "", span))
 
 
@@ -78,7 +78,7 @@ def _spans(text: str) -> list[str]:
     """The outermost bracketed parts of the text."""
     spans: list[str] = []
     start = _next_start(text, 0)
-    for _ in range(_STARTS):
+    for _ in range(_MAX_STARTS):
         if start < 0:
             break
         end = _end(text, start)
@@ -110,17 +110,17 @@ def _end(text: str, start: int) -> int | None:
     return None
 
 
-def _finite(number: str) -> float:
+def _finite_number(number: str) -> float:
     if not math.isfinite(value := float(number)):
         raise ValueError(f"{number} is too large for a number")
     return value
 
 
-def _no_constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, item in pairs:
         if key in value:
@@ -130,5 +130,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(
-    parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_distinct, strict=False
+    parse_float=_finite_number,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_object_with_distinct_keys,
+    strict=False,
 )

@@ -11,7 +11,7 @@ import itertools
 import re
 import unicodedata
 
-_REMEMBERED = 1_000
+_LONGEST_CACHED = 1_000
 """Characters of the longest lines whose judgement is remembered."""
 
 NOTE = "[a line that reads like an instruction was removed]"
@@ -23,7 +23,7 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]{0,4}[0-~]?"
 )
 _BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that show nothing, beside those of the categories below."""
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Choose how the letter before looks; a row of them can spell a hidden text."""
@@ -87,7 +87,7 @@ _AT_START = re.compile(
 )
 
 
-def cleaned(text: str) -> str:
+def strip_hidden(text: str) -> str:
     """Lines of letters that can be seen: no control characters, no escapes of terminals, nothing hidden."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
@@ -95,38 +95,40 @@ def cleaned(text: str) -> str:
     return "".join(
         letter
         for letter in text
-        if letter in "\n\t" or (unicodedata.category(letter) not in _HIDDEN and letter not in _UNSEEN)
+        if letter in "\n\t" or (unicodedata.category(letter) not in _HIDDEN and letter not in _INVISIBLE)
     )
 
 
-def instructs(line: str) -> bool:
+def poses_as_instruction(line: str) -> bool:
     """Whether the line, cleaned, poses as an instruction to the model that reads it."""
-    return _poses(line) if len(line) <= _REMEMBERED else _poses.__wrapped__(line)
+    return _has_attack_wording(line) if len(line) <= _LONGEST_CACHED else _has_attack_wording.__wrapped__(line)
 
 
 # Briefings tell the same lines again and again, and looking at one takes long.
 @functools.lru_cache(maxsize=8192)
-def _poses(line: str, after: str | None = None) -> bool:
+def _has_attack_wording(line: str, after: str | None = None) -> bool:
     """Whether a line poses as an instruction, or two that belong together do."""
-    folded = _folded(line if after is None else f"{line} {after}")
+    folded = _fold_letters(line if after is None else f"{line} {after}")
     if not _HINT.search(folded):
         return False
     return bool(_ANYWHERE.search(folded) or (after is None and _AT_START.search(folded)))
 
 
-def scrubbed(text: str) -> str:
+def scrub_text(text: str) -> str:
     """The text cleaned, with a note in place of each line that poses as an instruction."""
-    lines = cleaned(text).split("\n")
-    posing = [instructs(line) for line in lines]
+    lines = strip_hidden(text).split("\n")
+    posing = [poses_as_instruction(line) for line in lines]
     for index, (line, after) in enumerate(itertools.pairwise(lines)):
         # Broken over two lines it reads the same.
-        whole = _poses if len(line) + len(after) <= _REMEMBERED else _poses.__wrapped__
+        whole = (
+            _has_attack_wording if len(line) + len(after) <= _LONGEST_CACHED else _has_attack_wording.__wrapped__
+        )
         if not (posing[index] or posing[index + 1]) and whole(line, after):
             posing[index] = posing[index + 1] = True
     return "\n".join(NOTE if poses else line for line, poses in zip(lines, posing, strict=True))
 
 
-def _folded(text: str) -> str:
+def _fold_letters(text: str) -> str:
     """As it looks: without case, accents, wide forms and letters of other alphabets that look the same."""
     if text.isascii():
         return text.lower()

@@ -10,10 +10,10 @@ _PIECES = re.compile(rb"[A-Z]?[a-z]{1,4}|[A-Z]| {2,}|\t+|\n+|[^A-Za-z ]")
 
 
 def tokens(text: str) -> int:
-    return tokens_of(size(text))
+    return tokens_for_bytes(byte_size(text))
 
 
-def tokens_of(count: int) -> int:
+def tokens_for_bytes(count: int) -> int:
     """A quarter of so many bytes, rounded up: what common tokenisers make of English and code."""
     return -(-count // _BYTES_PER_TOKEN)
 
@@ -23,6 +23,6 @@ def tokens_of_data(text: str) -> int:
     return max(tokens(text), len(_PIECES.findall(text.encode("utf-8", "surrogatepass"))))
 
 
-def size(text: str) -> int:
+def byte_size(text: str) -> int:
     """Its bytes: the most tokens that it can be, as no token is shorter than a byte."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -12,15 +12,15 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningSocket:
     """A listening socket that does not block, and where it is."""
 
     socket: socket.socket
-    place: Path
+    path: Path
 
 
 @contextlib.contextmanager
-def listening(folder: Path, kind: socket.SocketKind, backlog: int) -> Iterator[Listening]:
+def listen(folder: Path, kind: socket.SocketKind, backlog: int) -> Iterator[ListeningSocket]:
     """Listen in a folder, which is made; the socket is gone afterwards."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
@@ -36,4 +36,4 @@ def listening(folder: Path, kind: socket.SocketKind, backlog: int) -> Iterator[L
         place.chmod(0o666)
         listener.listen(backlog)
         listener.setblocking(False)
-        yield Listening(listener, place)
+        yield ListeningSocket(listener, place)

@@ -43,18 +43,18 @@ def json_object(raw: bytes) -> dict[str, Any]:
     if not raw.strip():
         raise Unreadable("is empty: it was claimed and never written")
     try:
-        value = json.loads(raw, object_pairs_hook=_unique, parse_constant=_not_finite)
+        value = json.loads(raw, object_pairs_hook=_object_with_unique_keys, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is legal JSON, and no ledger takes it
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"is not valid JSON ({str(error)[:120]})") from None
     if not isinstance(value, dict):
         raise Unreadable("is not a JSON object")
-    if _deeper(value, _DEEPEST):
+    if _is_deeper_than(value, _DEEPEST):
         raise Unreadable(f"is nested deeper than {_DEEPEST} levels")
     return value
 
 
-def nameable(name: str) -> bool:
+def is_printable_name(name: str) -> bool:
     """Whether this can stand in a table or in a reason of one line."""
     return name.isprintable() and 0 < len(name) <= _LONGEST_NAME
 
@@ -69,17 +69,17 @@ def _read(descriptor: int, largest: int) -> bytes:
     return b"".join(chunks)
 
 
-def _deeper(value: Any, levels: int) -> bool:
+def _is_deeper_than(value: Any, levels: int) -> bool:
     """Whether containers lie in each other more than so many levels deep."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return inside is not None and (levels == 0 or any(_deeper(item, levels - 1) for item in inside))
+    return inside is not None and (levels == 0 or any(_is_deeper_than(item, levels - 1) for item in inside))
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("a key appears twice")
     return dict(pairs)
 
 
-def _not_finite(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a finite number")

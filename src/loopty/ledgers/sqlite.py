@@ -17,7 +17,7 @@ from loopty.record.event import Recorded
 from loopty.record.families import decode_event, encode_event
 from loopty.record.history import FOLD_VERSION, History
 
-_PATIENCE_MS = 120_000
+_BUSY_TIMEOUT_MS = 120_000
 
 # The statements that lead from each schema version to the next; the file's user_version counts them.
 _MIGRATIONS = (
@@ -41,9 +41,9 @@ class SqliteLedger:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with self._explained():
+        with self._explain_errors():
             self._db = apsw.Connection(str(path))
-            self._db.set_busy_timeout(_PATIENCE_MS)
+            self._db.set_busy_timeout(_BUSY_TIMEOUT_MS)
             self._prepare()
 
     def close(self) -> None:
@@ -51,22 +51,22 @@ class SqliteLedger:
 
     @contextmanager
     def write_lock(self) -> Iterator[SqliteWriteLock]:
-        with self._explained(), self._transaction("IMMEDIATE"):
+        with self._explain_errors(), self._transaction("IMMEDIATE"):
             yield SqliteWriteLock(self._db)
 
     def history(self) -> History:
-        with self._explained():
+        with self._explain_errors():
             current = self._db.execute("SELECT version FROM fold").get == FOLD_VERSION
         if not current:
             self._refold()
         # One transaction, so that the number and the pages are of the same moment.
-        with self._explained(), self._transaction("DEFERRED"):
+        with self._explain_errors(), self._transaction("DEFERRED"):
             number = self._db.execute("SELECT coalesce(max(number), 0) FROM events").get
             pages = self._db.execute("SELECT key, body FROM pages ORDER BY place").fetchall()
         return History.open(number, pages)
 
     def read(self, after: int = 0) -> Iterator[Recorded]:
-        with self._explained():
+        with self._explain_errors():
             yield from _events(self._db, after)
 
     def _refold(self) -> None:
@@ -112,7 +112,7 @@ class SqliteLedger:
             raise
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         """Turn what a damaged file or a full disk does to SQLite into one line."""
         try:
             yield

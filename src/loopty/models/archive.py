@@ -28,7 +28,7 @@ _NAME = re.compile(rb'"call":"([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CallRecord:
     """One call. Without a reply it failed, and says why."""
 
     call: str
@@ -50,7 +50,7 @@ class Archive:
         self._clock = clock
         self._secrets: set[str] = set()
         self._journal: Journal | None = None
-        self._places: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
         """Where in the journal the calls of this process begin."""
         self._last: tuple[str, Reply] | None = None
         """The reply that was read last: of a batch it is asked for again and again."""
@@ -60,7 +60,7 @@ class Archive:
         if key is not None and is_secret(key):
             self._secrets.add(key)
 
-    def clean(self, text: str) -> str:
+    def without_keys(self, text: str) -> str:
         """The text without keys."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = without_key(text, secret)
@@ -79,14 +79,14 @@ class Archive:
         node: NodeId | None = None,
     ) -> None:
         """Write the call down: when this returns it outlasts a crash of the machine."""
-        kept = Kept(call, self._clock(), model, role, operator, prompt, reply, failure, node)
-        text = codec.text(self._cleaned(codec.plain(kept)) if self._secrets else kept)
+        kept = CallRecord(call, self._clock(), model, role, operator, prompt, reply, failure, node)
+        text = codec.text(self._value_without_keys(codec.plain(kept)) if self._secrets else kept)
         try:
             self._journal = self._journal or Journal(self._folder, _file_name(call))
-            self._places[call] = self._journal.append(text.encode("utf-8", "surrogatepass"))
+            self._offsets[call] = self._journal.append(text.encode("utf-8", "surrogatepass"))
         except OSError as error:
             self._journal = None  # what comes next must not stand behind half a line
-            self._places.clear()
+            self._offsets.clear()
             raise Misuse(
                 f"cannot keep a model's reply in {self._folder}: {error.strerror} (is there space, is it yours?)"
             ) from error
@@ -104,28 +104,28 @@ class Archive:
         self._last = call, kept.reply
         return kept.reply
 
-    def record(self, call: str) -> Kept | None:
+    def record(self, call: str) -> CallRecord | None:
         """Everything about a call; None where it is missing or damaged."""
-        if self._journal and call in self._places:
-            found = _read(self._journal.line(self._places[call]))
+        if self._journal and call in self._offsets:
+            found = _parse_record(self._journal.line_at(self._offsets[call]))
             return found if found and found.call == call else None
-        return self.found([call]).get(call)
+        return self.records_of([call]).get(call)
 
-    def found(self, calls: Iterable[str]) -> dict[str, Kept]:
+    def records_of(self, calls: Iterable[str]) -> dict[str, CallRecord]:
         """Those of the calls that can be read, by name, in one pass."""
-        missing, found = set(calls), dict[str, Kept]()
+        missing, found = set(calls), dict[str, CallRecord]()
         for line in self._lines() if missing else ():
             name = _NAME.search(line)
-            if name and name[1].decode(errors="replace") in missing and (kept := _read(line)):
+            if name and name[1].decode(errors="replace") in missing and (kept := _parse_record(line)):
                 found[kept.call] = kept
                 missing.discard(kept.call)
                 if not missing:
                     break
         return found
 
-    def records(self) -> Iterator[Kept]:
+    def records(self) -> Iterator[CallRecord]:
         """All calls that can be read, oldest first."""
-        found = map(_read, self._lines())
+        found = map(_parse_record, self._lines())
         yield from sorted((kept for kept in found if kept), key=lambda kept: (kept.at, kept.call))
 
     def _lines(self) -> Iterator[bytes]:
@@ -133,12 +133,12 @@ class Archive:
             with contextlib.suppress(OSError), path.open("rb") as file:
                 yield from file
 
-    def _cleaned(self, value: Any) -> Any:
+    def _value_without_keys(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.clean(value)
+            return self.without_keys(value)
         if isinstance(value, Mapping):
-            return {self.clean(key): self._cleaned(item) for key, item in value.items()}
-        return [self._cleaned(item) for item in value] if isinstance(value, list) else value
+            return {self.without_keys(key): self._value_without_keys(item) for key, item in value.items()}
+        return [self._value_without_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def _file_name(call: str) -> str:
@@ -147,9 +147,9 @@ def _file_name(call: str) -> str:
     return f"{call}{_ENDING}"
 
 
-def _read(line: bytes) -> Kept | None:
+def _parse_record(line: bytes) -> CallRecord | None:
     try:
         data = json.loads(line.decode("utf-8", "surrogatepass"))
-        return codec.build(Kept, data) if isinstance(data, dict) else None
+        return codec.build(CallRecord, data) if isinstance(data, dict) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None

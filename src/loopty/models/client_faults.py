@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 from loopty.domain.model import ModelFault, ModelSpec, Usage
 from loopty.kit.fence import one_line
-from loopty.kit.scrub import cleaned
+from loopty.kit.scrub import strip_hidden
 from loopty.models.hiding import without_key
-from loopty.models.http import Unacceptable
-from loopty.models.keys import place_of
+from loopty.models.http import UnacceptableAnswer
+from loopty.models.keys import key_location
 
-UNKEYED = "the server asks for a key, name the variable that has it in `key_env`"
+KEY_NEEDED = "the server asks for a key, name the variable that has it in `key_env`"
 _LOOKED_AT, _LONGEST = 10_000, 200
 """How much of what a server said is looked at, and how much of it is told."""
 _PASSING = (
@@ -24,12 +24,12 @@ _PASSING = (
 )
 
 
-def passes(status: int) -> bool:
+def is_transient(status: int) -> bool:
     """Whether what a server answers with this status passes by itself."""
     return status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-class Broken(Exception):  # noqa: N818
+class BrokenReply(Exception):  # noqa: N818
     """A reply that began well and is no reply."""
 
 
@@ -37,17 +37,17 @@ def fault_of(error: Exception, stated: ModelSpec, key: str | None, usage: Usage)
     """The fault that the client library's error stands for; `usage` is what the request cost if it was read."""
     from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError, UserError
 
-    if unacceptable := next((cause for cause in _causes(error) if isinstance(cause, Unacceptable)), None):
+    if unacceptable := next((cause for cause in _causes(error) if isinstance(cause, UnacceptableAnswer)), None):
         passing = unacceptable.transient
         return ModelFault(str(unacceptable), transient=passing, usage=usage if passing else None)
-    if isinstance(error, Broken):
+    if isinstance(error, BrokenReply):
         return ModelFault(str(error), transient=True, usage=usage)
     if isinstance(error, TimeoutError):
         return ModelFault(f"no whole reply within {stated.timeout_seconds:g} s", transient=True, usage=usage)
-    said = _said(error, key)
+    said = _error_message(error, key)
     if isinstance(error, ModelHTTPError):
         status = error.status_code
-        transient, meaning = _meaning(error, status, stated, key)
+        transient, meaning = _explanation(error, status, stated, key)
         return ModelFault(
             f"{status}: {meaning}{said and f': {said}'}",
             transient=transient,
@@ -59,7 +59,7 @@ def fault_of(error: Exception, stated: ModelSpec, key: str | None, usage: Usage)
         # Without what may stand before the host: a name and a password.
         server = urlsplit(stated.url).netloc.rpartition("@")[2] or stated.provider
         meaning = f"no connection to {server}" if unsent else "the connection broke off"
-        reason = f"{meaning}: {_unconnected(error, key)}"
+        reason = f"{meaning}: {_connection_problem(error, key)}"
         return ModelFault(reason, transient=True, usage=None if unsent else usage)
     if isinstance(error, UserError):
         return ModelFault(f"the request cannot be made: {said}", transient=False)
@@ -67,7 +67,7 @@ def fault_of(error: Exception, stated: ModelSpec, key: str | None, usage: Usage)
     return ModelFault(f"the answer makes no sense: {said}", transient=True, retry_after_seconds=after, usage=usage)
 
 
-def _meaning(error: Exception, status: int, stated: ModelSpec, key: str | None) -> tuple[bool, str]:
+def _explanation(error: Exception, status: int, stated: ModelSpec, key: str | None) -> tuple[bool, str]:
     """Whether it passes by itself, and what it means for the user."""
     from pydantic_ai import exceptions as library
 
@@ -75,31 +75,31 @@ def _meaning(error: Exception, status: int, stated: ModelSpec, key: str | None) 
         case library.ModelQuotaExceededError():
             return False, "the account's quota or credit is used up, top it up"
         case library.ModelAuthenticationError() if key is None:
-            return False, UNKEYED
+            return False, KEY_NEEDED
         case library.ModelAuthenticationError():
-            return False, f"the key in {place_of(stated)} was refused"
+            return False, f"the key in {key_location(stated)} was refused"
         case library.ModelContextWindowExceededError():
             return False, "the prompt is too long for the model, set `context_tokens` to what it can hold"
         case library.ModelNotFoundError():
-            return False, not_there(stated)
+            return False, not_found_reason(stated)
         case library.ModelRateLimitError():
             return True, "too many requests"
         case library.ModelUnavailableError():
             return True, "the model is overloaded or down"
     failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return passes(status), "the server failed" if failed else "the request was refused"
+    return is_transient(status), "the server failed" if failed else "the request was refused"
 
 
-def not_there(stated: ModelSpec, of: str = "") -> str:
+def not_found_reason(stated: ModelSpec, context: str = "") -> str:
     """What it means that a server knows no such model, or no such path; `of` says where to look."""
     bare = stated.url and stated.provider == "openai" and "/v1" not in stated.url
     usual = ", which mostly ends in /v1" if bare else ""
-    return f"no model '{stated.model}' there, look at `model` and `url`{of}{usual}"
+    return f"no model '{stated.model}' there, look at `model` and `url`{context}{usual}"
 
 
-def quoted(body: object, key: str | None) -> str:
+def server_message(body: object, key: str | None) -> str:
     """What a server said in the body of an error: one short line, cleaned, and without the key."""
-    return _told(_message(body), key)
+    return _safe_line(_message(body), key)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -109,13 +109,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _said(error: Exception, key: str | None) -> str:
+def _error_message(error: Exception, key: str | None) -> str:
     """What the server said, or else the client: one short line without control characters and without the key."""
     text = _message(getattr(error, "body", None)) or str(error) or type(error).__name__
-    return _told(text, key)
+    return _safe_line(text, key)
 
 
-def _unconnected(error: Exception, key: str | None) -> str:
+def _connection_problem(error: Exception, key: str | None) -> str:
     """What kept the two apart, and what to look at where that is known."""
     import ssl
 
@@ -124,18 +124,18 @@ def _unconnected(error: Exception, key: str | None) -> str:
         return "nobody listens there, is it running?"
     if any(isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER" for cause in causes):
         return "it does not speak https, say http:// in `url`"
-    return _lowest(error, key)
+    return _root_cause(error, key)
 
 
-def _lowest(error: Exception, key: str | None) -> str:
+def _root_cause(error: Exception, key: str | None) -> str:
     """What the system said of a connection, which is more than the clients make of it."""
-    return _told(
+    return _safe_line(
         next((text for cause in [*_causes(error)][::-1] if (text := str(cause))), type(error).__name__), key
     )
 
 
-def _told(text: str, key: str | None) -> str:
-    text = " ".join(cleaned(without_key(text, key)[:_LOOKED_AT]).split())
+def _safe_line(text: str, key: str | None) -> str:
+    text = " ".join(strip_hidden(without_key(text, key)[:_LOOKED_AT]).split())
     return one_line(without_key(text, key), _LONGEST)
 
 

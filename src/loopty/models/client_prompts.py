@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NOTHING = "(no text)"
 
 
-def encodable(text: str) -> str:
+def encodable_text(text: str) -> str:
     """The text without halves of letters: JSON can carry them, and no request can."""
     return text.encode("utf-8", "replace").decode()
 
@@ -27,10 +27,10 @@ def messages(prompt: Prompt) -> Iterator[ModelMessage]:
     from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
     if prompt.system:
-        yield ModelRequest(parts=[SystemPromptPart(encodable(prompt.system))])
+        yield ModelRequest(parts=[SystemPromptPart(encodable_text(prompt.system))])
     for turn in prompt.messages:
         # Some servers refuse a turn without text, and a model may have said nothing.
-        text = encodable(turn.text) if turn.text.strip() else _NOTHING
+        text = encodable_text(turn.text) if turn.text.strip() else _NOTHING
         if turn.speaker is Speaker.ASKER:
             yield ModelRequest(parts=[UserPromptPart(text)])
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-ADDRESSES = {
+PROVIDER_URLS = {
     "anthropic": "https://api.anthropic.com",
     "cerebras": "https://api.cerebras.ai/v1",
     "deepseek": "https://api.deepseek.com",
@@ -25,7 +25,7 @@ def host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-def on_loopback(url: str) -> bool:
+def is_on_loopback(url: str) -> bool:
     """Whether the address is one of this machine."""
     host = host_of(url)
     try:
@@ -34,7 +34,7 @@ def on_loopback(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def nearby(url: str) -> bool:
+def is_private(url: str) -> bool:
     """Whether the address is on this machine or in a private network."""
     host = host_of(url)
     try:

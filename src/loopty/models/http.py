@@ -13,7 +13,7 @@ _CONNECT_SECONDS = 10.0
 _ANSWERS: ContextVar[list[Any]] = ContextVar("answers")
 
 
-class Unacceptable(Exception):  # noqa: N818
+class UnacceptableAnswer(Exception):  # noqa: N818
     """An answer that is not read on."""
 
     def __init__(self, reason: str, *, transient: bool) -> None:
@@ -22,7 +22,7 @@ class Unacceptable(Exception):  # noqa: N818
 
 
 @asynccontextmanager
-async def answers_closed() -> AsyncIterator[None]:
+async def close_answers() -> AsyncIterator[None]:
     """At the end, no answer to a request made inside is open: not every client closes a stream that it left."""
     answers: list[Any] = []
     token = _ANSWERS.set(answers)
@@ -41,7 +41,7 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
     between two requests and nobody has to close the client.
     """
 
-    class Bounded(library.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class BoundedStream(library.AsyncByteStream):  # type: ignore[misc, name-defined]
         def __init__(self, source: Any) -> None:
             self._source = source
 
@@ -52,37 +52,39 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
                 async for piece in pieces:
                     taken += len(piece)
                     if taken > limit_bytes:
-                        raise Unacceptable(f"the answer is longer than {limit_bytes:,} bytes", transient=True)
+                        raise UnacceptableAnswer(
+                            f"the answer is longer than {limit_bytes:,} bytes", transient=True
+                        )
                     yield piece
 
         async def aclose(self) -> None:
             await self._source.aclose()
 
-    async def look(response: Any) -> None:
+    async def check(response: Any) -> None:
         if response.has_redirect_location:
-            raise Unacceptable(
+            raise UnacceptableAnswer(
                 f"{response.status_code}: the server points elsewhere, and redirects are not followed: "
                 "set `url` to where the model is served",
                 transient=False,
             )
         # A few packed bytes can hold any number of plain ones, and it is the plain ones that fill the memory.
         if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
-            raise Unacceptable("the server packed its answer without being asked to", transient=True)
-        response.stream = Bounded(response.stream)
+            raise UnacceptableAnswer("the server packed its answer without being asked to", transient=True)
+        response.stream = BoundedStream(response.stream)
         _ANSWERS.get().append(response)
 
     return library.AsyncClient(
-        verify=_trusted(library),
+        verify=_ssl_context(library),
         headers={"Accept-Encoding": "identity"},
         # The deadline of the whole request comes first; this one only ends what the deadline left behind.
         timeout=library.Timeout(timeout_seconds + 1, connect=_CONNECT_SECONDS),
         limits=library.Limits(max_keepalive_connections=0),
         follow_redirects=False,
-        event_hooks={"response": [look]},
+        event_hooks={"response": [check]},
     )
 
 
 @cache
-def _trusted(library: ModuleType) -> Any:
+def _ssl_context(library: ModuleType) -> Any:
     """The certificates that are trusted: reading them takes longer than all else about a client."""
     return library.create_ssl_context()

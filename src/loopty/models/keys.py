@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
-from loopty.models.hosts import nearby
-from loopty.models.provider_names import unknown_provider
+from loopty.models.hosts import is_private
+from loopty.models.provider_names import provider_problem
 
 _USUAL = {
     "alibaba": ("DASHSCOPE_API_KEY",),
@@ -23,18 +23,18 @@ _KEYLESS = ("litellm", "ollama", "vllm")
 
 def key_of(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> str | None:
     """The key of the model with this name; None where none is needed. Raises Misuse with the remedy."""
-    if nearby(stated.url) and not (stated.key_env or stated.keyring):
+    if is_private(stated.url) and not (stated.key_env or stated.keyring):
         # A key that was meant for a provider is not shown to a server that merely speaks like it.
         return None
-    variables = variables_of(stated)
+    variables = key_variables(stated)
     for variable in variables:
         if key := environ.get(variable, "").strip():
-            return _usable(key, variable)
+            return _valid_key(key, variable)
     if stated.keyring:
-        return _usable(_from_keyring(name, stated), f"the keyring entry {stated.keyring}")
+        return _valid_key(_from_keyring(name, stated), f"the keyring entry {stated.keyring}")
     if stated.provider in _KEYLESS:
         return None
-    if told := unknown_provider(stated.provider):
+    if told := provider_problem(stated.provider):
         raise Misuse(f"model '{name}': {told}")
     raise Misuse(
         f"model '{name}' needs a key: set {' or '.join(variables)}, "
@@ -42,7 +42,7 @@ def key_of(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> str | No
     )
 
 
-def variables_of(stated: ModelSpec) -> tuple[str, ...]:
+def key_variables(stated: ModelSpec) -> tuple[str, ...]:
     """The environment variables that may hold the key."""
     if stated.key_env:
         return (stated.key_env,)
@@ -51,9 +51,9 @@ def variables_of(stated: ModelSpec) -> tuple[str, ...]:
     return _USUAL.get(family, (f"{family.upper().replace('-', '_')}_API_KEY",))
 
 
-def place_of(stated: ModelSpec) -> str:
+def key_location(stated: ModelSpec) -> str:
     """Where a key that was refused is to be put right."""
-    place = " or ".join(variables_of(stated))
+    place = " or ".join(key_variables(stated))
     return f"{place}, or in the keyring under {stated.keyring}" if stated.keyring else place
 
 
@@ -61,7 +61,7 @@ def _from_keyring(name: str, stated: ModelSpec) -> str:
     service, slash, user = stated.keyring.partition("/")
     if not (service and slash and user):
         raise Misuse(f"`keyring` of model '{name}' is to be `service/user`, not {stated.keyring!r}")
-    instead = f"set {variables_of(stated)[0]} instead"
+    instead = f"set {key_variables(stated)[0]} instead"
     try:
         import keyring
         import keyring.errors
@@ -80,7 +80,7 @@ def _from_keyring(name: str, stated: ModelSpec) -> str:
     return key.strip()
 
 
-def _usable(key: str, place: str) -> str:
+def _valid_key(key: str, place: str) -> str:
     # A header cannot carry anything else, and what complains about it would quote the key.
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise Misuse(f"{place} holds characters that no key has: look for quotes, blanks or line breaks in it")

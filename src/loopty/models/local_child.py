@@ -20,7 +20,7 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)  # whatever the library prints must not be taken for the answer
     try:
-        server = _serving(order)
+        server = _start_server(order)
     except Exception as error:  # noqa: BLE001 - the end of the process, told in one line
         sys.exit(f"{type(error).__name__}: {error}")
     os.write(answer, server.listening_address.rpartition(":")[2].encode() + b"\n")
@@ -38,7 +38,7 @@ def _end_with_the_parent() -> None:
         os._exit(0)  # it was gone before
 
 
-def _serving(order: dict[str, Any]) -> Any:
+def _start_server(order: dict[str, Any]) -> Any:
     """The library's server: it answers for as long as it is held."""
     import xllamacpp
 

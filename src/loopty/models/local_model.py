@@ -12,8 +12,8 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelFault, ModelSpec, Prompt, Reply, Speaker, Usage
-from loopty.models.gguf import trained_context
-from loopty.models.local_server import Address, LocalServer, Order, served
+from loopty.models.gguf import context_length
+from loopty.models.local_server import LocalAddress, LocalServer, LocalServerSpec, server_for
 from loopty.models.weights import weights_file
 
 _OF_THE_SERVER = ("threads", "parallel")
@@ -25,7 +25,7 @@ _LONGEST_STRING = 1_000
 """Characters of a string in JSON, where the schema sets no limit: a small model may find no end."""
 
 
-def local_model(name: str, stated: ModelSpec) -> Model:
+def make_local_model(name: str, stated: ModelSpec) -> Model:
     """The model in `file`, or in the weights that `model` names; nothing is loaded before the first reply.
 
     Raises Misuse when the file or the library is not there.
@@ -33,9 +33,9 @@ def local_model(name: str, stated: ModelSpec) -> Model:
     require_library(name)
     file = gguf_file(name, stated, os.environ)
     context = context_of(file, stated)
-    parallel = _whole(name, stated, "parallel", 1)
-    order = Order(file, context, _whole(name, stated, "threads", _free_cores()), parallel)
-    return LocalModel(f"local:{stated.model or file.stem}", stated, served(order), parallel)
+    parallel = _positive_integer(name, stated, "parallel", 1)
+    order = LocalServerSpec(file, context, _positive_integer(name, stated, "threads", _free_cores()), parallel)
+    return LocalModel(f"local:{stated.model or file.stem}", stated, server_for(order), parallel)
 
 
 def require_library(name: str) -> None:
@@ -60,7 +60,7 @@ def gguf_file(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> Path:
 
 def context_of(file: Path, stated: ModelSpec) -> int:
     """How many tokens the model sees at once: no more than it was trained for."""
-    return min(stated.window_tokens, trained_context(file) or stated.window_tokens)
+    return min(stated.window_tokens, context_length(file) or stated.window_tokens)
 
 
 class LocalModel:
@@ -74,13 +74,13 @@ class LocalModel:
 
     async def reply(self, prompt: Prompt) -> Reply:
         async with self._turn:  # the time that a request has begins when the server can take it up
-            return await self._asked(prompt)
+            return await self._ask(prompt)
 
-    async def _asked(self, prompt: Prompt) -> Reply:
-        address = await self.served()
+    async def _ask(self, prompt: Prompt) -> Reply:
+        address = await self.server_address()
         try:
             async with asyncio.timeout(self._stated.timeout_seconds):
-                code, body = await _posted(address, self._request(prompt))
+                code, body = await _post(address, self._request(prompt))
         except TimeoutError as error:
             seconds = self._stated.timeout_seconds
             said = f"{self.name} gave no reply within {seconds:g} s: give it a larger timeout_seconds"
@@ -90,9 +90,9 @@ class LocalModel:
             raise ModelFault(f"the server of {self.name} broke off: {why}", transient=True) from error
         if code != _OK:
             raise _fault(self.name, code, body)
-        return _reply(body)
+        return _parse_reply(body)
 
-    async def served(self) -> Address:
+    async def server_address(self) -> LocalAddress:
         """Waits while the file is loaded."""
         try:
             async with asyncio.timeout(self._stated.timeout_seconds):
@@ -114,13 +114,13 @@ class LocalModel:
         if self._stated.temperature is not None:
             request["temperature"] = self._stated.temperature
         if prompt.schema is not None:
-            named = {"name": "reply", "schema": _bounded(prompt.schema), "strict": True}
+            named = {"name": "reply", "schema": _bound_strings(prompt.schema), "strict": True}
             request["response_format"] = {"type": "json_schema", "json_schema": named}
         own = {key: value for key, value in self._stated.settings.items() if key not in _OF_THE_SERVER}
         return {**request, **own}
 
 
-async def _posted(address: Address, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+async def _post(address: LocalAddress, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     """Ask for a chat completion; a caller who gives up closes the connection, and the server stops writing."""
     body = json.dumps(request).encode()
     head = (
@@ -140,17 +140,17 @@ async def _posted(address: Address, request: Mapping[str, Any]) -> tuple[int, di
         writer.close()
 
 
-def _bounded(schema: Any) -> Any:
+def _bound_strings(schema: Any) -> Any:
     """The schema with an end to every string."""
     if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
+        return [_bound_strings(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
     limits = {} if schema.get("type") != "string" or "enum" in schema else {"maxLength": _LONGEST_STRING}
-    return limits | {key: _bounded(part) for key, part in schema.items()}
+    return limits | {key: _bound_strings(part) for key, part in schema.items()}
 
 
-def _reply(body: Mapping[str, Any]) -> Reply:
+def _parse_reply(body: Mapping[str, Any]) -> Reply:
     choice, usage = body["choices"][0], body["usage"]
     details = usage.get("prompt_tokens_details") or {}
     return Reply(
@@ -176,7 +176,7 @@ def _free_cores() -> int:
     return max(len(os.sched_getaffinity(0)) - 1, 1)
 
 
-def _whole(name: str, stated: ModelSpec, setting: str, default: int) -> int:
+def _positive_integer(name: str, stated: ModelSpec, setting: str, default: int) -> int:
     value = stated.settings.get(setting, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise Misuse(f"model '{name}': settings.{setting} is a whole number above 0, not {value!r}")

@@ -28,17 +28,17 @@ _DYING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LocalServerSpec:
     """What is served, and with what."""
 
     file: Path
-    context: int
+    context_tokens: int
     threads: int
     parallel: int
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class LocalAddress:
     """Where the file is served, and the key without which nobody gets an answer there."""
 
     port: int
@@ -48,19 +48,19 @@ class Address:
 class LocalServer:
     """Starts its child at the first use, and anew when it died."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: LocalServerSpec) -> None:
         self._order = order
-        self._starting = threading.Lock()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._address: Address | None = None
-        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._address: LocalAddress | None = None
+        self._log: deque[str] = deque(maxlen=_KEPT_LINES)
 
-    def address(self) -> Address:
+    def address(self) -> LocalAddress:
         """Where it is served; loads the file if need be, which takes a while. Raises ModelFault."""
-        with self._starting:
+        with self._lock:
             if self._process is None or self._process.poll() is not None or self._address is None:
                 self.stop()
-                self._address = self._started()
+                self._address = self._start()
             return self._address
 
     @property
@@ -82,11 +82,11 @@ class LocalServer:
             if pipe:
                 pipe.close()
         ended = f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with code {code}"
-        return f"{ended}; the last that it said: {self._said[-1]}" if self._said else ended
+        return f"{ended}; the last that it said: {self._log[-1]}" if self._log else ended
 
-    def _started(self) -> Address:
+    def _start(self) -> LocalAddress:
         key = secrets.token_urlsafe(24)
-        self._said.clear()
+        self._log.clear()
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "loopty.models.local_child"],
             stdin=subprocess.PIPE,
@@ -99,7 +99,7 @@ class LocalServer:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        listening = threading.Thread(target=self._listen, args=(process.stderr,), daemon=True)
+        listening = threading.Thread(target=self._read_log, args=(process.stderr,), daemon=True)
         listening.start()
         order = {"file": str(self._order.file), "key": key, **self._numbers()}
         try:
@@ -109,23 +109,27 @@ class LocalServer:
             pass  # what it says below tells more
         port = process.stdout.readline()
         if port.strip():
-            return Address(int(port), key)
+            return LocalAddress(int(port), key)
         listening.join(_DYING_SECONDS)
         code = process.wait(_DYING_SECONDS)
-        why = self._said[0] if self._said else f"code {code}"
+        why = self._log[0] if self._log else f"code {code}"
         self.stop()
         # What was killed may have better luck; what gave up by itself will do so again.
         raise ModelFault(f"{self._order.file} could not be loaded: {why}", transient=code < 0)
 
     def _numbers(self) -> dict[str, int]:
-        return {"context": self._order.context, "threads": self._order.threads, "parallel": self._order.parallel}
+        return {
+            "context": self._order.context_tokens,
+            "threads": self._order.threads,
+            "parallel": self._order.parallel,
+        }
 
-    def _listen(self, stderr: IO[bytes]) -> None:
+    def _read_log(self, stderr: IO[bytes]) -> None:
         """Keep what the child says, the last lines of it."""
         with stderr:
             for line in stderr:
                 if text := _CLOCK.sub("", line.decode(errors="replace")).strip():
-                    self._said.append(text[:_LONGEST_LINE])
+                    self._log.append(text[:_LONGEST_LINE])
 
 
 def _without_keys(environ: Mapping[str, str]) -> dict[str, str]:
@@ -134,8 +138,8 @@ def _without_keys(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 @functools.cache
-def served(order: Order) -> LocalServer:
+def server_for(spec: LocalServerSpec) -> LocalServer:
     """The server of this file in this process: whoever orders the same shares it."""
-    server = LocalServer(order)
+    server = LocalServer(spec)
     atexit.register(server.stop)
     return server

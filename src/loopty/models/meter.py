@@ -13,16 +13,16 @@ from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec, Prompt, Role, Usage
 from loopty.domain.pool import Pool
-from loopty.kit.token_count import size, tokens
+from loopty.kit.token_count import byte_size, tokens
 from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates
 from loopty.models.purse import RunPurse
 from loopty.models.spend_caps import Price
-from loopty.models.throttle import Clock, Start, Throttle
+from loopty.models.throttle import Admission, Clock, Throttle
 
 USEFUL_OUTPUT = 512
 """Where a cap leaves room for this much of a reply, a shorter one is asked for."""
-BROKEN_OFF = "it was broken off"
+CANCELLED = "it was broken off"
 """Why there was no reply, where the one who asked did not wait for it."""
 
 _PER_MESSAGE = 4
@@ -36,7 +36,7 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class RequestSize:
     """How long a request is in tokens: as estimated, at the worst, and how long its reply may be."""
 
     input: int
@@ -44,12 +44,12 @@ class Size:
     output: int
 
     @classmethod
-    def of(cls, prompt: Prompt, stated: ModelSpec) -> Size:
+    def of_prompt(cls, prompt: Prompt, stated: ModelSpec) -> RequestSize:
         texts = [*prompt.texts]
         if prompt.schema is not None:
             texts.append(json.dumps(prompt.schema))
         expected = sum(tokens(text) + _PER_MESSAGE for text in texts)
-        worst = sum(size(text) + _WORST_PER_MESSAGE for text in texts) + _WORST_BESIDES
+        worst = sum(byte_size(text) + _WORST_PER_MESSAGE for text in texts) + _WORST_BESIDES
         longest = prompt.longest_reply(stated.max_output_tokens)
         room = stated.window_tokens - expected
         return cls(expected, worst, min(longest, max(room, USEFUL_OUTPUT)))
@@ -67,7 +67,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class ReservedCall:
     """A request that may be sent now. It must be settled, whatever happens."""
 
     call: str
@@ -83,11 +83,11 @@ class Settlements:
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         self._next.set()
         self._next = asyncio.Event()
 
-    async def another(self, seconds: float) -> bool:
+    async def wait_for_next(self, seconds: float) -> bool:
         """Wait for the next one, no longer than so many seconds; whether it came."""
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(self._next.wait(), seconds)
@@ -117,12 +117,12 @@ class Meter:
         self._throttle = throttle
         self._settlements = settlements
         self._clock = clock
-        self._flying = 0
+        self._in_flight = 0
         self._overrun: float | None = None
         """How many times its worst a call has cost, as some servers pass the limit they are given; None before
         the first reply."""
 
-    async def reserve(self, request: Size, subject: Subject) -> Reservation:
+    async def reserve(self, request: RequestSize, subject: Subject) -> ReservedCall:
         """Wait until the request may be sent, and set aside what it will cost.
 
         Where a cap leaves no room for the whole reply, a shorter one is reserved. Raises Exhausted when not even
@@ -132,7 +132,7 @@ class Meter:
         while True:
             start = await self._throttle.start(request.input + request.output)
             try:
-                return self._reserved(request, subject, start)
+                return self._reserve_now(request, subject, start)
             except Crowded:
                 self._throttle.undo(start)
                 if self._clock() > patience:
@@ -140,27 +140,29 @@ class Meter:
             except BaseException:
                 self._throttle.undo(start)
                 raise
-            if await self._settlements.another(_LOOK_AGAIN_SECONDS):
+            if await self._settlements.wait_for_next(_LOOK_AGAIN_SECONDS):
                 patience = self._clock() + self._patience_seconds
 
-    def _reserved(self, request: Size, subject: Subject, start: Start) -> Reservation:
+    def _reserve_now(self, request: RequestSize, subject: Subject, start: Admission) -> ReservedCall:
         try:
-            return self._taken(request, request.output, subject, start)
+            return self._reserve_output(request, request.output, subject, start)
         except Crowded:
             raise
         except Exhausted:
-            shorter = max(self._room(request), min(USEFUL_OUTPUT, request.output))
-            return self._taken(request, shorter, subject, start)
+            shorter = max(self._affordable_output(request), min(USEFUL_OUTPUT, request.output))
+            return self._reserve_output(request, shorter, subject, start)
 
-    def _room(self, request: Size) -> int:
+    def _affordable_output(self, request: RequestSize) -> int:
         """How long a reply what is left allows."""
         left = self._purse.remaining(self._role)
-        bought = self._rates.output(request.input, left.money_usd)
+        bought = self._rates.affordable_output(request.input, left.money_usd)
         whole = bought if math.isinf(bought) else math.ceil(bought) - 1  # a sum that is rounded up passes the cap
         return int(min(left.tokens - request.input, whole, request.output))
 
-    def _taken(self, request: Size, output: int, subject: Subject, start: Start) -> Reservation:
-        if self._flying and self._overrun is None and self._capped(subject):
+    def _reserve_output(
+        self, request: RequestSize, output: int, subject: Subject, start: Admission
+    ) -> ReservedCall:
+        if self._in_flight and self._overrun is None and self._is_capped(subject):
             raise Crowded("the first call is to show what the model really uses")
         expected, worst = Usage(request.input, output), Usage(request.worst_input, output)
         money_usd, worst_usd, times = self._rates.cost(expected), self._rates.cost(worst), self._overrun or 1.0
@@ -178,33 +180,33 @@ class Meter:
             subject.pool,
         )
         if allowance:
-            allowance.hold(call, most)
+            allowance.reserve(call, most)
         start.tokens = expected.tokens
-        self._flying += 1
+        self._in_flight += 1
 
         def settle(told: Usage | None, failure: str) -> None:
-            used = told if told is not None and _credible(told) else None
+            used = told if told is not None and _is_credible(told) else None
             cost = money_usd if used is None else self._rates.cost(used)
             spent = expected.tokens if used is None else used.tokens
             start.tokens = spent
-            self._flying -= 1
+            self._in_flight -= 1
             if not failure:  # one that does not count is charged as reserved, which shows nothing else either
                 dearer = cost / worst_usd if worst_usd else 1.0
                 self._overrun = max(self._overrun or 1.0, spent / worst.tokens, dearer)
             if allowance:
-                allowance.settle(call, Price(spent, cost), failed=failure not in ("", BROKEN_OFF))
+                allowance.settle(call, Price(spent, cost), failed=failure not in ("", CANCELLED))
             self._purse.settle(call, spent, cost, used, failure)
-            self._settlements.tell()
+            self._settlements.notify()
 
-        return Reservation(call, expected, settle)
+        return ReservedCall(call, expected, settle)
 
-    def _capped(self, subject: Subject) -> bool:
-        if subject.allowance and subject.allowance.limited:
+    def _is_capped(self, subject: Subject) -> bool:
+        if subject.allowance and subject.allowance.is_limited:
             return True
         left = self._purse.remaining(self._role)
         return not (math.isinf(left.tokens) and math.isinf(left.money_usd))
 
 
-def _credible(told: Usage) -> bool:
+def _is_credible(told: Usage) -> bool:
     counts = (told.input_tokens, told.output_tokens, told.cached_tokens, told.reasoning_tokens)
     return all(type(count) is int and 0 <= count <= _MOST_COUNTED for count in counts)

@@ -9,38 +9,40 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec
 
-PLAYED = ("scripted", "recorded")
+FILE_PROVIDERS = ("scripted", "recorded")
 """Providers with a file in the place of a client."""
-_ANY_KEY = "not-looked-for-here"
+_PLACEHOLDER_KEY = "not-looked-for-here"
 
 
-def made(name: str, stated: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False) -> Model:
+def make_model(
+    name: str, stated: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False
+) -> Model:
     """The model, with `embeds` as one that is asked for vectors. Raises Misuse where it cannot be asked."""
     file = top / Path(stated.file).expanduser()
     match stated.provider:
         case "scripted":
-            from loopty.models.scripted_model import scripted_model
+            from loopty.models.scripted_model import make_scripted_model
 
-            return scripted_model(name, file)
+            return make_scripted_model(name, file)
         case "recorded":
-            from loopty.models.recorded_model import recorded_model
+            from loopty.models.recorded_model import make_recorded_model
 
-            return recorded_model(name, file)
+            return make_recorded_model(name, file)
         case _ if embeds:
-            from loopty.models.embedding import embedding_model
+            from loopty.models.embedding import make_embedding_model
 
-            return embedding_model(name, stated, key)
+            return make_embedding_model(name, stated, key)
         case "local":
-            from loopty.models.local_model import local_model
+            from loopty.models.local_model import make_local_model
 
-            return local_model(name, placed(stated, top))
+            return make_local_model(name, with_file_below(stated, top))
         case _:
-            from loopty.models.provider_model import provider_model
+            from loopty.models.provider_model import make_provider_model
 
-            return provider_model(name, stated, key())
+            return make_provider_model(name, stated, key())
 
 
-def unmade(name: str, stated: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
+def client_problem(name: str, stated: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
     """Why there is no client for the model here, with the remedy; its key and its weights are another matter."""
     try:
         if stated.provider == "local" and not embeds:
@@ -48,12 +50,12 @@ def unmade(name: str, stated: ModelSpec, top: Path, *, embeds: bool = False) -> 
 
             require_library(name)
         else:
-            made(name, stated, top, lambda: _ANY_KEY, embeds=embeds)
+            make_model(name, stated, top, lambda: _PLACEHOLDER_KEY, embeds=embeds)
     except Misuse as error:
         return str(error)
     return None
 
 
-def placed(stated: ModelSpec, top: Path) -> ModelSpec:
+def with_file_below(stated: ModelSpec, top: Path) -> ModelSpec:
     """With its file where the task means it."""
     return replace(stated, file=str(top / Path(stated.file).expanduser())) if stated.file else stated

@@ -9,10 +9,10 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Roles
-from loopty.models.catalogue import Catalogue, Stray
+from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
-from loopty.models.model_factory import placed
-from loopty.models.prices import OURS, Rates, price
+from loopty.models.model_factory import with_file_below
+from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 
 EMBEDDING = "embedding"
 """Stands where roles do, for a model by which changes are compared."""
@@ -20,7 +20,7 @@ _NONE = "not needed"
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ModelEntry:
     """One model. A key is never part of it."""
 
     name: str
@@ -44,28 +44,28 @@ class Listed:
     tokens_per_minute: float | None
 
 
-def listed(
-    stated: Mapping[str, ModelSpec],
+def model_entries(
+    specs: Mapping[str, ModelSpec],
     roles: Roles,
     environ: Mapping[str, str],
     top: Path,
-    stray: Stray = lambda *_: None,
-    embedding: Collection[str] = (),
-) -> Iterator[Listed]:
+    key_refusal: KeyRefusal = lambda *_: None,
+    embedding_models: Collection[str] = (),
+) -> Iterator[ModelEntry]:
     """The stated models, and those that roles or `embedding` name as `provider:model`."""
-    catalogue = Catalogue(stated, environ, top)
-    named: dict[str, list[str]] = {name: [] for name in stated}
+    catalogue = Catalogue(specs, environ, top)
+    named: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
         if name := roles.of(role).model:
             named.setdefault(name, []).append(role)
-    for name in embedding:
+    for name in embedding_models:
         named.setdefault(name, []).append(EMBEDDING)
     for name, asking in named.items():
-        found = catalogue.stated(name)
-        key, missing = _key(name, found, environ)
-        refused = stray(name, found) if key != _NONE else None
-        absent = _without_weights(name, found, environ, top)
-        yield Listed(
+        found = catalogue.spec(name)
+        key, missing = _key_status(name, found, environ)
+        refused = key_refusal(name, found) if key != _NONE else None
+        absent = _missing_weights(name, found, environ, top)
+        yield ModelEntry(
             name,
             found.display_name(name),
             tuple(asking),
@@ -74,15 +74,15 @@ def listed(
             "" if key == _NONE else "refused" if refused else "allowed",
             "" if found.provider != "local" else "missing" if absent else "there",
             "; ".join(filter(None, (missing, refused, absent))),
-            price(found, embeds=set(asking) == {EMBEDDING}),
+            rates_of(found, embeds=set(asking) == {EMBEDDING}),
             found.requests_per_minute,
             found.tokens_per_minute,
         )
 
 
-def _key(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
+def _key_status(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
     """Where the key stands, and what is wrong with it."""
-    if stated.provider in OURS:
+    if stated.provider in FREE_PROVIDERS:
         return _NONE, ""
     try:
         return "there" if key_of(name, stated, environ) else _NONE, ""
@@ -90,13 +90,13 @@ def _key(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> tuple[str,
         return "missing", str(error)
 
 
-def _without_weights(name: str, stated: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
+def _missing_weights(name: str, stated: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
     from loopty.models.local_model import gguf_file
 
     if stated.provider != "local":
         return ""
     try:
-        gguf_file(name, placed(stated, top), environ)
+        gguf_file(name, with_file_below(stated, top), environ)
     except Misuse as error:
         return str(error)
     return ""

@@ -9,11 +9,11 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
-from loopty.models.hosts import on_loopback
+from loopty.models.hosts import is_on_loopback
 from loopty.models.spend_caps import Price
 
 _MILLION = 1_000_000
-OURS = ("local", "scripted", "recorded")
+FREE_PROVIDERS = ("local", "scripted", "recorded")
 """Providers that nobody sends a bill for."""
 
 
@@ -28,22 +28,22 @@ class Rates:
     """The prices of requests with more input tokens than so many."""
 
     def cost(self, usage: Usage) -> float:
-        rates = self.of(usage.input_tokens)
+        rates = self.tier(usage.input_tokens)
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
         return (
             fresh * rates.input_usd + cached * rates.cached_usd + usage.output_tokens * rates.output_usd
         ) / _MILLION
 
-    def of(self, input_tokens: int) -> Rates:
+    def tier(self, input_tokens: int) -> Rates:
         """The prices of a request of this length: all of its tokens have the price of its tier."""
         return next(
             (self.longer[start] for start in sorted(self.longer, reverse=True) if input_tokens > start), self
         )
 
-    def output(self, input_tokens: int, money_usd: float) -> float:
+    def affordable_output(self, input_tokens: int, money_usd: float) -> float:
         """How many tokens of output the money buys beside this input."""
-        rest, rates = money_usd - self.cost(Usage(input_tokens)), self.of(input_tokens)
+        rest, rates = money_usd - self.cost(Usage(input_tokens)), self.tier(input_tokens)
         if rates.output_usd == 0:
             return math.inf if rest >= 0 else 0.0
         return max(rest, 0.0) * _MILLION / rates.output_usd
@@ -52,53 +52,53 @@ class Rates:
 FREE = Rates(0.0, 0.0, 0.0)
 
 
-def price(stated: ModelSpec, *, embeds: bool = False) -> Rates | None:
+def rates_of(stated: ModelSpec, *, embeds: bool = False) -> Rates | None:
     """What the model costs; None where that is not known. What only embeds has no price of what it writes."""
-    return _stated(stated) or _listed(stated, embeds)
+    return _rates_from_spec(stated) or _rates_from_list(stated, embeds)
 
 
-def free(stated: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
+def free_model_check(stated: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
     """Tells of a model, named as in the ledger, whether nobody sends a bill for it. Looks into no list."""
-    known = {found.display_name(name) for name, found in stated.items() if _stated(found) == FREE}
-    return lambda model: model.partition(":")[0] in OURS or model in known
+    known = {found.display_name(name) for name, found in stated.items() if _rates_from_spec(found) == FREE}
+    return lambda model: model.partition(":")[0] in FREE_PROVIDERS or model in known
 
 
-def unknown(name: str, stated: ModelSpec, *, embeds: bool = False) -> str | None:
+def unknown_price(name: str, stated: ModelSpec, *, embeds: bool = False) -> str | None:
     """What is not known of the model's price, with the remedy; None where it is known."""
-    if price(stated, embeds=embeds) is not None:
+    if rates_of(stated, embeds=embeds) is not None:
         return None
     return (
         f"model {name} has no known price: only tokens are counted; "
-        f"give input_usd and output_usd under [models.{_quoted(name)}]"
+        f"give input_usd and output_usd under [models.{_toml_name(name)}]"
     )
 
 
-def require_cap(role: Role, name: str, stated: ModelSpec, left: Price, instead: str = "") -> None:
+def require_cap(role: Role, name: str, stated: ModelSpec, remaining: Price, token_cap: str = "") -> None:
     """Refuse to spend where money is capped and the price is unknown, unless a cap on tokens holds.
 
     `left` is what the role may still spend: infinite where there is no cap; `instead` says which cap would hold.
     """
-    if math.isinf(left.money_usd) or not math.isinf(left.tokens) or price(stated) is not None:
+    if math.isinf(remaining.money_usd) or not math.isinf(remaining.tokens) or rates_of(stated) is not None:
         return
     raise Misuse(
         f"money is capped for the {role}, but model {name} has no known price: give input_usd and output_usd "
-        f"under [models.{_quoted(name)}], or cap {instead or f'tokens under [pools] or [roles.{role}]'}"
+        f"under [models.{_toml_name(name)}], or cap {token_cap or f'tokens under [pools] or [roles.{role}]'}"
     )
 
 
-def _quoted(name: str) -> str:
+def _toml_name(name: str) -> str:
     """The name as a part of a TOML table's name."""
     return name if name.replace("-", "").replace("_", "").isalnum() else f'"{name}"'
 
 
-def _stated(stated: ModelSpec) -> Rates | None:
+def _rates_from_spec(stated: ModelSpec) -> Rates | None:
     if stated.input_usd is not None and stated.output_usd is not None:
         cached = stated.input_usd if stated.cached_usd is None else stated.cached_usd
         return Rates(stated.input_usd, cached, stated.output_usd)
-    return FREE if stated.provider in OURS or on_loopback(stated.url) else None
+    return FREE if stated.provider in FREE_PROVIDERS or is_on_loopback(stated.url) else None
 
 
-def _listed(stated: ModelSpec, embeds: bool) -> Rates | None:
+def _rates_from_list(stated: ModelSpec, embeds: bool) -> Rates | None:
     try:
         from genai_prices import Usage as Counted
         from genai_prices import calc_price
@@ -111,20 +111,23 @@ def _listed(stated: ModelSpec, embeds: bool) -> Rates | None:
     except LookupError:
         return None
     written = 0 if embeds and listed.output_mtok is None else listed.output_mtok
-    return _tiered(listed.input_mtok, listed.cache_read_mtok, written)
+    return _rates_with_tiers(listed.input_mtok, listed.cache_read_mtok, written)
 
 
-def _tiered(fresh: Any, cached: Any, out: Any) -> Rates | None:
+def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:
     """Our rates of three prices of the list, each one number or a base with tiers."""
     if fresh is None or out is None:
         return None
     cached = fresh if cached is None else cached
     starts = sorted({tier.start for kind in (fresh, cached, out) for tier in getattr(kind, "tiers", ())})
-    longer = {start: Rates(_above(fresh, start), _above(cached, start), _above(out, start)) for start in starts}
-    return Rates(_above(fresh, -1), _above(cached, -1), _above(out, -1), longer)
+    longer = {
+        start: Rates(_price_above(fresh, start), _price_above(cached, start), _price_above(out, start))
+        for start in starts
+    }
+    return Rates(_price_above(fresh, -1), _price_above(cached, -1), _price_above(out, -1), longer)
 
 
-def _above(listed: Any, start: int) -> float:
+def _price_above(listed: Any, start: int) -> float:
     """The price of requests just longer than this."""
     tiers = [tier for tier in getattr(listed, "tiers", ()) if tier.start <= start]
     return float(tiers[-1].price if tiers else getattr(listed, "base", listed))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Prompt, Reply, Usage
-from loopty.kit.token_count import size, tokens, tokens_of
+from loopty.kit.token_count import byte_size, tokens, tokens_for_bytes
 from loopty.models import client_prompts
-from loopty.models.client_faults import Broken, fault_of
+from loopty.models.client_faults import BrokenReply, fault_of
 from loopty.models.client_models import library_model
-from loopty.models.http import answers_closed
+from loopty.models.http import close_answers
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -25,16 +25,16 @@ _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
 """Each vendor has its own word for it."""
 
 
-def provider_model(name: str, stated: ModelSpec, key: str | None) -> Model:
+def make_provider_model(name: str, stated: ModelSpec, key: str | None) -> Model:
     """The model that a provider serves. Raises Misuse when it cannot be asked from here."""
     if not stated.model:
         raise Misuse(f"model '{name}' has no `model`: state what {stated.provider} calls it")
     if importlib.util.find_spec("pydantic_ai") is None:
         raise Misuse(f"model '{name}' needs the client library: pip install 'loopty[models]'")
-    return Provided(stated, key, library_model(name, stated, key))
+    return ProviderModel(stated, key, library_model(name, stated, key))
 
 
-class Provided:
+class ProviderModel:
     """A model behind the client library. To be asked from one event loop only."""
 
     def __init__(self, stated: ModelSpec, key: str | None, library: LibraryModel) -> None:
@@ -46,10 +46,10 @@ class Provided:
     async def reply(self, prompt: Prompt) -> Reply:
         exchange = _Exchange(self._stated, self._library, prompt)
         try:
-            async with asyncio.timeout(self._stated.timeout_seconds), answers_closed():
-                return await (exchange.streamed() if self._stated.stream else exchange.at_once())
+            async with asyncio.timeout(self._stated.timeout_seconds), close_answers():
+                return await (exchange.ask_streaming() if self._stated.stream else exchange.ask())
         except Exception as error:  # noqa: BLE001 - what a server sends can raise anything in its client
-            fault = fault_of(error, self._stated, self._key, exchange.spent())
+            fault = fault_of(error, self._stated, self._key, exchange.usage_so_far())
         # Out of the handler: the error of the client may quote the key, and would travel along as the context.
         raise fault
 
@@ -59,7 +59,7 @@ class _Exchange:
 
     def __init__(self, stated: ModelSpec, library: LibraryModel, prompt: Prompt) -> None:
         self._library = library
-        self._asked: dict[str, Any] = {
+        self._request: dict[str, Any] = {
             "messages": list(client_prompts.messages(prompt)),
             "model_settings": client_prompts.settings(stated, prompt),
             "model_request_parameters": client_prompts.parameters(library, prompt),
@@ -68,51 +68,51 @@ class _Exchange:
         self._longest = max(_BYTES_PER_TOKEN * prompt.longest_reply(stated.max_output_tokens), _BYTES)
         self._bytes = 0
 
-    async def at_once(self) -> Reply:
+    async def ask(self) -> Reply:
         from pydantic_ai.direct import model_request
 
-        response = await model_request(self._library, **self._asked)
+        response = await model_request(self._library, **self._request)
         return self._read(response, ended=response.finish_reason is not None)
 
-    async def streamed(self) -> Reply:
+    async def ask_streaming(self) -> Reply:
         from pydantic_ai.direct import model_request_stream
 
-        async with model_request_stream(self._library, **self._asked) as stream:
+        async with model_request_stream(self._library, **self._request) as stream:
             async for event in stream:
-                self._take(event)
+                self._count(event)
             response = stream.get()
         # The clients take a connection that was closed too early for the end of the stream.
         return self._read(response, ended=response.finish_reason == "content_filter")
 
-    def spent(self) -> Usage:
+    def usage_so_far(self) -> Usage:
         """What the request may have cost by now, where nobody says."""
-        return Usage(self._input_tokens, tokens_of(self._bytes))
+        return Usage(self._input_tokens, tokens_for_bytes(self._bytes))
 
     def _read(self, response: ModelResponse, ended: bool) -> Reply:
         from pydantic_ai.messages import TextPart
 
         if not (ended or (response.provider_details or {}).get("finish_reason")):
-            raise Broken("the reply is missing, or broke off before its end")
-        text = client_prompts.encodable(
+            raise BrokenReply("the reply is missing, or broke off before its end")
+        text = client_prompts.encodable_text(
             "".join(part.content for part in response.parts if isinstance(part, TextPart))
         )
-        self._bytes = max(self._bytes, size(text))
-        self._bound()
+        self._bytes = max(self._bytes, byte_size(text))
+        self._check_length()
         used = response.usage
         reasoning = next((used.details[word] for word in _REASONING if used.details.get(word)), 0)
         usage = Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, reasoning)
         # A server that does not count is counted for, so that caps hold.
-        return Reply(text, usage if usage.tokens else self.spent(), response.finish_reason in _WHOLE)
+        return Reply(text, usage if usage.tokens else self.usage_so_far(), response.finish_reason in _WHOLE)
 
-    def _take(self, event: Any) -> None:
+    def _count(self, event: Any) -> None:
         from pydantic_ai.messages import PartDeltaEvent, PartStartEvent
 
         if isinstance(event, PartStartEvent):
-            self._bytes += size(getattr(event.part, "content", None) or "")
+            self._bytes += byte_size(getattr(event.part, "content", None) or "")
         elif isinstance(event, PartDeltaEvent):
-            self._bytes += size(getattr(event.delta, "content_delta", None) or "")
-        self._bound()
+            self._bytes += byte_size(getattr(event.delta, "content_delta", None) or "")
+        self._check_length()
 
-    def _bound(self) -> None:
+    def _check_length(self) -> None:
         if self._bytes > self._longest:
-            raise Broken(f"the reply is longer than {self._longest:,} bytes, and was cut off")
+            raise BrokenReply(f"the reply is longer than {self._longest:,} bytes, and was cut off")

@@ -45,12 +45,12 @@ _NAMES = (
 """Those that need no look into the client library, which takes a second."""
 
 
-def unknown_provider(name: str) -> str | None:
+def provider_problem(name: str) -> str | None:
     """That nobody of this name serves models, with the remedy; None where somebody does, or it cannot be told."""
-    return None if name in _NAMES or _in_library(name) else nobody_called(name)
+    return None if name in _NAMES or _in_library(name) else unknown_provider_message(name)
 
 
-def nobody_called(name: str) -> str:
+def unknown_provider_message(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), _NAMES, n=1)
     server = 'a server that speaks OpenAI\'s chat API is provider = "openai" with its `url`'
     remedy = f"did you mean '{close[0]}'?" if close else server

@@ -23,26 +23,26 @@ class RecordedModel:
         self.name = name
         self._folder = folder
         self._replies: dict[str, list[tuple[str, Reply]]] = {}
-        self._given: set[str] = set()
+        self._used_calls: set[str] = set()
         for kept in Archive(folder).records():
             if kept.reply is not None:
-                for key in (digest(kept.prompt), likeness(kept.prompt)):
+                for key in (digest(kept.prompt), loose_digest(kept.prompt)):
                     self._replies.setdefault(key, []).append((kept.call, kept.reply))
 
     async def reply(self, prompt: Prompt) -> Reply:
-        replies = self._replies.get(digest(prompt)) or self._replies.get(likeness(prompt))
+        replies = self._replies.get(digest(prompt)) or self._replies.get(loose_digest(prompt))
         if not replies:
             raise ModelFault(
                 f"this prompt is not among the calls recorded in {self._folder}: what it is made of has changed, "
                 "name a model that can be asked",
                 transient=False,
             )
-        call, reply = next((known for known in replies if known[0] not in self._given), replies[-1])
-        self._given.add(call)
+        call, reply = next((known for known in replies if known[0] not in self._used_calls), replies[-1])
+        self._used_calls.add(call)
         return reply
 
 
-def recorded_model(name: str, folder: Path) -> RecordedModel:
+def make_recorded_model(name: str, folder: Path) -> RecordedModel:
     if not folder.is_dir():
         raise Misuse(
             f"model {name}: there is no folder {folder}: name one with recorded calls, as `.loopty/calls`"
@@ -52,17 +52,17 @@ def recorded_model(name: str, folder: Path) -> RecordedModel:
 
 def digest(prompt: Prompt) -> str:
     """What makes two prompts the same; how long the reply may be depends on what is left of a budget."""
-    return _hashed(codec.text(replace(prompt, max_output_tokens=None)))
+    return _hash(codec.text(replace(prompt, max_output_tokens=None)))
 
 
-def likeness(prompt: Prompt) -> str:
+def loose_digest(prompt: Prompt) -> str:
     """What a prompt has in common with that of another run: all but figures, as ids and times are never the same.
 
     A longer history has more lines, so that prompts of one run are seldom alike.
     """
     text = codec.text(replace(prompt, max_output_tokens=None))
-    return _hashed("alike " + _FIGURE.sub("0", _FENCE.sub("", text)))
+    return _hash("alike " + _FIGURE.sub("0", _FENCE.sub("", text)))
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -53,26 +53,26 @@ class Retry:
         """The time between two tries; 0 while it is not out."""
         self._trying = False
 
-    async def answered(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
         """What the request gives, made again until it does. Raises Outage, and all that the request raises."""
         if not self._callers and not self._cool_down:
             self._failures = 0  # time in which nobody asked is no outage
         self._callers += 1
         try:
-            return await self._until_answered(request)
+            return await self._ask_until_answered(request)
         finally:
             self._callers -= 1
 
-    async def _until_answered(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def _ask_until_answered(self, request: Callable[[], Awaitable[T]]) -> T:
         failures, answers_before = 0, self._answers
         while True:
-            trying = await self._turn()
+            trying = await self._wait_for_turn()
             try:
                 answer = await request()
             except ModelFault as fault:
                 failures += not trying
                 others_answered = self._answers > answers_before
-                pause = self._failed(fault, failures, trying, others_answered)
+                pause = self._pause_after(fault, failures, trying, others_answered)
             else:
                 self._answers += 1
                 self._failures, self._cool_down, self._out_until = 0, 0.0, 0.0
@@ -81,7 +81,7 @@ class Retry:
                 self._trying = self._trying and not trying
             await self._sleep(pause)
 
-    async def _turn(self) -> bool:
+    async def _wait_for_turn(self) -> bool:
         """Wait until the model may be asked; whether that is to try if it is back."""
         while True:
             now, until = self._clock(), max(self._asked_until, self._out_until)
@@ -95,7 +95,7 @@ class Retry:
                 raise self._outage(now)
             await self._sleep(_NAP if now >= until else min(_NAP, max(until - now, _SHORTEST_NAP)))
 
-    def _failed(self, fault: ModelFault, failures: int, trying: bool, others_answered: bool) -> float:
+    def _pause_after(self, fault: ModelFault, failures: int, trying: bool, others_answered: bool) -> float:
         """How long to pause after a fault; Outage when there is nothing to wait for."""
         if not fault.transient:
             raise Outage(f"{self._model}: {fault}") from fault
@@ -113,7 +113,7 @@ class Retry:
                 f"{self._model} answers others, but failed one request {failures} times, the last with: {fault}"
             ) from fault
         if out:
-            self._leave_alone(now, trying)
+            self._extend_cool_down(now, trying)
         if over:
             raise self._outage(now) from fault
         if out:
@@ -121,7 +121,7 @@ class Retry:
         pause = self._rng.uniform(0, min(_LONGEST, _FIRST_PAUSE * 2 ** (failures - 1)))
         return min(pause, self._deadline - now)
 
-    def _leave_alone(self, now: float, trying: bool) -> None:
+    def _extend_cool_down(self, now: float, trying: bool) -> None:
         """The model is out: for longer after each try that failed, with a last try when its time is over."""
         if self._cool_down and not trying:
             return  # a request that was under way when it went out

@@ -12,9 +12,9 @@ from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
 from loopty.kit.token_count import tokens
 
-Said = str | Reply | ModelFault
+ScriptLine = str | Reply | ModelFault
 """One line of a script."""
-Script = Sequence[Said] | Callable[[Prompt], Said]
+Script = Sequence[ScriptLine] | Callable[[Prompt], ScriptLine]
 
 
 class ScriptedModel:
@@ -29,12 +29,12 @@ class ScriptedModel:
 
     async def reply(self, prompt: Prompt) -> Reply:
         self.prompts.append(prompt)
-        said = self._said(prompt)
+        said = self._next_reply(prompt)
         if isinstance(said, ModelFault):
             raise said
-        return said if isinstance(said, Reply) else Reply(said, self._usage or _guessed(prompt, said))
+        return said if isinstance(said, Reply) else Reply(said, self._usage or _estimate_usage(prompt, said))
 
-    def _said(self, prompt: Prompt) -> Said:
+    def _next_reply(self, prompt: Prompt) -> ScriptLine:
         if callable(self._replies):
             return self._replies(prompt)
         if len(self.prompts) > len(self._replies):
@@ -43,7 +43,7 @@ class ScriptedModel:
         return self._replies[len(self.prompts) - 1]
 
 
-def scripted_model(name: str, file: Path) -> ScriptedModel:
+def make_scripted_model(name: str, file: Path) -> ScriptedModel:
     """The model whose script is in this file of JSON lines.
 
     A line is `{"text": …}`, with `usage` and `whole` where they matter, or `{"fault": …, "transient": true}`, with
@@ -55,11 +55,11 @@ def scripted_model(name: str, file: Path) -> ScriptedModel:
         raise Misuse(
             f"model {name}: there is no script at {file}: write one, a JSON object on each line"
         ) from None
-    said = [_line(line, name, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    said = [_parse_line(line, name, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     return ScriptedModel(said, name=f"scripted:{file.stem}")
 
 
-def _line(line: str, name: str, where: str) -> Said:
+def _parse_line(line: str, name: str, where: str) -> ScriptLine:
     try:
         data: dict[str, Any] = json.loads(line)
         if "fault" in data:
@@ -78,5 +78,5 @@ def _line(line: str, name: str, where: str) -> Said:
         ) from None
 
 
-def _guessed(prompt: Prompt, text: str) -> Usage:
+def _estimate_usage(prompt: Prompt, text: str) -> Usage:
     return Usage(sum(map(tokens, prompt.texts)), tokens(text))

@@ -18,7 +18,7 @@ _SHORTEST_NAP = 0.001
 
 
 @dataclass(slots=True, eq=False)
-class Start:
+class Admission:
     """Something that was let through."""
 
     at: float
@@ -39,38 +39,38 @@ class Throttle:
         # Less than one in a minute is one in a longer time.
         slow = per_minute is not None and per_minute < 1
         self._window = _MINUTE / per_minute if slow and per_minute else _MINUTE
-        self._most = math.inf if per_minute is None else max(math.floor(per_minute), 1)
-        self._most_tokens = math.inf if tokens_per_minute is None else tokens_per_minute
+        self._max_starts = math.inf if per_minute is None else max(math.floor(per_minute), 1)
+        self._max_tokens = math.inf if tokens_per_minute is None else tokens_per_minute
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
-        self._starts: deque[Start] = deque()
+        self._starts: deque[Admission] = deque()
         self._queue = asyncio.Lock()
 
-    async def start(self, tokens: float = 0) -> Start:
+    async def start(self, tokens: float = 0) -> Admission:
         """Wait until one more may start, of so many tokens as estimated."""
         async with self._queue:
-            while (seconds := self._wait(tokens)) > 0:
+            while (seconds := self._seconds_to_wait(tokens)) > 0:
                 # In naps: what ends meanwhile may have taken less than was estimated.
                 await self._sleep(min(max(seconds, _SHORTEST_NAP), _LONGEST_NAP))
-            self._starts.append(Start(self._clock(), tokens))
+            self._starts.append(Admission(self._clock(), tokens))
             return self._starts[-1]
 
-    def undo(self, start: Start) -> None:
+    def undo(self, start: Admission) -> None:
         """It was let through and did not start after all."""
         if start in self._starts:
             self._starts.remove(start)
 
-    def _wait(self, tokens: float) -> float:
+    def _seconds_to_wait(self, tokens: float) -> float:
         """Seconds until there may be room; 0 when there is."""
         now = self._clock()
         while self._starts and self._starts[0].at + self._window <= now:
             self._starts.popleft()
         if not self._starts:
             return 0.0  # one that is larger than the whole limit goes alone: it would wait for ever
-        if len(self._starts) < self._most and self._has_room(tokens):
+        if len(self._starts) < self._max_starts and self._has_room(tokens):
             return 0.0
         return self._starts[0].at + self._window - now
 
     def _has_room(self, tokens: float) -> bool:
-        unlimited = math.isinf(self._most_tokens)  # and the minute not added up
-        return unlimited or sum(start.tokens for start in self._starts) + tokens <= self._most_tokens
+        unlimited = math.isinf(self._max_tokens)  # and the minute not added up
+        return unlimited or sum(start.tokens for start in self._starts) + tokens <= self._max_tokens

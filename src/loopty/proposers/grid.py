@@ -9,8 +9,8 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
 from loopty.kit.option import option
-from loopty.proposers.params_text import listed
-from loopty.proposers.shared_pool import home, turn
+from loopty.proposers.params_text import params_line
+from loopty.proposers.shared_pool import parameter_parent, turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +36,4 @@ class GridProposer:
                 raise Exhausted(f"the grid's {len(self._walked)} points are all tried")
             self._walked.append(params)
         point = self._walked[position]
-        return Proposal(self.name, home(ask).id, listed(point), point)
+        return Proposal(self.name, parameter_parent(ask).id, params_line(point), point)

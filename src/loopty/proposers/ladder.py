@@ -16,7 +16,7 @@ from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
 
-_FALLS = 2
+_MAX_FAILED_STAYS = 2
 """Stays in a row on a rung that gave nothing to try; then it is left out until there is a new best."""
 
 
@@ -61,7 +61,7 @@ class Ladder:
         self._rungs = rungs
         self._options = options
         self.width = min(getattr(rung.proposer, "width", 1) for rung in rungs)
-        self._empty: dict[int, str] = {}
+        self._empty_reasons: dict[int, str] = {}
         """Rungs that had nothing to propose since the last new best, and why."""
         self._best: NodeId | None = None
 
@@ -69,9 +69,9 @@ class Ladder:
         run = ask.history.runs[ask.run]
         state, best = LadderState.of(run, ask.pool), Incumbents.of(run, ask.pool).best
         if best != self._best:
-            self._best, self._empty = best, {}
+            self._best, self._empty_reasons = best, {}
         at = min(state.rung, len(self._rungs) - 1)  # the task file may have lost rungs
-        if step := self._due(ask, state, at):
+        if step := self._due_step(ask, state, at):
             return step
         name = self._rungs[at].name
         try:
@@ -79,47 +79,52 @@ class Ladder:
         except Crowded:
             raise  # it has something, a little later
         except Exhausted as end:
-            self._empty[at] = f"{name} has nothing left: {end}"
-            step = self._step((*self._above(state, at), *self._below(at), *self._others(at)), self._empty[at])
+            self._empty_reasons[at] = f"{name} has nothing left: {end}"
+            step = self._step_to_first(
+                (*self._rungs_above(state, at), *self._rungs_below(at), *self._other_rungs(at)),
+                self._empty_reasons[at],
+            )
             if step is None:
-                raise Exhausted("; ".join(self._empty[rung] for rung in sorted(self._empty))) from None
+                raise Exhausted(
+                    "; ".join(self._empty_reasons[rung] for rung in sorted(self._empty_reasons))
+                ) from None
         except Outage as outage:
-            step = self._step(self._below(at), f"{name} cannot be asked: {outage}")
+            step = self._step_to_first(self._rungs_below(at), f"{name} cannot be asked: {outage}")
             if step is None:
                 raise
         return step
 
-    def _due(self, ask: Ask, state: LadderState, at: int) -> RungChange | None:
+    def _due_step(self, ask: Ask, state: LadderState, index: int) -> RungChange | None:
         """The step that the trials and the refusals on this rung call for."""
-        rung = self._rungs[at]
+        rung = self._rungs[index]
         if state.refused >= self._options.fallback:
-            ways = (*self._below(at), *self._above(state, at))
-            return self._step(ways, f"refused in a row on {rung.name}: {state.refused}")
+            ways = (*self._rungs_below(index), *self._rungs_above(state, index))
+            return self._step_to_first(ways, f"refused in a row on {rung.name}: {state.refused}")
         run = ask.history.runs[ask.run]
         running = sum(trial.pool is ask.pool for trial in Trials.of(run).running.values())
         ended = TrialCounts.of(run, ask.pool).started - state.started - running
         if min(Incumbents.of(run, ask.pool).since_best, ended) >= rung.patience:
-            again = self._again(state, at) if self._options.cycle else []
-            ways = (*self._above(state, at), *again)
-            return self._step(ways, f"trials on {rung.name} without an improvement: {rung.patience}")
+            again = self._first_rungs_again(state, index) if self._options.cycle else []
+            ways = (*self._rungs_above(state, index), *again)
+            return self._step_to_first(ways, f"trials on {rung.name} without an improvement: {rung.patience}")
         return None
 
-    def _step(self, ways: Iterable[int], reason: str) -> RungChange | None:
+    def _step_to_first(self, rungs: Iterable[int], reason: str) -> RungChange | None:
         """To the first of these rungs."""
-        return next((RungChange(rung, self._rungs[rung].name, reason) for rung in ways), None)
+        return next((RungChange(rung, self._rungs[rung].name, reason) for rung in rungs), None)
 
-    def _above(self, state: LadderState, at: int) -> list[int]:
-        return [rung for rung in range(at + 1, len(self._rungs)) if self._open(state, rung)]
+    def _rungs_above(self, state: LadderState, index: int) -> list[int]:
+        return [rung for rung in range(index + 1, len(self._rungs)) if self._is_open(state, rung)]
 
-    def _again(self, state: LadderState, at: int) -> list[int]:
-        return [rung for rung in range(at) if self._open(state, rung)]
+    def _first_rungs_again(self, state: LadderState, index: int) -> list[int]:
+        return [rung for rung in range(index) if self._is_open(state, rung)]
 
-    def _below(self, at: int) -> list[int]:
-        return [rung for rung in reversed(range(at)) if rung not in self._empty]
+    def _rungs_below(self, index: int) -> list[int]:
+        return [rung for rung in reversed(range(index)) if rung not in self._empty_reasons]
 
-    def _others(self, at: int) -> list[int]:
+    def _other_rungs(self, index: int) -> list[int]:
         """Where else there may be something left, also rungs that failed before."""
-        return [rung for rung in range(len(self._rungs)) if rung != at and rung not in self._empty]
+        return [rung for rung in range(len(self._rungs)) if rung != index and rung not in self._empty_reasons]
 
-    def _open(self, state: LadderState, rung: int) -> bool:
-        return rung not in self._empty and state.falls.get(str(rung), 0) < _FALLS
+    def _is_open(self, state: LadderState, rung: int) -> bool:
+        return rung not in self._empty_reasons and state.falls.get(str(rung), 0) < _MAX_FAILED_STAYS

@@ -16,8 +16,8 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask
-from loopty.proposers.params_text import listed
-from loopty.proposers.shared_pool import home, turn
+from loopty.proposers.params_text import params_line
+from loopty.proposers.shared_pool import parameter_parent, turn
 from loopty.record.node_record import Node
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _CAP = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class SamplerSpec:
     """How one of Optuna's samplers is made."""
 
     sampler: str
@@ -40,38 +40,38 @@ class Recipe:
     many_objectives: bool = False
 
 
-REMEMBERING = {
-    "tpe": Recipe("TPESampler", {}, {"constant_liar": True}),
-    "gp": Recipe("GPSampler", {"scipy": "samplers", "torch": "gp"}),
+STATELESS_SAMPLERS = {
+    "tpe": SamplerSpec("TPESampler", {}, {"constant_liar": True}),
+    "gp": SamplerSpec("GPSampler", {"scipy": "samplers", "torch": "gp"}),
 }
 """Samplers that look at finished trials and keep nothing else."""
 
-STATEFUL = {
-    "cmaes": Recipe("CmaEsSampler", {"cmaes": "samplers"}, {"warn_independent_sampling": False}),
-    "qmc": Recipe("QMCSampler", {"scipy": "samplers"}, {"warn_independent_sampling": False}),
-    "nsga2": Recipe("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
+STATEFUL_SAMPLERS = {
+    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, {"warn_independent_sampling": False}),
+    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, {"warn_independent_sampling": False}),
+    "nsga2": SamplerSpec("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
 }
 """Samplers that keep their state in the trials they were asked for: resuming asks them everything again."""
 
 
-class _Base:
+class _OptunaProposer:
     """What both kinds share: the study, the space, the objective."""
 
-    def __init__(self, name: str, recipe: Recipe, space: Space) -> None:
+    def __init__(self, name: str, spec: SamplerSpec, space: Space) -> None:
         self.name = name
-        self._recipe = recipe
+        self._spec = spec
         self._space = space
         _require("optuna", "samplers", name)
-        for module, extra in recipe.needs.items():
+        for module, extra in spec.needs.items():
             _require(module, extra, name)
         self._distributions: dict[str, BaseDistribution] = {}
-        self._seen = 0
+        self._nodes_seen = 0
 
-    def _new_nodes(self, ask: Ask) -> list[Node]:
+    def _take_new_nodes(self, ask: Ask) -> list[Node]:
         """The pool's nodes since the last question, so that one costs the same however long the history is."""
         lane = ask.history.nodes_of_pool(ask.run, ask.pool)
-        new = [ask.history[node] for node in lane[self._seen :] if node.parent]
-        self._seen = len(lane)
+        new = [ask.history[node] for node in lane[self._nodes_seen :] if node.parent]
+        self._nodes_seen = len(lane)
         return new
 
     def _new_study(self, metrics: Sequence[Metric]) -> Study:
@@ -87,53 +87,53 @@ class _Base:
 
     def _metrics(self, ask: Ask) -> tuple[Metric, ...]:
         metrics = ask.history.metrics(ask.root)
-        return metrics if self._recipe.many_objectives else metrics[:1]
+        return metrics if self._spec.many_objectives else metrics[:1]
 
-    def _asked(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
+    def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
         """The sampler's next trial and its parameters."""
         import optuna
 
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
-            make = getattr(optuna.samplers, self._recipe.sampler)
+            make = getattr(optuna.samplers, self._spec.sampler)
             # Sobol' points come from one sequence; a new seed would start another.
             seed = 0 if self.name == "qmc" else rng.randrange(2**31)
-            study.sampler = make(seed=seed, **self._recipe.options)
+            study.sampler = make(seed=seed, **self._spec.options)
             trial = study.ask()
             params: dict[str, Value] = {}
             for name in self._space.order():
                 if self._space.is_active(name, params):
-                    params[name] = _suggested(trial, name, self._space.parameters[name])
+                    params[name] = _suggest(trial, name, self._space.parameters[name])
         return trial, params
 
     def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
-        return Proposal(self.name, home(ask).id, listed(params), params)
+        return Proposal(self.name, parameter_parent(ask).id, params_line(params), params)
 
 
-class RememberingProposer(_Base):
+class StatelessProposer(_OptunaProposer):
     """TPE and GP: finished nodes are added to the study; nodes in flight count while a question is asked.
 
     Whoever made them: only what was measured with other code says nothing of the parameters.
     """
 
     def __init__(self, name: str, space: Space) -> None:
-        super().__init__(name, REMEMBERING[name], space)
+        super().__init__(name, STATELESS_SAMPLERS[name], space)
         self._study: Study | None = None
         self._tree = ""
         """Of the code that the study is about."""
         self._nodes: list[Node] = []
-        self._waiting: list[NodeId] = []
+        self._undecided: list[NodeId] = []
         """Nodes without a verdict when last looked at."""
 
     async def propose(self, ask: Ask) -> Proposal:
         from optuna.trial import TrialState, create_trial
 
         metrics = self._metrics(ask)
-        self._settle_on(home(ask).tree)
-        waiting = [*map(ask.history.__getitem__, self._waiting), *self._new_nodes(ask)]
-        self._waiting = [node.id for node in waiting if not node.verdict]
+        self._switch_to_tree(parameter_parent(ask).tree)
+        waiting = [*map(ask.history.__getitem__, self._undecided), *self._take_new_nodes(ask)]
+        self._undecided = [node.id for node in waiting if not node.verdict]
         for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
-            self._remember(node, metrics)
-        study = self._study = self._study or self._rebuilt(metrics)
+            self._take_verdict(node, metrics)
+        study = self._study = self._study or self._rebuild_study(metrics)
         flying = [node for node in waiting if not node.verdict and node.tree == self._tree and self._fits(node)]
         for node in flying:
             study.add_trial(
@@ -141,26 +141,26 @@ class RememberingProposer(_Base):
                     state=TrialState.RUNNING, params=dict(node.params), distributions=self._distributions_of(node)
                 )
             )
-        trial, params = self._asked(study, ask.rng)
+        trial, params = self._ask_sampler(study, ask.rng)
         for number in range(trial.number - len(flying), trial.number + 1):
             study.tell(number, state=TrialState.FAIL)  # the study holds what is finished, nothing else
         return self._proposal(ask, params)
 
-    def _settle_on(self, tree: str) -> None:
+    def _switch_to_tree(self, tree: str) -> None:
         if tree != self._tree:
             self._tree, self._study = tree, None
 
-    def _remember(self, node: Node, metrics: Sequence[Metric]) -> None:
+    def _take_verdict(self, node: Node, metrics: Sequence[Metric]) -> None:
         if not self._fits(node):
             return
         self._nodes.append(node)
         if len(self._nodes) > 2 * _CAP:
-            self._nodes = _thinned(self._nodes, metrics[0])
+            self._nodes = _best_and_newest(self._nodes, metrics[0])
             self._study = None
         elif self._study is not None and node.tree == self._tree:
             self._add(self._study, node, metrics)
 
-    def _rebuilt(self, metrics: Sequence[Metric]) -> Study:
+    def _rebuild_study(self, metrics: Sequence[Metric]) -> Study:
         study = self._new_study(metrics)
         for node in self._nodes:
             if node.tree == self._tree:
@@ -188,60 +188,60 @@ class RememberingProposer(_Base):
         return {name: self._distributions[name] for name in node.params}
 
 
-class StatefulProposer(_Base):
+class StatefulProposer(_OptunaProposer):
     """CMA-ES, QMC and NSGA-II: its own questions and answers, in the order in which they were asked and came."""
 
     counts_turns = True
 
     def __init__(self, name: str, space: Space) -> None:
-        super().__init__(name, STATEFUL[name], space)
+        super().__init__(name, STATEFUL_SAMPLERS[name], space)
         self._study: Study | None = None
         self._turn = 0
-        self._own: dict[int, NodeId] = {}
+        self._own_nodes: dict[int, NodeId] = {}
         """Its nodes whose results it was not told yet, by turn."""
-        self._open: dict[int, tuple[Trial, dict[str, Value]]] = {}
+        self._open_trials: dict[int, tuple[Trial, dict[str, Value]]] = {}
 
     async def propose(self, ask: Ask) -> Proposal:
         metrics = self._metrics(ask)
         study = self._study = self._study or self._new_study(metrics)
-        self._own |= {node.turn: node.id for node in self._new_nodes(ask) if node.operator == self.name}
+        self._own_nodes |= {node.turn: node.id for node in self._take_new_nodes(ask) if node.operator == self.name}
         now = turn(ask, self.name)
         for before in range(self._turn, now):
-            self._tell(study, ask, metrics, before=self._asked_at(ask, before, now))
-            self._open[before] = self._asked(study, ask.generator_at(before))
+            self._tell(study, ask, metrics, before=self._event_of_question(ask, before, now))
+            self._open_trials[before] = self._ask_sampler(study, ask.generator_at(before))
         self._tell(study, ask, metrics, before=None)
         self._turn = now + 1
-        self._open[now] = self._asked(study, ask.generator_at(now))
-        return self._proposal(ask, dict(self._open[now][1]))
+        self._open_trials[now] = self._ask_sampler(study, ask.generator_at(now))
+        return self._proposal(ask, dict(self._open_trials[now][1]))
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
         """Tell the results that came before that event, in the order in which they came."""
         from optuna.trial import TrialState
 
         came: list[tuple[int, int]] = []
-        for asked in self._open:
-            node = self._node(ask, asked)
+        for asked in self._open_trials:
+            node = self._node_at(ask, asked)
             if node is None:
                 came.append((0, asked))  # that proposal was refused
             elif node.verdict and (before is None or node.judged < before):
                 came.append((node.judged, asked))
         for _, asked in sorted(came):
-            trial, params = self._open.pop(asked)
-            node = self._node(ask, asked)
-            self._own.pop(asked, None)
+            trial, params = self._open_trials.pop(asked)
+            node = self._node_at(ask, asked)
+            self._own_nodes.pop(asked, None)
             values = _values(node, metrics) if node and dict(node.params) == params else None
             if values:
                 study.tell(trial, values)
             else:
                 study.tell(trial, state=TrialState.FAIL)
 
-    def _node(self, ask: Ask, asked: int) -> Node | None:
-        node = self._own.get(asked)
+    def _node_at(self, ask: Ask, at_turn: int) -> Node | None:
+        node = self._own_nodes.get(at_turn)
         return ask.history[node] if node else None
 
-    def _asked_at(self, ask: Ask, asked: int, now: int) -> int | None:
+    def _event_of_question(self, ask: Ask, at_turn: int, now: int) -> int | None:
         """The event before which this question was asked: its own node, or the next one."""
-        later = (self._node(ask, other) for other in range(asked, now))
+        later = (self._node_at(ask, other) for other in range(at_turn, now))
         return next((node.known_event + 1 for node in later if node), None)
 
 
@@ -262,7 +262,7 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     return FloatDistribution(parameter.low, parameter.high, parameter.log, parameter.step)
 
 
-def _suggested(trial: Trial, name: str, parameter: Parameter) -> Value:
+def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
     if parameter.type is ParameterKind.CATEGORICAL:
         return trial.suggest_categorical(name, parameter.choices)  # type: ignore[return-value]
     assert parameter.low is not None
@@ -281,7 +281,7 @@ def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
     return [value for value in values if value is not None] if None not in values else None
 
 
-def _thinned(nodes: Sequence[Node], metric: Metric) -> list[Node]:
+def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:
     """The best and the newest, in their order."""
 
     def value(node: Node) -> float:

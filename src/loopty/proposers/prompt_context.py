@@ -13,23 +13,23 @@ from loopty.engine.protocols import Ask
 from loopty.kit.option import option
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens
-from loopty.proposers.context.experiments import Experiments
+from loopty.proposers.context.experiments import ExperimentDigest
 from loopty.proposers.context.goal import objective_text, rules_text
-from loopty.proposers.context.lineage import path_lines, tried_lines
+from loopty.proposers.context.lineage import child_lines, path_lines
 from loopty.proposers.context.node_line import NodeLines
-from loopty.proposers.context.node_results import inspiration_texts, left_texts, results_text
-from loopty.proposers.context.room import in_room
+from loopty.proposers.context.node_results import inspiration_texts, leftover_texts, results_text
+from loopty.proposers.context.room import fence_to_budget
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
 
-_MOST_INSPIRATIONS = 8
-_HEAD = 48
+_MAX_INSPIRATIONS = 8
+_HEADING_TOKENS = 48
 """Tokens of the longest heading with its fence."""
 
 
 @dataclass(frozen=True, slots=True)
-class BriefingOptions:
+class PromptContextOptions:
     """How much a model is told."""
 
     tokens: int = option("The longest briefing, in tokens.", 12_000, minimum=2_000)
@@ -43,52 +43,54 @@ class BriefingOptions:
         "Whether the results, traces and logs of the node that is changed are part of it.", True
     )
 
-    def within(self, most: int) -> BriefingOptions:
+    def within(self, limit_tokens: int) -> PromptContextOptions:
         """The same, in at most so many tokens."""
-        return replace(self, tokens=min(self.tokens, most), digest_tokens=min(self.digest_tokens, most // 3))
+        return replace(
+            self, tokens=min(self.tokens, limit_tokens), digest_tokens=min(self.digest_tokens, limit_tokens // 3)
+        )
 
 
-class Briefing:
+class PromptContext:
     """Makes the briefings of one task. The same history gives the same text."""
 
     def __init__(
         self,
         statement: str,
         access: Access | None,
-        notes: Callable[[Node], Leftovers],
-        options: BriefingOptions | None = None,
+        read_leftovers: Callable[[Node], Leftovers],
+        options: PromptContextOptions | None = None,
     ) -> None:
         """`access` is that of the search, with the held-out split hidden, and None where no file is to be changed;
         `notes` reads what a node left.
         """
         self._statement = statement
         self._access = access
-        self._notes = notes
-        self._options = options or BriefingOptions()
-        self._last: tuple[tuple[NodeId, int], Leftovers] | None = None
-        self._lines = NodeLines()
-        self._experiments: dict[tuple[int, Pool, str], Experiments] = {}
+        self._read_leftovers = read_leftovers
+        self._options = options or PromptContextOptions()
+        self._last_leftovers: tuple[tuple[NodeId, int], Leftovers] | None = None
+        self._node_lines = NodeLines()
+        self._digests: dict[tuple[int, Pool, str], ExperimentDigest] = {}
 
     def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:
         """Everything but the operator's own instruction and the files' text, within the tokens of the options."""
-        most, wanted = self._options.tokens, self._wanted(ask)
-        told = self._told(ask)
-        told += self._about(ask, parent, most - _taken((*told, *wanted)))
-        room = most - _taken((*told, *wanted))
-        others = self._others(ask, inspirations[:_MOST_INSPIRATIONS], room)
+        most, wanted = self._options.tokens, self._directive_sections(ask)
+        told = self._task_sections(ask)
+        told += self._node_sections(ask, parent, most - _tokens_of((*told, *wanted)))
+        room = most - _tokens_of((*told, *wanted))
+        others = self._search_sections(ask, inspirations[:_MAX_INSPIRATIONS], room)
         if self._options.artifacts:
-            left = left_texts(parent, self._left(parent), room - _taken(others) - _HEAD)
+            left = leftover_texts(parent, self._leftovers_of(parent), room - _tokens_of(others) - _HEADING_TOKENS)
             told += _section(f"# What the trial of node {parent.id.name} left", left)
         return "\n\n".join((*told, *others, *wanted)) + "\n"
 
-    def _left(self, node: Node) -> Leftovers:
+    def _leftovers_of(self, node: Node) -> Leftovers:
         """What the node left: read once for many changes of it, as what was decided of leaves nothing more."""
         key = node.id, node.judged
-        if self._last is None or self._last[0] != key or not node.judged:
-            self._last = key, self._notes(node)
-        return self._last[1]
+        if self._last_leftovers is None or self._last_leftovers[0] != key or not node.judged:
+            self._last_leftovers = key, self._read_leftovers(node)
+        return self._last_leftovers[1]
 
-    def _told(self, ask: Ask) -> list[str]:
+    def _task_sections(self, ask: Ask) -> list[str]:
         """The task, in half of the tokens at the most."""
         share = self._options.tokens // 8
         return [
@@ -97,18 +99,18 @@ class Briefing:
             *([cut_to(rules_text(self._access), share)] if self._access else []),
         ]
 
-    def _wanted(self, ask: Ask) -> list[str]:
+    def _directive_sections(self, ask: Ask) -> list[str]:
         """What the user asks for in the course of the run: last, where it is read best."""
         directive = Directive.of(ask.history.runs[ask.run]).text
         return (
             [cut_to(f"# What the user wants now\n\n{directive}", self._options.tokens // 8)] if directive else []
         )
 
-    def _about(self, ask: Ask, parent: Node, room: int) -> list[str]:
+    def _node_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
         """How the node came about, what was tried on it, what it gave: a quarter of the room each."""
         name = parent.id.name
-        path = "\n".join(path_lines(ask.history, parent, self._options.lineage, self._lines))
-        tried = "\n".join(tried_lines(ask, parent, self._lines))
+        path = "\n".join(path_lines(ask.history, parent, self._options.lineage, self._node_lines))
+        tried = "\n".join(child_lines(ask, parent, self._node_lines))
         results = results_text(parent) if self._options.artifacts else ""
         sections = (
             (f"# The path to node {name}", "nodes from the baseline on, a line each", path),
@@ -118,35 +120,37 @@ class Briefing:
         return [
             made
             for head, label, text in sections
-            for made in _section(head, [in_room(label, text, room // 4, clean=True)])
+            for made in _section(head, [fence_to_budget(label, text, limit_tokens // 4, clean=True)])
         ]
 
-    def _others(self, ask: Ask, inspirations: Sequence[Node], room: int) -> list[str]:
-        lines = self._digest(ask, min(self._options.digest_tokens, room // 2) - _HEAD)
-        digest = in_room("experiments, a line each", "\n".join(lines), room // 2, clean=True)
-        inspiring = inspiration_texts(ask.history, inspirations, self._notes, room // 3, self._lines)
+    def _search_sections(self, ask: Ask, inspirations: Sequence[Node], limit_tokens: int) -> list[str]:
+        lines = self._digest_lines(ask, min(self._options.digest_tokens, limit_tokens // 2) - _HEADING_TOKENS)
+        digest = fence_to_budget("experiments, a line each", "\n".join(lines), limit_tokens // 2, clean=True)
+        inspiring = inspiration_texts(
+            ask.history, inspirations, self._read_leftovers, limit_tokens // 3, self._node_lines
+        )
         return [
             *_section("# All experiments", [digest]),
             *_section("# Other nodes, for inspiration", inspiring),
         ]
 
-    def _digest(self, ask: Ask, room: int) -> list[str]:
-        if room <= 0:
+    def _digest_lines(self, ask: Ask, limit_tokens: int) -> list[str]:
+        if limit_tokens <= 0:
             return []
         # Results under different fingerprints do not compare: on another machine the lists begin anew.
         key = (ask.run, ask.pool, Cohorts.of(ask.history.runs[ask.run]).fingerprint)
-        if key not in self._experiments:
-            self._experiments[key] = Experiments(ask.run, ask.pool, self._lines)
-        known = self._experiments[key]
+        if key not in self._digests:
+            self._digests[key] = ExperimentDigest(ask.run, ask.pool, self._node_lines)
+        known = self._digests[key]
         known.update(ask.history)
-        return known.lines(ask.history, room)
+        return known.lines(ask.history, limit_tokens)
 
 
-def _section(head: str, texts: Iterable[str]) -> list[str]:
+def _section(heading: str, texts: Iterable[str]) -> list[str]:
     """The texts under their head; nothing where they are empty."""
     found = [text for text in texts if text]
-    return ["\n\n".join((head, *found))] if found else []
+    return ["\n\n".join((heading, *found))] if found else []
 
 
-def _taken(sections: Iterable[str]) -> int:
+def _tokens_of(sections: Iterable[str]) -> int:
     return sum(tokens(section) + 1 for section in sections)

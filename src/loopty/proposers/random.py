@@ -5,8 +5,8 @@ from __future__ import annotations
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.engine.protocols import Ask
-from loopty.proposers.params_text import listed
-from loopty.proposers.shared_pool import home
+from loopty.proposers.params_text import params_line
+from loopty.proposers.shared_pool import parameter_parent
 
 
 class RandomProposer:
@@ -19,4 +19,4 @@ class RandomProposer:
 
     async def propose(self, ask: Ask) -> Proposal:
         params = self._space.sample(ask.rng)
-        return Proposal(self.name, home(ask).id, listed(params), params)
+        return Proposal(self.name, parameter_parent(ask).id, params_line(params), params)

@@ -12,7 +12,7 @@ def turn(ask: Ask, operator: str) -> int:
     return Proposals.of(ask.history.runs[ask.run], ask.pool).answers.get(operator, 0) + ask.ahead
 
 
-def home(ask: Ask) -> Node:
+def parameter_parent(ask: Ask) -> Node:
     """The node in which the best one's code first was: the baseline, as long as nothing but parameters changed."""
     node = ask.best
     while (parent := node.id.parent) and ask.history[parent].tree == node.tree:

@@ -18,7 +18,7 @@ class HalvingPruner:
 
     def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
         step = curve.points[-1][0]
-        rung = self._rung(step)
+        rung = self._last_rung(step)
         if rung is None:
             return None
         value = curve.at(rung)
@@ -31,7 +31,7 @@ class HalvingPruner:
             return None
         return f"{value:g} at rung {rung:g} has {better} of {len(others)} peers before it, {places} go on"
 
-    def _rung(self, step: float) -> float | None:
+    def _last_rung(self, step: float) -> float | None:
         """The last rung at or before the step."""
         if step < self.first_rung:
             return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.report.columns import cut, padded, short, width, wrapped
+from loopty.report.columns import cut, pad, short_id, width, wrap
 from loopty.report.figures import figure, moment, plural
-from loopty.report.terminal import Look
-from loopty.views.audit_rows import MANY_LOOKS, Audited
+from loopty.report.terminal import Terminal
+from loopty.views.audit_rows import MANY_LOOKS, AuditRow
 
 _HEAD = ("look", "node", "when", "search", "gain", "held out", "gain", "survives")
 _WHEN = 2
@@ -15,16 +15,16 @@ _TO_THE_LEFT = (1, _WHEN)
 _LONGEST_NAME = 16
 
 
-def audits_text(audits: Sequence[Audited], columns: int = 80, look: Look | None = None) -> str:
+def audits_text(audits: Sequence[AuditRow], columns: int = 80, look: Terminal | None = None) -> str:
     """The looks of one run, oldest first; those at another split apart."""
-    look = look or Look()
+    look = look or Terminal()
     if not audits:
         return "no audit yet"
     blocks = [_block(split, audits, columns, look) for split in dict.fromkeys(row.split for row in audits)]
-    return look.finished("\n\n".join(blocks))
+    return look.render("\n\n".join(blocks))
 
 
-def spent(looks: int) -> str:
+def looks_text(looks: int) -> str:
     """What so many looks at a split mean."""
     said = f"{plural(looks, 'look')} at this split"
     if looks < MANY_LOOKS:
@@ -32,7 +32,7 @@ def spent(looks: int) -> str:
     return f"{said}: each one spends a little of its independence, so a fresh split would say more"
 
 
-def _block(split: str, audits: Sequence[Audited], columns: int, look: Look) -> str:
+def _block(split: str, audits: Sequence[AuditRow], columns: int, look: Terminal) -> str:
     rows = [row for row in audits if row.split == split]
     metric = rows[-1].metric or "weighted sum"
     lines = [f"{look.paint(f'split {split}', 'strong')}  {cut(metric, columns // 2)}", ""]
@@ -41,24 +41,24 @@ def _block(split: str, audits: Sequence[Audited], columns: int, look: Look) -> s
     for row, line in zip(rows, table, strict=True):
         lines.append(look.paint(line, "warn" if row.flags else ""))
         if row.ended:
-            lines += [" " * 6 + look.paint(text, "bad") for text in wrapped(row.ended, columns - 6)]
+            lines += [" " * 6 + look.paint(text, "bad") for text in wrap(row.ended, columns - 6)]
     for text in _flags(rows):
-        lines += ["", *(look.paint(line, "warn") for line in wrapped(text, columns))]
-    return "\n".join([*lines, "", *wrapped(spent(rows[-1].look), columns)])
+        lines += ["", *(look.paint(line, "warn") for line in wrap(text, columns))]
+    return "\n".join([*lines, "", *wrap(looks_text(rows[-1].look), columns)])
 
 
 def _table(cells: Sequence[Sequence[str]], columns: int) -> list[str]:
     """The cells in columns; the time of each look where there is room for it."""
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     shown = [at for at in range(len(widths)) if at != _WHEN or sum(widths) + 2 * len(widths) <= columns]
-    lines = ("  ".join(padded(row[at], widths[at], right=at not in _TO_THE_LEFT) for at in shown) for row in cells)
+    lines = ("  ".join(pad(row[at], widths[at], right=at not in _TO_THE_LEFT) for at in shown) for row in cells)
     return [cut(line.rstrip(), columns) for line in lines]
 
 
-def _cells(row: Audited) -> tuple[str, ...]:
+def _cells(row: AuditRow) -> tuple[str, ...]:
     return (
         str(row.look),
-        short(row.node, _LONGEST_NAME),
+        short_id(row.node, _LONGEST_NAME),
         moment(row.at),
         _value(row.search),
         _gain(row.search_gain),
@@ -76,7 +76,7 @@ def _gain(gain: float | None) -> str:
     return "" if gain is None else f"{gain:+.4g}"
 
 
-def _flags(rows: Sequence[Audited]) -> Iterator[str]:
+def _flags(rows: Sequence[AuditRow]) -> Iterator[str]:
     """What looks wrong, of the last look at each node."""
     for row in {row.node: row for row in rows}.values():
-        yield from (f"{short(row.node)} {flag.kind}: {flag.words}" for flag in row.flags)
+        yield from (f"{short_id(row.node)} {flag.kind}: {flag.words}" for flag in row.flags)

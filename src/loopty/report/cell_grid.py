@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Grid:
         if ink.rank > self._cells.get((row, column), _BLANK).rank:
             self._cells[row, column] = ink
 
-    def line(self, row: int, columns: int, look: Look) -> str:
+    def line(self, row: int, columns: int, look: Terminal) -> str:
         inks = (self._cells.get((row, column), _BLANK) for column in range(columns))
         spans = itertools.groupby(inks, key=lambda ink: ink.style)
         return "".join(look.paint("".join(ink.glyph for ink in span), style) for style, span in spans)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.pool import Pool
 from loopty.report.cell_grid import Grid, Ink
-from loopty.report.columns import cut, short, width
+from loopty.report.columns import cut, short_id, width
 from loopty.report.figures import figure
-from loopty.report.scale import Scale, labels, robust, round_step
-from loopty.report.terminal import Look
-from loopty.views.score_points import Mark, Point, Points
+from loopty.report.scale import AxisScale, robust_scale, round_step, tick_labels
+from loopty.report.terminal import Terminal
+from loopty.views.score_points import Mark, ScorePoint, ScorePoints
 
 _FEWEST_COLUMNS = 8
 _FEWEST_ROWS = 4
@@ -29,21 +29,21 @@ _CONTROL = Ink("◦", "other", 3)
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _LineStyle:
     """How the best so far is drawn."""
 
     flat: Ink
     steep: Ink
 
 
-_BEST = _Line(Ink("─", "good", 2), Ink("│", "good", 2))
+_BEST = _LineStyle(Ink("─", "good", 2), Ink("│", "good", 2))
 # Among many points the line would drown in those that came close to it.
-_BEST_AMONG_MANY = _Line(replace(_BEST.flat, rank=5), replace(_BEST.steep, rank=5))
-_BEST_OF_CONTROL = _Line(Ink("╌", "other", 1), Ink("╎", "other", 1))
+_BEST_AMONG_MANY = _LineStyle(replace(_BEST.flat, rank=5), replace(_BEST.steep, rank=5))
+_BEST_OF_CONTROL = _LineStyle(Ink("╌", "other", 1), Ink("╎", "other", 1))
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
+class _ScoredPoint:
     """A point that has its place in the plot."""
 
     order: int
@@ -56,7 +56,7 @@ class _Scored:
 class _Frame:
     """Where orders and scores lie in the plot."""
 
-    scale: Scale
+    scale: AxisScale
     columns: int
     rows: int
     last: int
@@ -69,33 +69,33 @@ class _Frame:
         return self.scale.row(score, self.rows)
 
 
-def chart(points: Points, columns: int = 80, rows: int = 20, look: Look | None = None) -> str:
+def chart(points: ScorePoints, columns: int = 80, rows: int = 20, look: Terminal | None = None) -> str:
     """The chart in so many columns and rows; a little more where no chart would fit in them."""
-    look = look or Look()
-    scored = [_Scored(p.order, p.score, p.pool, p.mark) for p in points.items if p.score is not None]
+    look = look or Terminal()
+    scored = [_ScoredPoint(p.order, p.score, p.pool, p.mark) for p in points.items if p.score is not None]
     if not scored:
         return f"no {points.metric} to draw yet" + (f": {len(points.items)} failed" if points.items else "")
     best = max(points.direction.sign * point.score for point in scored) * points.direction.sign
-    scale = robust([point.score for point in scored], best)
+    scale = robust_scale([point.score for point in scored], best)
     failed = [point for point in points.items if point.score is None]
     legend = _legend(points, scored, scale, columns, look)
     height = max(rows - len(legend) - bool(failed) - 3, _FEWEST_ROWS)
     ticks = scale.ticks(max(height // 2, 2))
-    names = dict(zip((scale.row(tick, height) for tick in ticks), labels(ticks), strict=True))
+    names = dict(zip((scale.row(tick, height) for tick in ticks), tick_labels(ticks), strict=True))
     gutter = max([*map(width, names.values()), len(_FAILED) if failed else 0])
     frame = _Frame(scale, max(columns - gutter - 2, _FEWEST_COLUMNS), height, points.items[-1].order)
-    grid = _drawn(scored, failed, frame)
+    grid = _draw_points(scored, failed, frame)
     lines = [_title(points, columns, look)]
     for row in range(height):
         edge = f"{names.get(row, ''):>{gutter}} " + ("┤" if row in names else "│")
         lines.append(look.paint(edge, "dim") + grid.line(row, frame.columns, look))
     if failed:
         lines.append(look.paint(f"{_FAILED:>{gutter}} │", "dim") + grid.line(height, frame.columns, look))
-    lines += [look.paint(line, "dim") for line in _orders(frame, gutter)]
-    return look.finished("\n".join(line.rstrip() for line in lines + legend))
+    lines += [look.paint(line, "dim") for line in _order_axis(frame, gutter)]
+    return look.render("\n".join(line.rstrip() for line in lines + legend))
 
 
-def _drawn(scored: list[_Scored], failed: list[Point], frame: _Frame) -> Grid:
+def _draw_points(scored: list[_ScoredPoint], failed: list[ScorePoint], frame: _Frame) -> Grid:
     grid = Grid()
     for point in scored:
         ink = _CONTROL if point.pool is Pool.CONTROL else _INKS[point.mark]
@@ -106,7 +106,7 @@ def _drawn(scored: list[_Scored], failed: list[Point], frame: _Frame) -> Grid:
         grid.put(frame.row(point.score), frame.column(point.order), ink)
     for lost in failed:
         ink = _INKS[lost.mark]
-        grid.put(frame.rows, frame.column(lost.order), replace(ink, style="other") if _control(lost) else ink)
+        grid.put(frame.rows, frame.column(lost.order), replace(ink, style="other") if _is_control(lost) else ink)
     crowded = len(scored) > frame.columns
     _draw_line(grid, scored, Pool.ATTEMPT, _BEST_AMONG_MANY if crowded else _BEST, frame)
     if any(point.pool is Pool.CONTROL for point in scored):
@@ -114,7 +114,7 @@ def _drawn(scored: list[_Scored], failed: list[Point], frame: _Frame) -> Grid:
     return grid
 
 
-def _draw_line(grid: Grid, scored: list[_Scored], pool: Pool, line: _Line, frame: _Frame) -> None:
+def _draw_line(grid: Grid, scored: list[_ScoredPoint], pool: Pool, line: _LineStyle, frame: _Frame) -> None:
     """The best so far of one pool: it changes where a node was kept. Both start at the baseline."""
     kept = [p for p in scored if p.mark is Mark.KEPT and (p.pool is pool or p.order == 1)]
     stops = [(frame.column(point.order), frame.row(point.score)) for point in kept]
@@ -130,19 +130,19 @@ def _draw_line(grid: Grid, scored: list[_Scored], pool: Pool, line: _Line, frame
             grid.put(between, right, line.steep)
 
 
-def _title(points: Points, columns: int, look: Look) -> str:
+def _title(points: ScorePoints, columns: int, look: Terminal) -> str:
     attempts = [point for point in points.items if point.mark is Mark.KEPT and point.pool is Pool.ATTEMPT]
     left = f"{points.metric} ({'more' if points.direction.sign > 0 else 'less'} is better)"
     if not attempts:
         return look.paint(cut(left, columns), "strong")
     best = attempts[-1]
-    right = f"best {short(best.node, 24)}: {figure(best.score or 0.0)}"
+    right = f"best {short_id(best.node, 24)}: {figure(best.score or 0.0)}"
     left = cut(left, max(columns - len(right) - 2, 10))
     gap = max(columns - width(left) - len(right), 1)
     return look.paint(left, "strong") + " " * gap + look.paint(right, "best")
 
 
-def _orders(frame: _Frame, gutter: int) -> list[str]:
+def _order_axis(frame: _Frame, gutter: int) -> list[str]:
     """The x axis and the numbers under it."""
     step = max(int(round_step(max(frame.last / max(frame.columns // 10, 1), 1))), 1)
     axis, numbers = ["─"] * frame.columns, [" "] * (frame.columns + 1)
@@ -158,16 +158,18 @@ def _orders(frame: _Frame, gutter: int) -> list[str]:
     return [" " * gutter + " └" + "".join(axis), " " * gutter + "  " + "".join(numbers)]
 
 
-def _legend(points: Points, scored: list[_Scored], scale: Scale, columns: int, look: Look) -> list[str]:
+def _legend(
+    points: ScorePoints, scored: list[_ScoredPoint], scale: AxisScale, columns: int, look: Terminal
+) -> list[str]:
     """What the glyphs mean and how many there are of each, in as many lines as that takes."""
-    attempts = Counter(point.mark for point in points.items if not _control(point) or point.score is None)
+    attempts = Counter(point.mark for point in points.items if not _is_control(point) or point.score is None)
     control = len(points.items) - attempts.total()
     entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := attempts[mark])]
     if control:
         entries.append((_CONTROL, f"{control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
     entries.append((_BEST.flat, "best so far"))
-    if points.elsewhere:
-        entries.append((Ink("≠", "warn", 0), f"{points.elsewhere} elsewhere, not drawn"))
+    if points.under_other_fingerprints:
+        entries.append((Ink("≠", "warn", 0), f"{points.under_other_fingerprints} elsewhere, not drawn"))
     if above := [point.score for point in scored if point.score > scale.high]:
         entries.append((Ink("▲", "warn", 0), f"{len(above)} off the chart, up to {figure(max(above))}"))
     if below := [point.score for point in scored if point.score < scale.low]:
@@ -183,5 +185,5 @@ def _legend(points: Points, scored: list[_Scored], scale: Scale, columns: int, l
     return lines
 
 
-def _control(point: Point) -> bool:
+def _is_control(point: ScorePoint) -> bool:
     return point.pool is Pool.CONTROL

@@ -7,7 +7,7 @@ import unicodedata
 _LONGEST_ID = 32
 
 
-def harmless(text: str) -> str:
+def printable_line(text: str) -> str:
     """One line without control characters: proposals are written by models and copied from anywhere."""
     if text.isascii() and text.isprintable():
         return text
@@ -26,7 +26,7 @@ def width(text: str) -> int:
 
 def cut(text: str, columns: int) -> str:
     """The text in at most so many columns."""
-    text = harmless(text)
+    text = printable_line(text)
     if width(text) <= columns:
         return text
     kept: list[str] = []
@@ -39,17 +39,17 @@ def cut(text: str, columns: int) -> str:
     return "".join(kept) + "…" if columns > 0 else ""
 
 
-def padded(text: str, columns: int, right: bool = False) -> str:
+def pad(text: str, columns: int, right: bool = False) -> str:
     """The text in exactly so many columns."""
     text = cut(text, columns)
     gap = " " * (columns - width(text))
     return gap + text if right else text + gap
 
 
-def wrapped(text: str, columns: int) -> list[str]:
+def wrap(text: str, columns: int) -> list[str]:
     """The text in lines of at most so many columns, at least one; words that are longer are broken."""
     lines = [""]
-    for word in harmless(text).split():
+    for word in printable_line(text).split():
         if lines[-1] and width(lines[-1]) + 1 + width(word) <= columns:
             lines[-1] += f" {word}"
             continue
@@ -62,13 +62,13 @@ def wrapped(text: str, columns: int) -> list[str]:
     return lines
 
 
-def hanging(head: str, text: str, columns: int) -> str:
+def text_beside(head: str, text: str, columns: int) -> str:
     """The text beside its head, in as many lines as that takes."""
     room = max(columns - width(head), 1)
-    return head + f"\n{' ' * width(head)}".join(wrapped(text, room))
+    return head + f"\n{' ' * width(head)}".join(wrap(text, room))
 
 
-def short(node: str, columns: int = _LONGEST_ID) -> str:
+def short_id(node: str, columns: int = _LONGEST_ID) -> str:
     """The id, or its head and tail: a chain of thousands of changes has an id of kilobytes."""
     if len(node) <= columns:
         return str(node)

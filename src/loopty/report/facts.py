@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loopty.report.columns import wrapped
-from loopty.report.terminal import Look
+from loopty.report.columns import wrap
+from loopty.report.terminal import Terminal
 
-NAMES = 10
+NAME_COLUMNS = 10
 """Columns of the longest name."""
 
 
@@ -19,10 +19,10 @@ class Fact:
     style: str = ""
 
 
-def fact_lines(facts: Iterable[Fact], columns: int, look: Look) -> list[str]:
+def fact_lines(facts: Iterable[Fact], columns: int, look: Terminal) -> list[str]:
     lines = []
     for fact in facts:
-        first, *more = wrapped(fact.text, max(columns - NAMES - 2, 1))
-        lines.append(look.paint(f"  {fact.name:<{NAMES}}", "dim") + look.paint(first, fact.style))
-        lines += [" " * (NAMES + 2) + look.paint(line, fact.style) for line in more]
+        first, *more = wrap(fact.text, max(columns - NAME_COLUMNS - 2, 1))
+        lines.append(look.paint(f"  {fact.name:<{NAME_COLUMNS}}", "dim") + look.paint(first, fact.style))
+        lines += [" " * (NAME_COLUMNS + 2) + look.paint(line, fact.style) for line in more]
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from loopty.views.score_change import Change
+from loopty.views.score_change import ScoreChange
 
 
 def figure(value: float) -> str:
@@ -14,23 +14,23 @@ def figure(value: float) -> str:
     return f"{value:.6g}"
 
 
-def signed(change: Change) -> str:
+def change_figure(change: ScoreChange) -> str:
     """The change for a column: `+24.3 %`, positive is better."""
     if change.percent is None:
         return _sign(change.amount) + figure(abs(change.amount))
     return f"{_sign(change.percent)}{percent(change.percent)} %"
 
 
-def roughly(value: float) -> str:
+def rough_figure(value: float) -> str:
     """Three digits that count, with a sign: for what is known with an interval only."""
-    return _sign(value) + rounded(abs(value))
+    return _sign(value) + three_digits(abs(value))
 
 
-def rounded(value: float) -> str:
+def three_digits(value: float) -> str:
     return figure(float(f"{value:.3g}"))
 
 
-def compared(change: Change, than: str) -> str:
+def change_text(change: ScoreChange, than: str) -> str:
     """The change as words: `24.3 % better than the baseline`."""
     if change.amount == 0:
         return f"no better than {than}"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from loopty.report.columns import cut, wrapped
-from loopty.report.figures import duration, plural, rounded
-from loopty.report.terminal import Look
-from loopty.views.goodput import Goodput, Spent
+from loopty.report.columns import cut, wrap
+from loopty.report.figures import duration, plural, three_digits
+from loopty.report.terminal import Terminal
+from loopty.views.goodput import Goodput, TrialCost
 
 _NAMES = 20
 
 
-def goodput_text(goodput: Goodput, columns: int = 80, look: Look | None = None) -> str:
-    look = look or Look()
-    lines = wrapped(_headline(goodput), columns)
+def goodput_text(goodput: Goodput, columns: int = 80, look: Terminal | None = None) -> str:
+    look = look or Terminal()
+    lines = wrap(_headline(goodput), columns)
     if goodput.waste or goodput.refused:
         head = f"  {'wasted':<{_NAMES}}{'trials':>8}{'time':>14}{'share':>8}"
         lines.append(look.paint(cut(head, columns), "dim"))
@@ -20,25 +20,25 @@ def goodput_text(goodput: Goodput, columns: int = 80, look: Look | None = None) 
     if goodput.refused:
         lines.append(cut(f"  {'refused proposals':<{_NAMES}}{goodput.refused:>8,}", columns))
     if goodput.telling_noise.trials:
-        lines += wrapped(_telling_noise(goodput), columns)
-    return look.finished("\n".join(lines))
+        lines += wrap(_repeats_text(goodput), columns)
+    return look.render("\n".join(lines))
 
 
 def _headline(goodput: Goodput) -> str:
     text = f"{plural(goodput.results, 'comparable result')} in {duration(goodput.seconds)}"
     if goodput.per_hour is not None:
-        text += f": {rounded(goodput.per_hour)} per hour"
+        text += f": {three_digits(goodput.per_hour)} per hour"
     if goodput.per_million_tokens is not None:
-        text += f", {rounded(goodput.per_million_tokens)} per million tokens"
+        text += f", {three_digits(goodput.per_million_tokens)} per million tokens"
     return text
 
 
-def _row(spent: Spent, busy_seconds: float) -> str:
+def _row(spent: TrialCost, busy_seconds: float) -> str:
     share = _share(spent.seconds, busy_seconds)
     return f"  {spent.cause:<{_NAMES}}{spent.trials:>8,}{duration(spent.seconds):>14}{share:>8}"
 
 
-def _telling_noise(goodput: Goodput) -> str:
+def _repeats_text(goodput: Goodput) -> str:
     spent = goodput.telling_noise
     text = f"{spent.cause} took {plural(spent.trials, 'measurement')} and {duration(spent.seconds)}"
     text += f" ({_share(spent.seconds, goodput.busy_seconds)})"

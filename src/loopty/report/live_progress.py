@@ -12,16 +12,16 @@ from loopty.record.recorder import Recorder
 from loopty.record.spend import CallSettled
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, width
-from loopty.report.live_frame import Latest, Line, frame
+from loopty.report.live_frame import FrameLine, LatestRow, frame
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 from loopty.views.run_status import status
 
 _SECONDS_BETWEEN_FRAMES = 0.25
 
 
-class Live:
+class LiveProgress:
     """Listens to a recorder. Hearing an event costs O(1); drawing is bounded to a few frames per second."""
 
     def __init__(
@@ -30,10 +30,10 @@ class Live:
         run: int,
         pools: Pools,
         out: TextIO,
-        look: Look,
+        look: Terminal,
         clock: Callable[[], float],
         size: Callable[[], os.terminal_size],
-        latest: Latest,
+        latest: LatestRow,
     ) -> None:
         self._recorder = recorder
         self._run = run
@@ -48,11 +48,11 @@ class Live:
         self._failure = ""
         """Why the last call of a model gave no reply."""
         self._drawn_at = 0.0
-        self._drawn: list[int] = []
+        self._line_widths: list[int] = []
         """The widths of the lines on the screen."""
 
-    def heard(self, recorded: Recorded) -> None:
-        self._pace.heard(recorded)
+    def on_event(self, recorded: Recorded) -> None:
+        self._pace.on_event(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._last = recorded.event
         elif isinstance(recorded.event, CallSettled) and recorded.event.usage:
@@ -67,8 +67,8 @@ class Live:
 
     def close(self) -> None:
         """Leave the screen as it was."""
-        self._out.write(self._erased(self._size().columns))
-        self._drawn = []
+        self._out.write(self._erase_code(self._size().columns))
+        self._line_widths = []
 
     def _draw(self, now: float) -> None:
         history = self._recorder.history
@@ -79,16 +79,16 @@ class Live:
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)
         found = status(history, run, now, lambda _: True, self._pools)
-        lines = frame(found, self._pace.tempo(now), self._last, self._latest, columns)
+        lines = frame(found, self._pace.throughput(now), self._last, self._latest, columns)
         if self._failure:
-            lines.append(Line(cut(f"no reply of a model: {self._failure}", columns), "warn"))
+            lines.append(FrameLine(cut(f"no reply of a model: {self._failure}", columns), "warn"))
         lines = lines[: max(size.lines - 1, 1)]
         text = "".join(self._look.paint(line.text, line.style) + "\n" for line in lines)
-        self._out.write(self._erased(size.columns) + self._look.finished(text))
-        self._drawn = [width(line.text) for line in lines]
+        self._out.write(self._erase_code(size.columns) + self._look.render(text))
+        self._line_widths = [width(line.text) for line in lines]
         self._drawn_at = now
 
-    def _erased(self, columns: int) -> str:
+    def _erase_code(self, columns: int) -> str:
         """What clears the lines drawn before. A terminal made narrower has wrapped them."""
-        rows = sum(max(-(-drawn // max(columns, 1)), 1) for drawn in self._drawn)
+        rows = sum(max(-(-drawn // max(columns, 1)), 1) for drawn in self._line_widths)
         return f"\x1b[{rows}F\x1b[J" if rows else ""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.models.model_list import Listed
+from loopty.models.model_list import ModelEntry
 from loopty.models.prices import Rates
 from loopty.report.columns import cut
 from loopty.report.facts import Fact, fact_lines
 from loopty.report.figures import dollars, figure
-from loopty.report.terminal import Look
+from loopty.report.terminal import Terminal
 
 
-def models_text(models: Sequence[Listed], columns: int = 80, look: Look | None = None) -> str:
-    look = look or Look()
+def models_text(models: Sequence[ModelEntry], columns: int = 80, look: Terminal | None = None) -> str:
+    look = look or Terminal()
     blocks = []
     for model in models:
         head = cut(f"{model.name}  {model.model}", columns)
@@ -21,7 +21,7 @@ def models_text(models: Sequence[Listed], columns: int = 80, look: Look | None =
         blocks.append(
             "\n".join([look.paint(name, "strong") + head[len(name) :], *fact_lines(_facts(model), columns, look)])
         )
-    return look.finished("\n\n".join(blocks))
+    return look.render("\n\n".join(blocks))
 
 
 def price_text(rates: Rates | None) -> str:
@@ -34,7 +34,7 @@ def price_text(rates: Rates | None) -> str:
     return f"{text}, a million tokens{more}"
 
 
-def _facts(model: Listed) -> Iterator[Fact]:
+def _facts(model: ModelEntry) -> Iterator[Fact]:
     if model.roles:
         yield Fact("roles", ", ".join(model.roles))
     if model.url:

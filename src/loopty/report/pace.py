@@ -14,11 +14,11 @@ _MEMORY = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Tempo:
+class Throughput:
     """Per second; None until there was one."""
 
-    trials: float | None
-    verdicts: float | None
+    trials_per_second: float | None
+    verdicts_per_second: float | None
 
 
 class Pace:
@@ -28,15 +28,15 @@ class Pace:
         self._trials: deque[float] = deque([began], maxlen=_MEMORY)
         self._verdicts: deque[float] = deque([began], maxlen=_MEMORY)
 
-    def heard(self, recorded: Recorded) -> None:
+    def on_event(self, recorded: Recorded) -> None:
         match recorded.event:
             case NodeJudged():
                 self._verdicts.append(recorded.at)
             case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
                 self._trials.append(recorded.at)
 
-    def tempo(self, now: float) -> Tempo:
-        return Tempo(_per_second(self._trials, now), _per_second(self._verdicts, now))
+    def throughput(self, now: float) -> Throughput:
+        return Throughput(_per_second(self._trials, now), _per_second(self._verdicts, now))
 
 
 def _per_second(marks: deque[float], now: float) -> float | None:

@@ -14,13 +14,13 @@ from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.spend import CallSettled
 from loopty.record.verdicts import NodeJudged
-from loopty.report.columns import cut, harmless, short
-from loopty.report.figures import duration, figure, plural, rate, signed
-from loopty.report.live_frame import progress, seconds_left
+from loopty.report.columns import cut, printable_line, short_id
+from loopty.report.figures import change_figure, duration, figure, plural, rate
+from loopty.report.live_frame import pool_progress, remaining_seconds
 from loopty.report.outlet import Outlet
-from loopty.report.pace import Pace, Tempo
-from loopty.report.terminal import Look
-from loopty.views.run_status import Status, status
+from loopty.report.pace import Pace, Throughput
+from loopty.report.terminal import Terminal
+from loopty.views.run_status import RunStatus, status
 
 _LEAST_SECONDS, _MOST_SECONDS = 5.0, 60.0
 _LONGEST_REASON = 200
@@ -28,11 +28,11 @@ _SHORT_REASON = 80
 """Of what is told whole when the session ends for it."""
 
 
-class Lines:
+class PlainProgress:
     """Listens to a recorder. Hearing an event costs O(1)."""
 
     def __init__(
-        self, recorder: Recorder, run: int, pools: Pools, out: TextIO, look: Look, clock: Callable[[], float]
+        self, recorder: Recorder, run: int, pools: Pools, out: TextIO, look: Terminal, clock: Callable[[], float]
     ) -> None:
         self._recorder = recorder
         self._run = run
@@ -45,8 +45,8 @@ class Lines:
         self._failure = ""
         """Why the last call of a model gave no reply."""
 
-    def heard(self, recorded: Recorded) -> None:
-        self._pace.heard(recorded)
+    def on_event(self, recorded: Recorded) -> None:
+        self._pace.on_event(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
         elif isinstance(recorded.event, RungChanged):
@@ -66,7 +66,7 @@ class Lines:
         run = history.runs.get(self._run)
         if run and abs(now - self._said_at) >= pause:
             found = status(history, run, now, lambda _: True, self._pools)
-            self._say(_sign_of_life(found, self._pace.tempo(now)))
+            self._say(_progress_line(found, self._pace.throughput(now)))
             self._said_at = now
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class Lines:
         if tampered or vetoed or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
-            self._say(f"{word} {short(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+            self._say(f"{word} {short_id(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
 
     def _say_failure(self, failure: str) -> None:
         """Once for as long as it stays the same: a model that is out is asked again and again."""
@@ -93,18 +93,18 @@ class Lines:
         self._say(f"stalled: {'a model could not be had' if told else cut(reason, _LONGEST_REASON)}")
 
     def _say(self, text: str) -> None:
-        self._out.write(self._look.finished(harmless(text)) + "\n")
+        self._out.write(self._look.render(printable_line(text)) + "\n")
 
 
-def _sign_of_life(status: Status, tempo: Tempo) -> str:
-    parts = [progress(status)]
+def _progress_line(status: RunStatus, tempo: Throughput) -> str:
+    parts = [pool_progress(status)]
     if status.best:
-        better = f" ({signed(status.best.over_baseline)})" if status.best.over_baseline else ""
-        parts.append(f"best {short(status.best.node)} {figure(status.best.score)}{better}")
+        better = f" ({change_figure(status.best.over_baseline)})" if status.best.over_baseline else ""
+        parts.append(f"best {short_id(status.best.node)} {figure(status.best.score)}{better}")
     if status.asking:
         parts.append(f"{plural(status.asking, 'call')} of a model in flight")
-    if tempo.trials:
-        parts.append(rate(tempo.trials))
-    if (seconds := seconds_left(status, tempo)) is not None:
+    if tempo.trials_per_second:
+        parts.append(rate(tempo.trials_per_second))
+    if (seconds := remaining_seconds(status, tempo)) is not None:
         parts.append(f"about {duration(seconds)} to go")
     return ", ".join(parts)

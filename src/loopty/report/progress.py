@@ -9,16 +9,16 @@ from typing import Protocol, TextIO
 from loopty.domain.task import Pools
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
-from loopty.report.live_frame import Latest
-from loopty.report.live_progress import Live
-from loopty.report.plain_progress import Lines
-from loopty.report.terminal import Look
+from loopty.report.live_frame import LatestRow
+from loopty.report.live_progress import LiveProgress
+from loopty.report.plain_progress import PlainProgress
+from loopty.report.terminal import Terminal
 
 _SIZE_UNKNOWN = os.terminal_size((80, 24))
 
 
 class Progress(Protocol):
-    def heard(self, recorded: Recorded) -> None:
+    def on_event(self, recorded: Recorded) -> None:
         """For `Scribe.listeners`."""
         ...
 
@@ -29,19 +29,19 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
-def progress(
+def make_progress(
     recorder: Recorder,
     run: int,
     pools: Pools,
     out: TextIO,
     env: Mapping[str, str],
     clock: Callable[[], float],
-    latest: Latest = lambda _: None,
+    latest: LatestRow = lambda _: None,
 ) -> Progress:
     """`clock` is the recorder's."""
-    look = Look.of(out, env)
+    look = Terminal.for_stream(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
-        return Lines(recorder, run, pools, out, look, clock)
+        return PlainProgress(recorder, run, pools, out, look, clock)
 
     def size() -> os.terminal_size:
         try:
@@ -50,4 +50,4 @@ def progress(
             return _SIZE_UNKNOWN
         return found if found.columns and found.lines else _SIZE_UNKNOWN
 
-    return Live(recorder, run, pools, out, look, clock, size, latest)
+    return LiveProgress(recorder, run, pools, out, look, clock, size, latest)

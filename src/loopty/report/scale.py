@@ -13,7 +13,7 @@ _FENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     low: float
     high: float
 
@@ -30,7 +30,7 @@ class Scale:
         return [number * step for number in range(first, last + 1)]
 
 
-def robust(values: Sequence[float], best: float) -> Scale:
+def robust_scale(values: Sequence[float], best: float) -> AxisScale:
     """The range of the values without the far ones, if these are few; the best is always inside."""
     ordered = sorted(max(-_LARGEST, min(value, _LARGEST)) for value in values)
     low, high = ordered[0], ordered[-1]
@@ -44,8 +44,8 @@ def robust(values: Sequence[float], best: float) -> Scale:
             low, high = bottom, top
     if low == high:
         room = abs(low) * 0.05 or 1.0
-        return Scale(low - room, high + room)
-    return Scale(low, high)
+        return AxisScale(low - room, high + room)
+    return AxisScale(low, high)
 
 
 def round_step(least: float) -> float:
@@ -54,7 +54,7 @@ def round_step(least: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))
 
 
-def labels(ticks: Sequence[float]) -> list[str]:
+def tick_labels(ticks: Sequence[float]) -> list[str]:
     """The ticks with as many decimals as tell them apart."""
     if len(ticks) < 2:
         return [f"{tick:.6g}" for tick in ticks]

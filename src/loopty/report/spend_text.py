@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.report.columns import cut, padded, short, width
+from loopty.report.columns import cut, pad, short_id, width
 from loopty.report.facts import Fact, fact_lines
 from loopty.report.figures import dollars, plural
-from loopty.report.terminal import Look
-from loopty.views.model_spend import Cap, Row, Spend, Sum
+from loopty.report.terminal import Terminal
+from loopty.views.model_spend import Spend, SpendCap, SpendRow, SpendSum
 
 TABLES = ("role", "model", "operator", "node")
 _UNASKED = ("role", "model", "operator")
@@ -21,34 +21,34 @@ _NARROWEST_NAME = 12
 _MOST_ROWS = 20
 
 
-def spend_text(spend: Spend, by: str | None = None, columns: int = 80, look: Look | None = None) -> str:
+def spend_text(spend: Spend, by: str | None = None, columns: int = 80, look: Terminal | None = None) -> str:
     """`by` is the one table that is asked for."""
-    look = look or Look()
+    look = look or Terminal()
     if not (spend.total.calls or spend.in_flight.calls or spend.given_again):
-        return look.finished(f"no model was called in run {spend.run}")
+        return look.render(f"no model was called in run {spend.run}")
     head = f"run {spend.run}"
-    lines = [f"{look.paint(head, 'strong')}  {cut(_told(spend.total), columns - len(head) - 2)}"]
+    lines = [f"{look.paint(head, 'strong')}  {cut(_sum_text(spend.total), columns - len(head) - 2)}"]
     tables = {"role": spend.role, "model": spend.model, "operator": spend.operator, "node": spend.node}
     for name in [by] if by else _UNASKED:
         lines += _table(name, tables[name], columns, look)
     lines += _table("in vain", spend.waste, columns, look)
     if facts := list(_facts(spend)):
         lines += ["", *fact_lines(facts, columns, look)]
-    return look.finished("\n".join(lines))
+    return look.render("\n".join(lines))
 
 
-def money(spent: Sum) -> str:
+def money_text(spent: SpendSum) -> str:
     """Never `$0` for what is only not known."""
     if not spent.unpriced:
         return dollars(spent.money_usd)
     return f"over {dollars(spent.money_usd)}" if spent.money_usd else "unknown"
 
 
-def _told(spent: Sum) -> str:
-    return f"{plural(spent.calls, 'call')}, {plural(round(spent.tokens), 'token')}, {money(spent)}"
+def _sum_text(spent: SpendSum) -> str:
+    return f"{plural(spent.calls, 'call')}, {plural(round(spent.tokens), 'token')}, {money_text(spent)}"
 
 
-def _table(name: str, rows: Sequence[Row], columns: int, look: Look) -> list[str]:
+def _table(name: str, rows: Sequence[SpendRow], columns: int, look: Terminal) -> list[str]:
     """The rows in columns, a line before them; nothing where there are none."""
     if not rows:
         return []
@@ -63,16 +63,16 @@ def _table(name: str, rows: Sequence[Row], columns: int, look: Look) -> list[str
     first = min(widths[0], room)
     lines = []
     for row in cells:
-        figures = "".join("  " + padded(row[at], widths[at], right=True) for at in shown[1:])
+        figures = "".join("  " + pad(row[at], widths[at], right=True) for at in shown[1:])
         lines.append(
-            cut(f"  {padded(short(row[0], first) if name == 'node' else row[0], first)}{figures}", columns)
+            cut(f"  {pad(short_id(row[0], first) if name == 'node' else row[0], first)}{figures}", columns)
         )
     if (more := len(rows) - _MOST_ROWS) > 0:
         lines.append(cut(f"  and {more:,} more: --json has them all", columns))
     return ["", look.paint(lines[0], "dim"), *lines[1:]]
 
 
-def _cells(spent: Sum) -> tuple[str, ...]:
+def _cells(spent: SpendSum) -> tuple[str, ...]:
     counts = (
         spent.input_tokens,
         spent.cached_tokens,
@@ -80,12 +80,12 @@ def _cells(spent: Sum) -> tuple[str, ...]:
         spent.reasoning_tokens,
         spent.tokens,
     )
-    return (f"{spent.calls:,}", *(f"{round(count):,}" for count in counts), money(spent))
+    return (f"{spent.calls:,}", *(f"{round(count):,}" for count in counts), money_text(spent))
 
 
 def _facts(spend: Spend) -> Iterator[Fact]:
     if spend.in_flight.calls:
-        yield Fact("in flight", f"{_told(spend.in_flight)} reserved")
+        yield Fact("in flight", f"{_sum_text(spend.in_flight)} reserved")
     total = spend.total
     if (unsaid := round(total.tokens - total.input_tokens - total.output_tokens)) > 0:
         told = f"{plural(unsaid, 'token')} of calls of which nobody said what they took: charged as reserved"
@@ -105,23 +105,23 @@ def _facts(spend: Spend) -> Iterator[Fact]:
         yield Fact("per kept", _per_kept(spend))
 
 
-def _cap(cap: Cap, spend: Spend) -> str:
+def _cap(cap: SpendCap, spend: Spend) -> str:
     roles = {row.name: row.sum for row in spend.role}
-    spent = spend.total if cap.whose == "run" else roles.get(cap.whose, Sum())
+    spent = spend.total if cap.whose == "run" else roles.get(cap.whose, SpendSum())
     parts = []
     if cap.tokens is not None:
         parts.append(f"{round(spent.tokens):,} of {plural(cap.tokens, 'token')}")
     if cap.money_usd is not None:
-        parts.append(f"{money(spent)} of {dollars(cap.money_usd)}")
+        parts.append(f"{money_text(spent)} of {dollars(cap.money_usd)}")
     return f"{cap.whose}: {', '.join(parts)}"
 
 
 def _per_kept(spend: Spend) -> str:
     """What an improvement took, with all that led nowhere."""
-    each = Sum(
+    each = SpendSum(
         tokens=spend.total.tokens / spend.kept,
         money_usd=spend.total.money_usd / spend.kept,
         unpriced=spend.total.unpriced,
     )
     kept = plural(spend.kept, "node") + (" was kept" if spend.kept == 1 else " were kept")
-    return f"{kept}: {plural(round(each.tokens), 'token')} and {money(each)} for each, all calls counted"
+    return f"{kept}: {plural(round(each.tokens), 'token')} and {money_text(each)} for each, all calls counted"

@@ -49,12 +49,12 @@ _ASCII = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Terminal:
     colour: bool = False
     unicode: bool = True
 
     @classmethod
-    def of(cls, stream: TextIO, env: Mapping[str, str]) -> Look:
+    def for_stream(cls, stream: TextIO, env: Mapping[str, str]) -> Terminal:
         """What this stream can show. NO_COLOR: https://no-color.org."""
         colour = stream.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         return cls(colour, (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf8sig"))
@@ -62,6 +62,6 @@ class Look:
     def paint(self, text: str, style: str) -> str:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
-    def finished(self, text: str) -> str:
+    def render(self, text: str) -> str:
         """The text as this terminal can show it."""
         return text if self.unicode else text.translate(_ASCII).encode("ascii", "replace").decode()

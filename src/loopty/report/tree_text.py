@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.record.node_record import Node
-from loopty.report.columns import cut, padded, short
+from loopty.report.columns import cut, pad, short_id
 from loopty.report.figures import figure
-from loopty.report.terminal import Look
-from loopty.views.node_tree import Hidden, Row, Shown
+from loopty.report.terminal import Terminal
+from loopty.views.node_tree import HiddenNodes, TreeLine, TreeRow
 
 _NARROWEST_ID = 12
 _WIDEST_ID = 32
@@ -19,23 +19,23 @@ _UNTOLD = (Ending.FINISHED, Ending.REFUSED)
 _TOLD = (Verdict.INCONCLUSIVE, Verdict.REJECTED, Verdict.QUARANTINED)
 
 
-def tree_text(rows: Iterable[Row], columns: int = 80, look: Look | None = None) -> str:
-    look = look or Look()
+def tree_text(rows: Iterable[TreeLine], columns: int = 80, look: Terminal | None = None) -> str:
+    look = look or Terminal()
     drawn = list(_with_branches(rows, max((columns // 2 - _NARROWEST_ID) // 3, 2)))
-    nodes = [(branch, row) for branch, row in drawn if isinstance(row, Shown)]
+    nodes = [(branch, row) for branch, row in drawn if isinstance(row, TreeRow)]
     names = min(max(len(branch) + len(_name(row)) for branch, row in nodes), columns // 2)
     scores = max(len(_score(row)) for _, row in nodes)
     lines = []
     for branch, row in drawn:
-        if isinstance(row, Hidden):
-            more = f"… {row.count:,} more under {short(row.under, 24)}"
+        if isinstance(row, HiddenNodes):
+            more = f"… {row.count:,} more under {short_id(row.under, 24)}"
             lines.append(look.paint(branch + cut(more, columns - len(branch)), "dim"))
         else:
             lines.append(_line(branch, row, names, scores, columns, look))
-    return look.finished("\n".join(lines))
+    return look.render("\n".join(lines))
 
 
-def mark(node: Node) -> tuple[str, str]:
+def node_glyph(node: Node) -> tuple[str, str]:
     """The glyph of a node and its style."""
     if node.running:
         return "▸", "warn"
@@ -52,7 +52,7 @@ def mark(node: Node) -> tuple[str, str]:
     return ("●", "good") if node.verdict is Verdict.KEPT else ("·", "")
 
 
-def note(node: Node, more: str = "") -> str:
+def node_note(node: Node, more: str = "") -> str:
     """What a line says of a node besides its score."""
     remarks = [
         more,
@@ -67,46 +67,46 @@ def note(node: Node, more: str = "") -> str:
     return f"({remark}) {made}" if remark else made
 
 
-def _with_branches(rows: Iterable[Row], levels: int) -> Iterator[tuple[str, Row]]:
+def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeLine]]:
     """Each row with the lines that lead to it, from so many levels at most: the id tells how deep it is."""
     passing: list[bool] = []
     for row in rows:
         if row.level == 0:
             yield "", row
             continue
-        last = isinstance(row, Hidden) or row.last
+        last = isinstance(row, HiddenNodes) or row.is_last
         del passing[row.level - 1 :]
         first = max(len(passing) - levels + 1, 0)
         stem = "".join("│  " if passes else "   " for passes in passing[first:])
         stem = "…" + stem[1:] if first else stem
-        dash = "┄" if isinstance(row, Hidden) or row.gap else "─"
+        dash = "┄" if isinstance(row, HiddenNodes) or row.skips_nodes else "─"
         yield f"{stem}{'└' if last else '├'}{dash} ", row
         passing.append(not last)
 
 
-def _line(branch: str, row: Shown, names: int, scores: int, columns: int, look: Look) -> str:
-    glyph, style = mark(row.node)
-    if row.best:
+def _line(branch: str, row: TreeRow, names: int, scores: int, columns: int, look: Terminal) -> str:
+    glyph, style = node_glyph(row.node)
+    if row.is_best:
         glyph, style = "★", "best"
-    elif row.elsewhere is not None:
+    elif row.other_score is not None:
         glyph, style = "≠", "warn"
     name = _name(row, max(names - len(branch), _NARROWEST_ID))
     used = max(names, len(branch) + len(name))
     lead = look.paint(branch, "dim") + look.paint(name, "best" if row.on_path else "")
     lead += " " * (used - len(branch) - len(name))
-    score = look.paint(padded(_score(row), scores, right=True), "best" if row.on_path else "")
+    score = look.paint(pad(_score(row), scores, right=True), "best" if row.on_path else "")
     left = columns - used - scores - 5
     worthy = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
-    abroad = "" if row.elsewhere is None else f"{figure(row.elsewhere)} elsewhere"
-    text = look.paint(cut(note(row.node, abroad), left) if left > 3 else "", "" if worthy else "dim")
+    abroad = "" if row.other_score is None else f"{figure(row.other_score)} elsewhere"
+    text = look.paint(cut(node_note(row.node, abroad), left) if left > 3 else "", "" if worthy else "dim")
     return f"{lead}  {score} {look.paint(glyph, style)} {text}".rstrip()
 
 
-def _name(row: Shown, columns: int = 40) -> str:
+def _name(row: TreeRow, columns: int = 40) -> str:
     """The id, and how many nodes are folded up under it."""
-    folded = f" +{row.folded:,}" if row.folded else ""
-    return short(row.node.id, min(columns - len(folded), _WIDEST_ID)) + folded
+    folded = f" +{row.hidden_below:,}" if row.hidden_below else ""
+    return short_id(row.node.id, min(columns - len(folded), _WIDEST_ID)) + folded
 
 
-def _score(row: Shown) -> str:
+def _score(row: TreeRow) -> str:
     return "" if row.score is None else figure(row.score)

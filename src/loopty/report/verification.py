@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from loopty.record.node_record import Review
 from loopty.report.figures import plural
-from loopty.views.verifier_totals import Verified
+from loopty.views.verifier_totals import VerifierTotals
 
 
-def verified_text(verified: Verified) -> str:
+def verifier_text(verified: VerifierTotals) -> str:
     """`6 winners reviewed, disagreed with the metric on 2 (1 rejected); 3 proposals screened out`."""
     parts = []
-    if verified.reviewed:
-        parts.append(f"{plural(verified.reviewed, 'winner')} reviewed")
+    if verified.reviews:
+        parts.append(f"{plural(verified.reviews, 'winner')} reviewed")
     if verified.disagreements:
         rejected = f" ({verified.rejected:,} rejected)" if verified.rejected else ""
         parts.append(f"disagreed with the metric on {verified.disagreements:,}{rejected}")

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.sandboxes import bubblewrap_options, seccomp
-from loopty.sandboxes.cgroup import UNCOUNTED, Cgroup, cgroups_can_be_made
+from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 from loopty.sandboxes.remedies import remedy
-from loopty.sandboxes.resource_usage import Footprint, sees_files_between_processes, threads_below
-from loopty.sandboxes.root_bind import Staging, open_source
-from loopty.sandboxes.supervise import pipes_of, readable, supervise
+from loopty.sandboxes.resource_usage import Footprint, sees_files_between_processes, threads_of_tree
+from loopty.sandboxes.root_bind import BindAliases, open_source
+from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 from loopty.sandboxes.trial_user import trial_owner
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -61,7 +61,7 @@ class Bubblewrap:
         self._system = bubblewrap_options.system_options()
         self._filter = seccomp.program(platform.machine())
         self._owner = trial_owner()
-        self._staging = None if self._owner is None else Staging(*self._owner)
+        self._staging = None if self._owner is None else BindAliases(*self._owner)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     @property
@@ -75,8 +75,8 @@ class Bubblewrap:
             missing.append(Gap(Protection.FORKS, "the bound on processes (needs Linux 5.14)"))
         if not Path("/proc/thread-self/children").exists():
             missing.append(Gap(Protection.MEMORY, "the bound on memory (the kernel does not list children)"))
-        elif not cgroups_can_be_made():
-            missing.append(Gap(Protection.MEMORY, UNCOUNTED))
+        elif not can_make_cgroups():
+            missing.append(Gap(Protection.MEMORY, UNCOUNTED_MEMORY))
         if not sees_files_between_processes():
             words = "files on their way between processes are not counted (needs Linux 5.7)"
             missing.append(Gap(Protection.DISK, words))
@@ -89,9 +89,9 @@ class Bubblewrap:
         ends the command gives 128 plus its number, a command that is not found 127.
         """
         with contextlib.ExitStack() as resources:
-            tree = self._started(launch, resources)
-            stop = await supervise(tree, launch, cancel) or tree.exhausted
-            seconds = time.monotonic() - tree.started
+            tree = self._start(launch, resources)
+            stop = await supervise(tree, launch, cancel) or tree.kernel_stop
+            seconds = time.monotonic() - tree.start_time
         if tree.problem:
             raise SandboxError(f"cannot bound the memory of a trial: {tree.problem}")
         if tree.code is not None:
@@ -100,18 +100,18 @@ class Bubblewrap:
             return Exit(_KILLED, seconds, stop)
         raise SandboxError(_failure(launch.stderr))
 
-    def _started(self, launch: Launch, resources: contextlib.ExitStack) -> _Namespace:
-        if (cgroup := Cgroup.made(launch.bounds)) is not None:
+    def _start(self, launch: Launch, resources: contextlib.ExitStack) -> _Namespace:
+        if (cgroup := Cgroup.create(launch.bounds)) is not None:
             resources.callback(cgroup.remove)
         # In a file, because a pipe that nobody reads any more would kill bubblewrap halfway.
-        status = _closing(_in_memory(b""), resources)
+        status = _close_with(_memory_file(b""), resources)
         ours, theirs = socket.socketpair()
         resources.enter_context(ours)
         with contextlib.ExitStack() as passed:
             passed.enter_context(theirs)
             if launch.channel is not None:
-                _closing(launch.channel, passed)
-            sources = [_closing(self._source(mount.source), passed) for mount in launch.mounts]
+                _close_with(launch.channel, passed)
+            sources = [_close_with(self._open_source(mount.source), passed) for mount in launch.mounts]
             options = [
                 *self._system,
                 *bubblewrap_options.trial_options(launch, sources),
@@ -120,44 +120,51 @@ class Bubblewrap:
             ]
             inherited = [*sources, status]
             if self._filter is not None:
-                inherited.append(_closing(_in_memory(self._filter), passed))
+                inherited.append(_close_with(_memory_file(self._filter), passed))
                 options += ["--seccomp", str(inherited[-1])]
             # By descriptor, because the trial can read the command line of its first process.
-            inherited.append(_closing(_in_memory(_joined(options)), passed))
+            inherited.append(_close_with(_memory_file(_join_with_nulls(options)), passed))
             command = [
-                self._program("bwrap"),
+                self._program_path("bwrap"),
                 "--args",
                 str(inherited[-1]),
                 "--",
                 *(_GUARD if launch.channel is None else _GUARD_OF_CHANNEL),
-                self._program("prlimit"),
-                *_limits(launch),
+                self._program_path("prlimit"),
+                *_limit_options(launch),
                 "--",
                 *launch.argv,
             ]
-            process = _spawned(self._unprivileged(command), theirs, inherited, launch.channel)
+            process = _spawn(self._as_trial_user(command), theirs, inherited, launch.channel)
         resources.enter_context(process)
         resources.callback(process.kill)
         tree = _Namespace(process, status, ours, launch, cgroup)
         resources.callback(tree.close)
         return tree
 
-    def _program(self, name: str) -> str:
+    def _program_path(self, name: str) -> str:
         if (path := self._programs[name]) is None:
             raise SandboxError(f"{name} is not installed: apt install {_PACKAGES[name]}")
         return path
 
-    def _source(self, source: Path) -> int:
+    def _open_source(self, source: Path) -> int:
         # bubblewrap resolves the path behind the descriptor once more, as the unprivileged user, and gives up
         # when it then finds another file.
-        return open_source(source if self._staging is None else self._staging.reachable(source))
+        return open_source(source if self._staging is None else self._staging.reachable_path(source))
 
-    def _unprivileged(self, command: list[str]) -> list[str]:
+    def _as_trial_user(self, command: list[str]) -> list[str]:
         if self._owner is None:
             return command
         # By a program, because Python forks its whole memory when it is to change the user itself.
         uid, gid = self._owner
-        return [self._program("setpriv"), f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--", *command]
+        return [
+            self._program_path("setpriv"),
+            f"--reuid={uid}",
+            f"--regid={gid}",
+            "--clear-groups",
+            "--",
+            *command,
+        ]
 
 
 class _Namespace:
@@ -174,7 +181,7 @@ class _Namespace:
         self.pipes = pipes_of(process)
         self.code: int | None = None
         self.problem = ""
-        self.started = time.monotonic()
+        self.start_time = time.monotonic()
         self._process = process
         self._leader = os.pidfd_open(process.pid)
         self._status = status
@@ -187,12 +194,12 @@ class _Namespace:
         # It is its children that matter, but the first to be admitted takes the longest. So one is already while
         # bubblewrap sets up.
         self._tasks = [asyncio.create_task(self._admit(process.pid))]
-        asyncio.get_running_loop().add_reader(guard, self._greeted)
+        asyncio.get_running_loop().add_reader(guard, self._on_greeting)
 
     @property
-    def exhausted(self) -> Stop | None:
+    def kernel_stop(self) -> Stop | None:
         """Whether the kernel had to end something of it."""
-        return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out() else None
+        return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     def excess(self) -> Stop | None:
         if self._first_pid is None:
@@ -207,13 +214,13 @@ class _Namespace:
                 ),
                 tuple(mount for mount in self._launch.mounts if mount.writable),
             )
-        return self.exhausted or self._footprint.excess(self._launch.bounds)
+        return self.kernel_stop or self._footprint.excess(self._launch.bounds)
 
     def kill(self) -> None:
         # While it is being set up, the first process outlives bubblewrap, so it must be known before anything
         # is killed.
         deadline = time.monotonic() + _STATUS_SECONDS
-        while self._first_pid is None and time.monotonic() < deadline and not _ready(self._leader, 0.001):
+        while self._first_pid is None and time.monotonic() < deadline and not _is_ready(self._leader, 0.001):
             self._read_status()
         if self._first is None:
             self._process.kill()
@@ -221,16 +228,16 @@ class _Namespace:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
-    async def ended(self) -> None:
-        await readable(self._leader)
+    async def wait_until_dead(self) -> None:
+        await wait_readable(self._leader)
         self._read_status()
         if self._first is not None:
             # bubblewrap leaves as soon as the command has; what the command left behind may still be alive.
             self.kill()
-            await readable(self._first)
-        self.bury()
+            await wait_readable(self._first)
+        self.kill_and_wait()
 
-    def bury(self) -> None:
+    def kill_and_wait(self) -> None:
         if self._process.returncode is not None:
             return
         self.kill()
@@ -249,20 +256,20 @@ class _Namespace:
         if self._first is not None:
             os.close(self._first)
 
-    def _greeted(self) -> None:
+    def _on_greeting(self) -> None:
         asyncio.get_running_loop().remove_reader(self._guard)
         with contextlib.suppress(ConnectionError):
             if self._guard.recv(1):
-                self._tasks.append(asyncio.create_task(self._let_go()))
+                self._tasks.append(asyncio.create_task(self._release_command()))
 
-    async def _let_go(self) -> None:
+    async def _release_command(self) -> None:
         self._read_status()
         if self._first_pid is not None:
-            await self._admit(*threads_below(self._first_pid))
+            await self._admit(*threads_of_tree(self._first_pid))
         if self.problem:
             self.kill()
             return
-        self.started = time.monotonic()
+        self.start_time = time.monotonic()
         with contextlib.suppress(ConnectionError):
             self._guard.send(b"\n")
 
@@ -285,15 +292,15 @@ class _Namespace:
             self.code = fields.get("exit-code", self.code)
 
 
-def _ready(descriptor: int, seconds: float) -> bool:
+def _is_ready(descriptor: int, seconds: float) -> bool:
     return bool(select.select([descriptor], [], [], seconds)[0])
 
 
-def _spawned(
+def _spawn(
     command: list[str], guard: socket.socket, inherited: list[int], channel: int | None
 ) -> subprocess.Popen[bytes]:
     try:
-        with _first_to_go_when_memory_is_short():
+        with _high_oom_score():
             return subprocess.Popen(
                 command,
                 stdin=guard.fileno(),
@@ -309,7 +316,7 @@ def _spawned(
 
 
 @contextlib.contextmanager
-def _first_to_go_when_memory_is_short() -> Iterator[None]:
+def _high_oom_score() -> Iterator[None]:
     """Have what is started meanwhile inherit a high score with the kernel's out-of-memory killer."""
     # By way of our own score: everyone may raise that and lower it again to where it was, while the score of
     # a process in another user namespace may be out of reach.
@@ -324,7 +331,7 @@ def _first_to_go_when_memory_is_short() -> Iterator[None]:
         _OOM_SCORE.write_text(before, encoding="ascii")
 
 
-def _limits(launch: Launch) -> list[str]:
+def _limit_options(launch: Launch) -> list[str]:
     """Options of prlimit, which runs inside: from outside even root may lack the right to set limits."""
     limits = ["--core=0", f"--fsize={launch.bounds.disk_mb << 20}"]
     if counts_processes_by_namespace():
@@ -341,17 +348,17 @@ def _failure(stderr: Path) -> str:
     return f"bubblewrap failed: {message}" + (f"; {advice}" if advice else "")
 
 
-def _joined(options: list[str]) -> bytes:
+def _join_with_nulls(options: list[str]) -> bytes:
     return b"".join(os.fsencode(option) + b"\0" for option in options)
 
 
-def _in_memory(content: bytes) -> int:
+def _memory_file(content: bytes) -> int:
     descriptor = os.memfd_create("loopty")
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 
-def _closing(descriptor: int, stack: contextlib.ExitStack) -> int:
+def _close_with(descriptor: int, stack: contextlib.ExitStack) -> int:
     stack.callback(os.close, descriptor)
     return descriptor

@@ -49,11 +49,11 @@ def _system_options() -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv")
     yield from ("--hostname", "trial", "--uid", "1000", "--gid", "1000")
     for path in system_paths():
-        yield from _shown(path)
+        yield from _system_mount(path)
     yield from ("--proc", "/proc", "--dev", "/dev")
 
 
-def _shown(path: Path) -> tuple[str, ...]:
+def _system_mount(path: Path) -> tuple[str, ...]:
     resolved = path.resolve()
     if resolved != path and resolved.is_relative_to("/usr"):
         return ("--symlink", str(resolved), str(path))

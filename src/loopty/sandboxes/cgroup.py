@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from loopty.domain.launch import Bounds
 from loopty.sandboxes.owned_names import fresh_name, is_abandoned
 
-UNCOUNTED = (
+UNCOUNTED_MEMORY = (
     "memory that no process shows (shared pages that it has let go, the buffers of sockets) is not counted: "
     "this user may make no cgroup here"
 )
@@ -31,9 +31,9 @@ class Cgroup:
         self._folder = folder
 
     @classmethod
-    def made(cls, bounds: Bounds) -> Cgroup | None:
+    def create(cls, bounds: Bounds) -> Cgroup | None:
         """One with these bounds, or None where this process may not make any."""
-        if (ground := _ground()) is None:
+        if (ground := _parent()) is None:
             return None
         made = cls(ground.folder / fresh_name())
         try:
@@ -56,7 +56,7 @@ class Cgroup:
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                 (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
-    def has_run_out(self) -> bool:
+    def has_run_out_of_memory(self) -> bool:
         """Whether the kernel had to kill for want of memory."""
         for name in ("memory.events", "memory.oom_control"):
             with contextlib.suppress(OSError):
@@ -79,16 +79,16 @@ class Cgroup:
 
 
 @functools.cache
-def cgroups_can_be_made() -> bool:
+def can_make_cgroups() -> bool:
     """Whether `Cgroup.made` has something to give here; found out by trying."""
-    if (made := Cgroup.made(_SMALL)) is None:
+    if (made := Cgroup.create(_SMALL)) is None:
         return False
     made.remove()
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
+class _CgroupParent:
     """A directory in which groups can be made, and which version of the kernel's interface it speaks."""
 
     folder: Path
@@ -106,10 +106,10 @@ class _Ground:
 
 
 @functools.cache
-def _ground() -> _Ground | None:
+def _parent() -> _CgroupParent | None:
     """Where this process may make groups, without what its predecessors have left there."""
     with contextlib.suppress(OSError, ValueError):
-        for ground in _grounds():
+        for ground in _possible_parents():
             if os.access(ground.folder, os.W_OK) and os.access(ground.folder / "cgroup.procs", os.W_OK):
                 for left in ground.folder.iterdir():
                     if is_abandoned(left.name):
@@ -118,30 +118,30 @@ def _ground() -> _Ground | None:
     return None
 
 
-def _grounds() -> Iterator[_Ground]:
+def _possible_parents() -> Iterator[_CgroupParent]:
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
-            yield _Ground(_folder("cgroup", "memory", path), 1)
+            yield _CgroupParent(_folder_of("cgroup", "memory", path), 1)
         elif not controllers:
-            own = _folder("cgroup2", "", path)
+            own = _folder_of("cgroup2", "", path)
             # Below a group that has processes of its own there can be none, unless it is the topmost.
-            if _gives_memory(own):
-                yield _Ground(own, 2)
+            if _has_memory_controller(own):
+                yield _CgroupParent(own, 2)
             # Beside our own group nothing would hold that bounds ours.
             elif (
-                _gives_memory(own.parent)
+                _has_memory_controller(own.parent)
                 and (own / "memory.max").read_text(encoding="ascii").strip() == _UNBOUNDED
             ):
-                yield _Ground(own.parent, 2)
+                yield _CgroupParent(own.parent, 2)
 
 
-def _gives_memory(folder: Path) -> bool:
+def _has_memory_controller(folder: Path) -> bool:
     switch = folder / "cgroup.subtree_control"
     return switch.exists() and "memory" in switch.read_text(encoding="ascii").split()
 
 
-def _folder(kind: str, controller: str, path: str) -> Path:
+def _folder_of(kind: str, controller: str, path: str) -> Path:
     """Where a group of that path is mounted; ValueError when it is nowhere."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         place, _, system = line.partition(" - ")

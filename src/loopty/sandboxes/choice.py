@@ -19,9 +19,9 @@ from loopty import __version__
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
-from loopty.kit.atomic_file import put
-from loopty.sandboxes.cgroup import cgroups_can_be_made
-from loopty.sandboxes.probe import Probe, probe
+from loopty.kit.atomic_file import write_atomically
+from loopty.sandboxes.cgroup import can_make_cgroups
+from loopty.sandboxes.probe import ProbeReport, probe
 
 _KINDS = ("bubblewrap", "landlock", "container")
 _PROGRAMS = ("bwrap", "prlimit", "setpriv", "podman", "docker")
@@ -34,18 +34,18 @@ _UNSAFE = "`--unsafe-no-sandbox` runs candidates with all your rights"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class BackEnd:
     """A back end and what came of trying it."""
 
-    found: Probe
+    probe: ProbeReport
     make: Callable[[], Sandbox] | None
     """None when it was not even tried."""
 
-    def refusal(self, wanted: SandboxSpec) -> str:
+    def refusal(self, spec: SandboxSpec) -> str:
         """Why it cannot be taken, or an empty text."""
-        if self.found.problem:
-            return self.found.problem
-        return "; ".join(f"{gap.protection}: {gap.words}" for gap in self.found.lacking(wanted.require))
+        if self.probe.problem:
+            return self.probe.problem
+        return "; ".join(f"{gap.protection}: {gap.words}" for gap in self.probe.gaps_in(spec.require))
 
 
 class Tried:
@@ -61,7 +61,7 @@ class Tried:
         return await self._sandbox.run(launch, cancel)
 
 
-def chosen(wanted: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Sandbox:
+def choose_sandbox(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Sandbox:
     """The sandbox for trials that start in the calling thread. SandboxError when none gives what is required.
 
     What was found is kept in the file `cache` until the machine or a program changes.
@@ -69,11 +69,11 @@ def chosen(wanted: SandboxSpec, cache: Path | None = None, system: str = sys.pla
     if system != "linux":
         raise SandboxError(_ELSEWHERE)
     refusals = []
-    for candidate in candidates(wanted, cache, system):
-        reason = candidate.refusal(wanted)
+    for candidate in back_ends(spec, cache, system):
+        reason = candidate.refusal(spec)
         if candidate.make is not None and not reason:
-            return Tried(candidate.make(), candidate.found.gaps)
-        refusals.append(f"{candidate.found.name}: {reason}")
+            return Tried(candidate.make(), candidate.probe.gaps)
+        refusals.append(f"{candidate.probe.name}: {reason}")
     raise SandboxError(
         "no sandbox here gives what [sandbox] requires:\n  "
         + "\n  ".join(refusals)
@@ -81,14 +81,14 @@ def chosen(wanted: SandboxSpec, cache: Path | None = None, system: str = sys.pla
     )
 
 
-def candidates(wanted: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Iterator[Candidate]:
+def back_ends(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Iterator[BackEnd]:
     """The back ends that may be taken, in their order; each is tried when it is asked for."""
-    for kind in _KINDS if wanted.kind == "auto" else (wanted.kind,):
-        if obstacle := _obstacle(kind, wanted, system):
-            yield Candidate(Probe(kind, obstacle, ()), None)
+    for kind in _KINDS if spec.kind == "auto" else (spec.kind,):
+        if obstacle := _obstacle(kind, spec, system):
+            yield BackEnd(ProbeReport(kind, obstacle, ()), None)
         else:
-            make = _maker(kind, wanted)
-            yield Candidate(_remembered(kind, wanted, make, cache), make)
+            make = _maker(kind, spec)
+            yield BackEnd(_probe_with_cache(kind, spec, make, cache), make)
 
 
 def _obstacle(kind: str, wanted: SandboxSpec, system: str) -> str:
@@ -120,28 +120,30 @@ def _maker(kind: str, wanted: SandboxSpec) -> Callable[[], Sandbox]:
             return lambda: Container(wanted.engine, wanted.image, wanted.gpus)
 
 
-def _remembered(kind: str, wanted: SandboxSpec, make: Callable[[], Sandbox], cache: Path | None) -> Probe:
-    key = _key(wanted)
-    known = _read(cache)
+def _probe_with_cache(
+    kind: str, wanted: SandboxSpec, make: Callable[[], Sandbox], cache: Path | None
+) -> ProbeReport:
+    key = _cache_key(wanted)
+    known = _read_cache(cache)
     if known.get(kind, {}).get("key") == key:
         with contextlib.suppress(TypeError, ValueError, KeyError, AttributeError):
-            return codec.build(Probe, known[kind]["probe"])
-    found = _probed(make)
+            return codec.build(ProbeReport, known[kind]["probe"])
+    found = _run_probe(make)
     # A problem is looked at again each time: it may have been mended.
     if cache is not None and found.ok:
-        _write(cache, {**known, kind: {"key": key, "probe": codec.plain(found)}})
+        _write_cache(cache, {**known, kind: {"key": key, "probe": codec.plain(found)}})
     return found
 
 
-def _probed(make: Callable[[], Sandbox]) -> Probe:
+def _run_probe(make: Callable[[], Sandbox]) -> ProbeReport:
     # In a thread of its own: the caller may be in an event loop, and a sandbox binds the thread that uses it.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(probe(make()))).result()
 
 
-def _key(wanted: SandboxSpec) -> str:
+def _cache_key(wanted: SandboxSpec) -> str:
     """What the answer of a probe depends on."""
-    facts: list[object] = [__version__, platform.release(), os.geteuid(), cgroups_can_be_made()]
+    facts: list[object] = [__version__, platform.release(), os.geteuid(), can_make_cgroups()]
     facts += [wanted.engine, wanted.image, wanted.gpus]
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
@@ -153,7 +155,7 @@ def _key(wanted: SandboxSpec) -> str:
     return json.dumps(facts)
 
 
-def _read(cache: Path | None) -> dict[str, Any]:
+def _read_cache(cache: Path | None) -> dict[str, Any]:
     try:
         known = json.loads(cache.read_text(encoding="utf-8")) if cache is not None else {}
     except (OSError, ValueError):
@@ -162,6 +164,6 @@ def _read(cache: Path | None) -> dict[str, Any]:
     return known if is_sound else {}
 
 
-def _write(cache: Path, known: dict[str, Any]) -> None:
+def _write_cache(cache: Path, known: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
-        put(cache.parent, cache.name, json.dumps(known).encode())
+        write_atomically(cache.parent, cache.name, json.dumps(known).encode())

@@ -15,10 +15,17 @@ from pathlib import Path
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.sandboxes import container_seccomp
 from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial_could_move
-from loopty.sandboxes.container_engine import Engine, Kind, State, engine_of, environment, inherited_limits
-from loopty.sandboxes.container_leftovers import sweep, watch
-from loopty.sandboxes.container_options import Terms, options, temporary_directories
-from loopty.sandboxes.container_remedies import told
+from loopty.sandboxes.container_engine import (
+    ContainerEngine,
+    ContainerState,
+    EngineKind,
+    engine_environment,
+    engine_of,
+    limits_to_inherit,
+)
+from loopty.sandboxes.container_leftovers import remove_abandoned, start_watcher
+from loopty.sandboxes.container_options import ContainerSetup, run_options, temporary_directories
+from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.owned_names import fresh_name
 from loopty.sandboxes.resource_usage import Footprint
 from loopty.sandboxes.root_bind import open_source
@@ -46,15 +53,15 @@ class Container:
         self._wanted = engine
         self._image = image
         self._gpus = gpus
-        self._engine: Engine | None = None
-        self._terms: Terms | None = None
+        self._engine: ContainerEngine | None = None
+        self._terms: ContainerSetup | None = None
         self._preparing = asyncio.Lock()
 
     @property
     def name(self) -> str:
         """With the image by its content, which is the toolchain of its trials."""
         try:
-            image = self._described().image(self._image).id[:19]
+            image = self._find_engine().image(self._image).id[:19]
             return f"container {self._image} ({image})" + (" with GPUs" if self._gpus else "")
         except SandboxError:
             return f"container {self._image}"
@@ -63,7 +70,7 @@ class Container:
     def gaps(self) -> tuple[Gap, ...]:
         """Protections that the engine does not give here; none where it does not answer, for then nothing runs."""
         try:
-            return tuple(_gaps(self._described()))
+            return tuple(_gaps(self._find_engine()))
         except SandboxError:
             return ()
 
@@ -82,51 +89,51 @@ class Container:
                 os.close(open_source(mount.source))
             async with self._preparing:
                 if self._terms is None:
-                    self._terms = await asyncio.to_thread(self._prepared)
-            box = _started(self._terms, launch)
+                    self._terms = await asyncio.to_thread(self._prepare)
+            box = _start(self._terms, launch)
         with contextlib.closing(box):
             stop = await supervise(box, launch, cancel)
         if stop is not None:
             return Exit(_KILLED, box.seconds, stop)
-        return self._own_end(box, self._terms.engine, launch)
+        return self._exit_of(box, self._terms.engine, launch)
 
-    def _own_end(self, box: _Box, engine: Engine, launch: Launch) -> Exit:
+    def _exit_of(self, box: _RunningContainer, engine: ContainerEngine, launch: Launch) -> Exit:
         if box.succeeded:
             return Exit(0, box.seconds)
         if box.state is None or not box.state.started:
             raise SandboxError(
-                told(engine.program, _beginning(launch.stderr).decode(errors="replace"), self._image)
+                failure_message(engine.program, _first_bytes(launch.stderr).decode(errors="replace"), self._image)
             )
-        if box.state.first:
+        if box.state.first_pid:
             raise SandboxError(f"{engine.program} left before its container ended")
         code = box.state.code
-        if code == 1 and _FOUND_NO_COMMAND in _beginning(launch.stderr):
+        if code == 1 and _FOUND_NO_COMMAND in _first_bytes(launch.stderr):
             code = _NOT_FOUND
         return Exit(code, box.seconds, Stop.MEMORY if box.state.out_of_memory else None)
 
-    def _described(self) -> Engine:
+    def _find_engine(self) -> ContainerEngine:
         if self._engine is None:
             self._engine = engine_of(self._wanted)
         return self._engine
 
-    def _prepared(self) -> Terms:
-        engine = self._described()
+    def _prepare(self) -> ContainerSetup:
+        engine = self._find_engine()
         image = engine.image(self._image)
-        sweep(engine)
-        weakref.finalize(self, watch(engine))
-        profile, remove = container_seccomp.written(engine.profile)
+        remove_abandoned(engine)
+        weakref.finalize(self, start_watcher(engine))
+        profile, remove = container_seccomp.write_profile(engine.profile)
         weakref.finalize(self, remove)
-        return Terms(engine, image, self._gpus, _trial_user(engine), inherited_limits(), profile)
+        return ContainerSetup(engine, image, self._gpus, _trial_user(engine), limits_to_inherit(), profile)
 
 
-class _Box:
+class _RunningContainer:
     """A container and the engine's program that is attached to it. The program goes first, then the container."""
 
-    def __init__(self, process: subprocess.Popen[bytes], name: str, terms: Terms, launch: Launch) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], name: str, terms: ContainerSetup, launch: Launch) -> None:
         self.pipes = pipes_of(process)
         self.seconds = 0.0
         self.succeeded = False
-        self.state: State | None = None
+        self.state: ContainerState | None = None
         self._started = time.monotonic()
         self._process = process
         self._leader = os.pidfd_open(process.pid)
@@ -143,7 +150,7 @@ class _Box:
     def excess(self) -> Stop | None:
         with self._asking:
             if self._first is None and not self._buried:
-                self._first = self._visible_first()
+                self._first = self._first_process()
         if self._first is None:
             return None
         if self._footprint is None:
@@ -160,7 +167,7 @@ class _Box:
         self._process.terminate()
         self._over.set()
 
-    async def ended(self) -> None:
+    async def wait_until_dead(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._leader, self._over.set)
         try:
@@ -170,14 +177,14 @@ class _Box:
         self.seconds = time.monotonic() - self._started
         await asyncio.to_thread(self.bury)
 
-    def bury(self) -> None:
+    def kill_and_wait(self) -> None:
         # Those who cannot await may come while a thread is at it, or while another still asks for the container.
         with self._asking:
             if self._buried:
                 return
-            self._leave()
+            self._end_program()
             # One that has succeeded needs no questions: it can be removed without force only when it has ended.
-            self.succeeded = self._process.returncode == 0 and self._engine.forget(self._name)
+            self.succeeded = self._process.returncode == 0 and self._engine.remove_if_ended(self._name)
             if not self.succeeded:
                 self.state = self._engine.state(self._name)
                 self._engine.remove(self._name)
@@ -189,7 +196,7 @@ class _Box:
             if pipe is not None:
                 pipe.close()
 
-    def _leave(self) -> None:
+    def _end_program(self) -> None:
         for push in (self._process.terminate, lambda: self._engine.remove(self._name), self._process.kill):
             push()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -197,23 +204,23 @@ class _Box:
                 return
         self._process.wait()
 
-    def _visible_first(self) -> int | None:
+    def _first_process(self) -> int | None:
         """The container's first process by our numbers, 0 when it is out of sight, None when not known yet."""
         state = self._engine.state(self._name)
-        if state is None or not state.first:
+        if state is None or not state.first_pid:
             return None
         try:
-            status = Path(f"/proc/{state.first}/status").read_text(encoding="ascii", errors="replace")
+            status = Path(f"/proc/{state.first_pid}/status").read_text(encoding="ascii", errors="replace")
         except OSError:
             return 0
         # In a virtual machine the numbers are other ones, and this process is somebody else.
         numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
-        return state.first if len(numbers) > 1 and numbers[-1] == "1" else 0
+        return state.first_pid if len(numbers) > 1 and numbers[-1] == "1" else 0
 
 
-def _started(terms: Terms, launch: Launch) -> _Box:
+def _start(terms: ContainerSetup, launch: Launch) -> _RunningContainer:
     name = fresh_name()
-    command = [terms.engine.program, *options(terms, launch, name, _mount_points())]
+    command = [terms.engine.program, *run_options(terms, launch, name, _mount_points())]
     channel = launch.channel
     try:
         process = subprocess.Popen(
@@ -222,17 +229,17 @@ def _started(terms: Terms, launch: Launch) -> _Box:
             stdout=subprocess.PIPE if channel is None else channel,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=environment(launch.env),
+            env=engine_environment(launch.env),
             cwd="/",
             # A Ctrl-C in the terminal is loopty's to act on.
             start_new_session=True,
         )
     except OSError as error:
         raise SandboxError(f"cannot start {command[0]}: {error.strerror}") from error
-    return _Box(process, name, terms, launch)
+    return _RunningContainer(process, name, terms, launch)
 
 
-def _gaps(engine: Engine) -> list[Gap]:
+def _gaps(engine: ContainerEngine) -> list[Gap]:
     calls = "system calls are filtered by the engine's own profile, which lets more through than ours"
     missing = [Gap(Protection.CALLS, calls if engine.seccomp else "no system call is filtered by this engine")]
     if "pids" not in engine.controllers and not engine.counts_processes:
@@ -244,9 +251,9 @@ def _gaps(engine: Engine) -> list[Gap]:
     return missing
 
 
-def _trial_user(engine: Engine) -> tuple[int, int]:
+def _trial_user(engine: ContainerEngine) -> tuple[int, int]:
     # Inside of a daemon without privileges, root is the user outside.
-    if engine.kind is Kind.DOCKER and engine.rootless:
+    if engine.kind is EngineKind.DOCKER and engine.rootless:
         return (0, 0)
     return trial_owner() or (os.geteuid(), os.getegid())
 
@@ -257,6 +264,6 @@ def _mount_points() -> tuple[Path, ...]:
     return tuple(Path(os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))) for line in lines)
 
 
-def _beginning(stderr: Path) -> bytes:
+def _first_bytes(stderr: Path) -> bytes:
     with stderr.open("rb") as file:
         return file.read(_MESSAGE_BYTES)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.launch import SandboxError
-from loopty.sandboxes.container_remedies import told
+from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 
 # Asking takes 50 ms; a storage that is busy with another image can hold an engine up for long.
@@ -29,7 +29,7 @@ _ENGINES_OWN = re.compile(
 )
 
 
-class Kind(enum.StrEnum):
+class EngineKind(enum.StrEnum):
     """Whose command line the program speaks."""
 
     PODMAN = "podman"
@@ -37,13 +37,13 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ContainerState:
     """What an engine knows of a container. `first` is its first process, 0 when it is not running."""
 
     started: bool
     code: int
     out_of_memory: bool
-    first: int
+    first_pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ContainerEngine:
     """A program that runs containers, as it described itself."""
 
     program: str
-    kind: Kind
+    kind: EngineKind
     rootless: bool
     controllers: frozenset[str]
     seccomp: bool
@@ -68,64 +68,66 @@ class Engine:
     profile: str = ""
     """The file with its filter of system calls, where it tells."""
 
-    def state(self, name: str) -> State | None:
+    def state(self, name: str) -> ContainerState | None:
         """What became of a container, or None when there is none of that name."""
-        asked = _asked(self.program, "inspect", "--type", "container", "--format", "{{json .State}}", name)
+        asked = _run_engine(self.program, "inspect", "--type", "container", "--format", "{{json .State}}", name)
         if asked.returncode != 0:
             return None
         fields = json.loads(asked.stdout)
         # Go's zero time: it was made, and then something failed.
         started = not fields["StartedAt"].startswith("0001-")
-        return State(started, fields["ExitCode"], bool(fields["OOMKilled"]), fields["Pid"])
+        return ContainerState(started, fields["ExitCode"], bool(fields["OOMKilled"]), fields["Pid"])
 
     def image(self, name: str) -> Image:
         """The image of that name, which must be here: nothing is fetched while trials run."""
-        asked = _asked(self.program, "image", "inspect", "--format", "{{.Id}} {{json .Config.Volumes}}", name)
+        asked = _run_engine(self.program, "image", "inspect", "--format", "{{.Id}} {{json .Config.Volumes}}", name)
         if asked.returncode != 0:
-            raise SandboxError(told(self.program, asked.stderr, name))
+            raise SandboxError(failure_message(self.program, asked.stderr, name))
         id_, _, volumes = asked.stdout.partition(" ")
         return Image(id_, tuple(json.loads(volumes) or ()))
 
-    def names(self, prefix: str) -> tuple[str, ...]:
+    def container_names(self, prefix: str) -> tuple[str, ...]:
         """The containers whose names begin with `prefix`, also dead ones."""
-        asked = _asked(self.program, "ps", "--all", "--filter", f"name=^{prefix}", "--format", "{{.Names}}")
+        asked = _run_engine(self.program, "ps", "--all", "--filter", f"name=^{prefix}", "--format", "{{.Names}}")
         return tuple(asked.stdout.split())
 
-    def forget(self, name: str) -> bool:
+    def remove_if_ended(self, name: str) -> bool:
         """Remove a container that has ended; false when it is alive, or there is none."""
-        return _asked(self.program, "rm", "--volumes", name).returncode == 0
+        return _run_engine(self.program, "rm", "--volumes", name).returncode == 0
 
     def remove(self, *names: str) -> None:
         """Kill these containers and remove them; no harm when there are none."""
-        asked = _asked(self.program, "rm", "--force", "--volumes", *names)
+        asked = _run_engine(self.program, "rm", "--force", "--volumes", *names)
         if asked.returncode != 0 and any(self.state(name) is not None for name in names):
-            raise SandboxError(f"cannot remove container {', '.join(names)}: {told(self.program, asked.stderr)}")
+            raise SandboxError(
+                f"cannot remove container {', '.join(names)}: {failure_message(self.program, asked.stderr)}"
+            )
 
 
-def engine_of(name: str) -> Engine:
+def engine_of(name: str) -> ContainerEngine:
     """The engine of that name, or for "auto" the first that is installed: podman, then docker."""
-    program = _program(name)
-    asked = _asked(program, "info", "--format", "{{json .}}")
+    program = _find_program(name)
+    asked = _run_engine(program, "info", "--format", "{{json .}}")
     fields = json.loads(asked.stdout or "{}")
     # Docker's program describes itself also where its daemon is out of reach.
     if asked.returncode != 0 or fields.get("ServerErrors"):
-        raise SandboxError(told(program, "\n".join([*fields.get("ServerErrors", ()), asked.stderr])))
+        raise SandboxError(failure_message(program, "\n".join([*fields.get("ServerErrors", ()), asked.stderr])))
     # By the answer, because distributions install podman under docker's name.
-    return _podman(program, fields["host"]) if "host" in fields else _docker(program, fields)
+    return _podman_engine(program, fields["host"]) if "host" in fields else _docker_engine(program, fields)
 
 
-def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+def engine_environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """What an engine's program is started with: its own of the host's, and of `variables` those that are not."""
-    own = {name: value for name, value in os.environ.items() if is_engines_own(name)}
-    return own | {name: value for name, value in (variables or {}).items() if not is_engines_own(name)}
+    own = {name: value for name, value in os.environ.items() if is_engine_variable(name)}
+    return own | {name: value for name, value in (variables or {}).items() if not is_engine_variable(name)}
 
 
-def is_engines_own(name: str) -> bool:
+def is_engine_variable(name: str) -> bool:
     """Whether an engine's program would itself act on a variable of that name."""
     return _ENGINES_OWN.fullmatch(name) is not None
 
 
-def inherited_limits() -> dict[str, str]:
+def limits_to_inherit() -> dict[str, str]:
     """Limits to ask for, because an engine's defaults may lie above what this process may hand on."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Podman takes no more than there are process numbers.
@@ -135,13 +137,13 @@ def inherited_limits() -> dict[str, str]:
     return {"nofile": f"{files[0]}:{files[1]}", "nproc": f"{processes}:{processes}"}
 
 
-def _podman(program: str, host: Mapping[str, Any]) -> Engine:
+def _podman_engine(program: str, host: Mapping[str, Any]) -> ContainerEngine:
     security = host["security"]
     controllers = frozenset(host.get("cgroupControllers") or ())
     rootless = security["rootless"]
-    return Engine(
+    return ContainerEngine(
         program,
-        Kind.PODMAN,
+        EngineKind.PODMAN,
         rootless,
         controllers,
         security["seccompEnabled"],
@@ -151,14 +153,16 @@ def _podman(program: str, host: Mapping[str, Any]) -> Engine:
     )
 
 
-def _docker(program: str, fields: Mapping[str, Any]) -> Engine:
+def _docker_engine(program: str, fields: Mapping[str, Any]) -> ContainerEngine:
     options = {option.split(",")[0] for option in fields.get("SecurityOptions") or ()}
     named = {"memory": fields.get("MemoryLimit"), "pids": fields.get("PidsLimit")}
     controllers = frozenset(name for name, there in named.items() if there)
-    return Engine(program, Kind.DOCKER, "name=rootless" in options, controllers, "name=seccomp" in options, False)
+    return ContainerEngine(
+        program, EngineKind.DOCKER, "name=rootless" in options, controllers, "name=seccomp" in options, False
+    )
 
 
-def _program(name: str) -> str:
+def _find_program(name: str) -> str:
     wanted = _PREFERRED if name == "auto" else (name,)
     for candidate in wanted:
         if (path := shutil.which(candidate)) is not None:
@@ -166,7 +170,7 @@ def _program(name: str) -> str:
     raise SandboxError(f"{' or '.join(wanted)} is not installed: apt install podman")
 
 
-def _asked(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+def _run_engine(program: str, *words: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             [program, *words],
@@ -175,7 +179,7 @@ def _asked(program: str, *words: str) -> subprocess.CompletedProcess[str]:
             text=True,
             errors="replace",
             timeout=_ANSWER_SECONDS,
-            env=environment(),
+            env=engine_environment(),
             cwd="/",
             # A Ctrl-C in the terminal is loopty's to act on.
             start_new_session=True,

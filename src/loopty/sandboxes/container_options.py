@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, Mount, SandboxError
-from loopty.sandboxes.container_engine import Engine, Image, Kind, is_engines_own
+from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image, is_engine_variable
 
 _HOME = "/tmp"
 _SHARED_MEMORY = "/dev/shm"
@@ -18,10 +18,10 @@ _SEPARATORS = ',"\n\r'
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ContainerSetup:
     """What is the same for all trials of one run: by which engine, in which image, as whom."""
 
-    engine: Engine
+    engine: ContainerEngine
     image: Image
     gpus: bool
     owner: tuple[int, int]
@@ -30,7 +30,7 @@ class Terms:
     """The file with the filter of system calls; empty: the engine's own."""
 
 
-def options(terms: Terms, launch: Launch, name: str, mounted: Sequence[Path] = ()) -> list[str]:
+def run_options(terms: ContainerSetup, launch: Launch, name: str, host_mounts: Sequence[Path] = ()) -> list[str]:
     """The words after the engine's own name that run `launch` in a container called `name`.
 
     `mounted` are the host's mount points.
@@ -39,13 +39,13 @@ def options(terms: Terms, launch: Launch, name: str, mounted: Sequence[Path] = (
         # Its warnings would stand in the trial's standard error.
         "--log-level=error",
         "run",
-        *(f"--{option}" for option in _said_once(terms, launch)),
+        *(f"--{option}" for option in _single_options(terms, launch)),
         *(("--interactive",) if launch.channel is not None else ()),
         f"--name={name}",
         f"--workdir={launch.cwd}",
-        *_bounds(terms, launch),
-        *_files(terms, launch, mounted),
-        *_environment(launch),
+        *_bound_options(terms, launch),
+        *_mount_options(terms, launch, host_mounts),
+        *_variable_options(launch),
         # Emptied, so that the command is what the launch says and nothing of the image's.
         "--entrypoint=",
         terms.image.id,
@@ -53,12 +53,12 @@ def options(terms: Terms, launch: Launch, name: str, mounted: Sequence[Path] = (
     ]
 
 
-def temporary_directories(terms: Terms, launch: Launch) -> tuple[str, ...]:
+def temporary_directories(terms: ContainerSetup, launch: Launch) -> tuple[str, ...]:
     """Where the trial sees file systems that live in memory."""
     return (_HOME, _SHARED_MEMORY, *terms.image.volumes, *launch.scratch)
 
 
-def _said_once(terms: Terms, launch: Launch) -> Iterator[str]:
+def _single_options(terms: ContainerSetup, launch: Launch) -> Iterator[str]:
     uid, gid = terms.owner
     # An init, because the kernel shields the first process of a container from signals that it sends itself,
     # and because somebody must reap what daemons leave. No log: it would grow outside of every bound.
@@ -73,16 +73,16 @@ def _said_once(terms: Terms, launch: Launch) -> Iterator[str]:
     yield from ("stop-signal=SIGKILL", "sig-proxy=false")
     if not launch.network:
         yield "network=none"
-    if terms.engine.kind is Kind.PODMAN:
+    if terms.engine.kind is EngineKind.PODMAN:
         # By default it adds memory file systems without a bound, and the host's proxies with their passwords.
         yield from ("read-only-tmpfs=false", "http-proxy=false")
         if terms.engine.rootless:
             yield "userns=keep-id"
     if terms.gpus:
-        yield "device=nvidia.com/gpu=all" if terms.engine.kind is Kind.PODMAN else "gpus=all"
+        yield "device=nvidia.com/gpu=all" if terms.engine.kind is EngineKind.PODMAN else "gpus=all"
 
 
-def _bounds(terms: Terms, launch: Launch) -> Iterator[str]:
+def _bound_options(terms: ContainerSetup, launch: Launch) -> Iterator[str]:
     bounds = launch.bounds
     size = bounds.disk_mb << 20
     # The engine's init is one of them.
@@ -99,21 +99,21 @@ def _bounds(terms: Terms, launch: Launch) -> Iterator[str]:
         yield f"--pids-limit={processes}"
 
 
-def _files(terms: Terms, launch: Launch, mounted: Sequence[Path]) -> Iterator[str]:
+def _mount_options(terms: ContainerSetup, launch: Launch, mounted: Sequence[Path]) -> Iterator[str]:
     size = launch.bounds.disk_mb << 20
     # The engines mount parents before children, whatever the order on their command line, and refuse two
     # mounts at one place. So what a later mount would cover is left out. A volume of the image would be a
     # writable directory on the host's disk.
     places: dict[str, Mount | None] = {_HOME: None, **dict.fromkeys(terms.image.volumes)}
     for mount in _with_submounts(launch.mounts, mounted):
-        places = {**_uncovered(places, mount.target), mount.target: mount}
+        places = {**_without_covered(places, mount.target), mount.target: mount}
     for directory in launch.scratch:
-        places = {**_uncovered(places, directory), directory: None}
+        places = {**_without_covered(places, directory), directory: None}
     for target, shown in places.items():
-        yield from _memory(terms, target, size) if shown is None else _bind(shown)
+        yield from _tmpfs_option(terms, target, size) if shown is None else _bind_option(shown)
 
 
-def _uncovered(places: dict[str, Mount | None], target: str) -> dict[str, Mount | None]:
+def _without_covered(places: dict[str, Mount | None], target: str) -> dict[str, Mount | None]:
     above = PurePosixPath(target)
     return {place: shown for place, shown in places.items() if not PurePosixPath(place).is_relative_to(above)}
 
@@ -128,7 +128,7 @@ def _with_submounts(mounts: Iterable[Mount], mounted: Sequence[Path]) -> Iterato
                 yield Mount(point, str(PurePosixPath(mount.target) / point.relative_to(mount.source)))
 
 
-def _bind(mount: Mount) -> tuple[str, ...]:
+def _bind_option(mount: Mount) -> tuple[str, ...]:
     paths = f"{mount.source}{mount.target}"
     if not any(separator in paths for separator in _SEPARATORS):
         access = "" if mount.writable else ",readonly"
@@ -138,19 +138,19 @@ def _bind(mount: Mount) -> tuple[str, ...]:
     raise SandboxError(f"a container engine cannot mount {mount.source}: it has both a colon and a comma or quote")
 
 
-def _memory(terms: Terms, target: str, size: int) -> tuple[str, ...]:
+def _tmpfs_option(terms: ContainerSetup, target: str, size: int) -> tuple[str, ...]:
     """An empty file system in memory that the trial may write."""
     # Owned by the trial, because some runtimes replace the mode by that of the directory below.
     if any(separator in target for separator in f"{_SEPARATORS}:"):
         raise SandboxError(f"a container engine cannot mount a scratch directory at {target}: rename it")
-    if terms.engine.kind is Kind.PODMAN:
+    if terms.engine.kind is EngineKind.PODMAN:
         return (f"--mount=type=tmpfs,target={target},tmpfs-size={size},tmpfs-mode=1777,notmpcopyup,U=true",)
     uid, gid = terms.owner
     return (f"--tmpfs={target}:rw,exec,nosuid,nodev,size={size},mode=1777,uid={uid},gid={gid}",)
 
 
-def _environment(launch: Launch) -> Iterator[str]:
+def _variable_options(launch: Launch) -> Iterator[str]:
     # By name, so that the engine takes the value from its own environment: other users can read command lines.
     # Where it would itself act on the variable, which is a path or the like, the value has to be said.
     for name, value in {"HOME": _HOME, **launch.env}.items():
-        yield f"--env={name}={value}" if is_engines_own(name) else f"--env={name}"
+        yield f"--env={name}={value}" if is_engine_variable(name) else f"--env={name}"

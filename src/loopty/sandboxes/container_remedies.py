@@ -40,7 +40,7 @@ _SAYINGS = (
 )
 
 
-def told(program: str, stderr: str, image: str = "IMAGE") -> str:
+def failure_message(program: str, stderr: str, image: str = "IMAGE") -> str:
     """The engine's own words about its failure, in one line, with the remedy where we know one."""
     engine = PurePath(program).name
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]

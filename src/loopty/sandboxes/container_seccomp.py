@@ -15,7 +15,7 @@ _UNIX, _INET, _INET6, _NETLINK, _AUDIT = 1, 2, 10, 16, 9
 _REPLACED = {"socket", "socketcall"}
 
 
-def narrowed(profile: str) -> str | None:
+def narrow_profile(profile: str) -> str | None:
     """A profile in the engines' JSON that lets through no other sockets than ours; None when it is another kind.
 
     AF_VSOCK knows no network namespace, and the profiles of some engines let it through.
@@ -27,15 +27,15 @@ def narrowed(profile: str) -> str | None:
     kept = (
         {**rule, "names": [name for name in rule["names"] if name not in _REPLACED]} for rule in fields["syscalls"]
     )
-    sockets = [_socket(_compared(0, "EQ", family)) for family in (_UNIX, _INET, _INET6)]
-    sockets.append(_socket(_compared(0, "EQ", _NETLINK), _compared(2, "NE", _AUDIT)))
+    sockets = [_socket_rule(_condition(0, "EQ", family)) for family in (_UNIX, _INET, _INET6)]
+    sockets.append(_socket_rule(_condition(0, "EQ", _NETLINK), _condition(2, "NE", _AUDIT)))
     return json.dumps({**fields, "syscalls": [*(rule for rule in kept if rule["names"]), *sockets]})
 
 
-def written(profile: str) -> tuple[str, Callable[[], None]]:
+def write_profile(profile: str) -> tuple[str, Callable[[], None]]:
     """A file with the narrowed profile, and how to remove it; no file where there is nothing to narrow."""
     try:
-        text = narrowed(Path(profile).read_text(encoding="utf-8"))
+        text = narrow_profile(Path(profile).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError):
         text = None
     if text is None:
@@ -54,9 +54,9 @@ def written(profile: str) -> tuple[str, Callable[[], None]]:
     return path, remove
 
 
-def _socket(*conditions: dict[str, Any]) -> dict[str, Any]:
+def _socket_rule(*conditions: dict[str, Any]) -> dict[str, Any]:
     return {"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": list(conditions)}
 
 
-def _compared(index: int, how: str, value: int) -> dict[str, Any]:
+def _condition(index: int, how: str, value: int) -> dict[str, Any]:
     return {"index": index, "value": value, "op": f"SCMP_CMP_{how}"}

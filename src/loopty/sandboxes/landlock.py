@@ -17,14 +17,14 @@ from pathlib import Path
 import loopty
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes import bubblewrap_options, seccomp
-from loopty.sandboxes.cgroup import UNCOUNTED, Cgroup, cgroups_can_be_made
+from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.landlock_supervisor import landlock_domain
-from loopty.sandboxes.landlock_supervisor.order import Order
+from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder
 from loopty.sandboxes.landlock_supervisor.supervisor import ENDED
-from loopty.sandboxes.layout import Layout, linked
+from loopty.sandboxes.layout import Layout, show_as_link
 from loopty.sandboxes.resource_usage import Footprint
 from loopty.sandboxes.root_bind import open_source
-from loopty.sandboxes.supervise import pipes_of, readable, supervise
+from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 from loopty.sandboxes.trial_user import trial_owner
 
 # A byte of the standard input says that the warden may begin; an end says that it is not wanted any more.
@@ -61,7 +61,7 @@ class Landlock:
 
     def __init__(self, abi: int | None = None) -> None:
         """`abi`: speak an older version of Landlock than the kernel does."""
-        self._abi = _version() if abi is None else abi
+        self._abi = _landlock_version() if abi is None else abi
         self._owner = trial_owner()
         self._system = tuple(str(path) for path in bubblewrap_options.system_paths() if path.exists())
 
@@ -75,8 +75,8 @@ class Landlock:
             Protection.CALLS,
             "whether a hidden file exists, and its size, times and owner, can be asked (never its content)",
         )
-        if not cgroups_can_be_made():
-            yield Gap(Protection.MEMORY, UNCOUNTED)
+        if not can_make_cgroups():
+            yield Gap(Protection.MEMORY, UNCOUNTED_MEMORY)
         if self._abi < landlock_domain.SCOPES_VERSION:
             needs = "(needs Linux 6.12)"
             yield Gap(Protection.OTHERS, f"processes of the same user can be signalled {needs}")
@@ -93,29 +93,31 @@ class Landlock:
         with contextlib.ExitStack() as ours:
             if launch.channel is not None:
                 ours.callback(os.close, launch.channel)
-            guarded = self._guarded(launch)
+            guarded = self._call_filter(launch)
             for mount in launch.mounts:
                 os.close(open_source(mount.source))
-            layout = Layout(Path(tempfile.mkdtemp(prefix="loopty-")).resolve(), launch, linked, (_TEMPORARY,))
-            cgroup = Cgroup.made(launch.bounds)
+            layout = Layout(
+                Path(tempfile.mkdtemp(prefix="loopty-")).resolve(), launch, show_as_link, (_TEMPORARY,)
+            )
+            cgroup = Cgroup.create(launch.bounds)
             try:
-                await _to_the_end(lambda: self._lay_out(layout))
-                tree = _started(self._order(layout, launch, guarded), layout, launch, cgroup)
+                await _finish_in_thread(lambda: self._lay_out(layout))
+                tree = _start(self._make_order(layout, launch, guarded), layout, launch, cgroup)
                 ours.close()
                 with contextlib.closing(tree):
-                    return tree.exit(await supervise(tree, launch, cancel) or tree.exhausted)
+                    return tree.exit(await supervise(tree, launch, cancel) or tree.kernel_stop)
             finally:
                 if cgroup is not None:
                     cgroup.remove()
-                await _to_the_end(layout.remove)
+                await _finish_in_thread(layout.remove)
 
-    def _guarded(self, launch: Launch) -> seccomp.Guarded:
+    def _call_filter(self, launch: Launch) -> seccomp.NotifyFilter:
         if self._abi < 1:
             raise SandboxError(
                 "this kernel has no Landlock: it needs Linux 5.13 or later with `landlock` among the security "
                 "modules (kernel parameter lsm=landlock,…)"
             )
-        if (guarded := seccomp.guarded(platform.machine(), network=launch.network)) is None:
+        if (guarded := seccomp.notify_filter(platform.machine(), network=launch.network)) is None:
             raise SandboxError(f"there is no table of system calls for {platform.machine()}")
         if not Path("/proc/thread-self/children").exists():
             raise SandboxError("the kernel does not list the children of a process (CONFIG_PROC_CHILDREN)")
@@ -125,31 +127,31 @@ class Landlock:
         layout.build()
         layout.root.chmod(_THROUGH)
         if self._owner is not None:
-            for directory in layout.private:
+            for directory in layout.private_directories:
                 os.chown(directory, *self._owner)
 
-    def _order(self, layout: Layout, launch: Launch, guarded: seccomp.Guarded) -> Order:
+    def _make_order(self, layout: Layout, launch: Launch, guarded: seccomp.NotifyFilter) -> SupervisorOrder:
         resolver = (_RESOLVER,) if launch.network and Path(_RESOLVER).exists() else ()
         shown = [mount.source for mount in launch.mounts if not mount.writable]
-        return Order(
-            argv=tuple(map(layout.path, launch.argv)),
-            env={"TMPDIR": str(layout.place(_TEMPORARY)), **layout.environment},
-            cwd=layout.path(launch.cwd),
+        return SupervisorOrder(
+            argv=tuple(map(layout.translate, launch.argv)),
+            env={"TMPDIR": str(layout.host_path(_TEMPORARY)), **layout.environment},
+            cwd=layout.translate(launch.cwd),
             channel=launch.channel is not None,
             owner=self._owner,
             abi=self._abi,
             network=launch.network,
             program=guarded.program,
-            asked=guarded.asked,
+            asked=guarded.notify_calls,
             processes=launch.bounds.processes,
             disk_bytes=launch.bounds.disk_mb << 20,
             readable=(*self._system, *resolver),
             shown=tuple(map(str, (layout.root, *shown))),
-            writable=tuple(map(str, layout.writable)),
+            writable=tuple(map(str, layout.writable_paths)),
         )
 
 
-class _Ward:
+class _SupervisedTree:
     """The process tree below a warden, which dies when the pipe to it closes."""
 
     def __init__(
@@ -166,7 +168,7 @@ class _Ward:
         self._report = report
         self._started = time.monotonic()
         self._footprint = Footprint(
-            process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable)
+            process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable_paths)
         )
         self._bounds = launch.bounds
         self._cgroup = cgroup
@@ -174,22 +176,22 @@ class _Ward:
         self._beginning = asyncio.create_task(self._begin())
 
     @property
-    def exhausted(self) -> Stop | None:
+    def kernel_stop(self) -> Stop | None:
         """Whether the kernel had to end something of it."""
-        return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out() else None
+        return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     def excess(self) -> Stop | None:
-        return self.exhausted or self._footprint.excess(self._bounds)
+        return self.kernel_stop or self._footprint.excess(self._bounds)
 
     def kill(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    async def ended(self) -> None:
-        await readable(self._leader)
-        self.bury()
+    async def wait_until_dead(self) -> None:
+        await wait_readable(self._leader)
+        self.kill_and_wait()
 
-    def bury(self) -> None:
+    def kill_and_wait(self) -> None:
         if self._process.returncode is not None:
             return
         self.kill()
@@ -233,7 +235,7 @@ class _Ward:
                 self._process.stdin.write(b"\n")
 
 
-def _started(order: Order, layout: Layout, launch: Launch, cgroup: Cgroup | None) -> _Ward:
+def _start(order: SupervisorOrder, layout: Layout, launch: Launch, cgroup: Cgroup | None) -> _SupervisedTree:
     report = os.memfd_create("loopty-report")
     told = os.memfd_create("loopty-order")
     try:
@@ -255,17 +257,17 @@ def _started(order: Order, layout: Layout, launch: Launch, cgroup: Cgroup | None
         raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
     finally:
         os.close(told)
-    return _Ward(process, report, layout, launch, cgroup)
+    return _SupervisedTree(process, report, layout, launch, cgroup)
 
 
-def _version() -> int:
+def _landlock_version() -> int:
     try:
         return landlock_domain.version()
     except OSError:
         return 0
 
 
-async def _to_the_end(act: Callable[[], None]) -> None:
+async def _finish_in_thread(act: Callable[[], None]) -> None:
     """Do something in a thread, and do not leave before it is done."""
     doing = asyncio.ensure_future(asyncio.to_thread(act))
     try:

@@ -16,19 +16,19 @@ Show = Callable[[Path, Path, bool], None]
 """Put a source that is only read at a place; the last says whether other mounts come into it."""
 
 
-def copied(source: Path, place: Path, _: bool) -> None:
+def show_as_copy(source: Path, place: Path, _: bool) -> None:
     """A copy: whatever happens to it, the source is unharmed."""
-    _taken_over(source, place)
+    _copy_tree(source, place)
 
 
-def linked(source: Path, place: Path, is_covered: bool) -> None:
+def show_as_link(source: Path, place: Path, is_covered: bool) -> None:
     """The source itself, for those who are kept from writing to it.
 
     As one link where that will do: it costs nothing and follows what the host changes. Otherwise a copy, because
     a link inside would lead past what covers it.
     """
     if is_covered:
-        _taken_over(source, place)
+        _copy_tree(source, place)
     else:
         place.symlink_to(source)
 
@@ -54,40 +54,40 @@ class Layout:
         refuse_mount_points_that_a_trial_could_move(self._launch)
         try:
             for target in self._temporary:
-                self._cleared(target).mkdir()
+                self._clear(target).mkdir()
             for mount in self._mounts:
-                place = self._cleared(mount.target)
+                place = self._clear(mount.target)
                 if mount.writable or mount.source.is_socket():
                     place.symlink_to(mount.source)
                 else:
                     self._show(mount.source, place, self._is_covered(mount))
             for target in self._launch.scratch:
-                self._cleared(target).mkdir()
+                self._clear(target).mkdir()
             self._home.mkdir()
         except (OSError, shutil.Error) as error:
             raise SandboxError(f"cannot lay out the files of a trial: {error}") from error
 
     @property
-    def private(self) -> tuple[Path, ...]:
+    def private_directories(self) -> tuple[Path, ...]:
         """The directories that start empty, may be written, and vanish at the end."""
-        return (self._home, *map(self.place, (*self._temporary, *self._launch.scratch)))
+        return (self._home, *map(self.host_path, (*self._temporary, *self._launch.scratch)))
 
     @property
-    def writable(self) -> tuple[Path, ...]:
+    def writable_paths(self) -> tuple[Path, ...]:
         """Where the launch may write, on the host."""
-        return (*self.private, *(mount.source for mount in self._launch.mounts if mount.writable))
+        return (*self.private_directories, *(mount.source for mount in self._launch.mounts if mount.writable))
 
     @property
     def environment(self) -> dict[str, str]:
         """The launch's variables, moved, and a home."""
-        variables = {name: self.path(value) for name, value in self._launch.env.items()}
+        variables = {name: self.translate(value) for name, value in self._launch.env.items()}
         return {"HOME": str(self._home), **variables}
 
-    def path(self, text: str) -> str:
+    def translate(self, text: str) -> str:
         """`text` with every path in it, or in its parts between colons, moved to where the layout has it."""
-        return ":".join(map(self._placed, text.split(":")))
+        return ":".join(map(self._translate_path, text.split(":")))
 
-    def place(self, target: str) -> Path:
+    def host_path(self, target: str) -> Path:
         """Where a path inside is on the host."""
         return self.root / target.lstrip("/")
 
@@ -107,17 +107,17 @@ class Layout:
         targets = (*(other.target for other in self._launch.mounts), *self._launch.scratch)
         return any(PurePosixPath(mount.target) in PurePosixPath(target).parents for target in targets)
 
-    def _placed(self, text: str) -> str:
+    def _translate_path(self, text: str) -> str:
         # The nearest decides: a toolchain below /tmp stays where it is when /tmp itself is moved.
         for above in (text, *map(str, PurePosixPath(text).parents)):
             if above in self._moved:
-                return str(self.place(text))
+                return str(self.host_path(text))
             if above in self._unmoved:
                 break
         return text
 
-    def _cleared(self, target: str) -> Path:
-        place = self.place(target)
+    def _clear(self, target: str) -> Path:
+        place = self.host_path(target)
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
@@ -126,14 +126,14 @@ class Layout:
         return place
 
 
-def _taken_over(source: Path, place: Path) -> None:
+def _copy_tree(source: Path, place: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, place, symlinks=True, copy_function=_copy)
+        shutil.copytree(source, place, symlinks=True, copy_function=_copy_file)
     else:
-        _copy(str(source), str(place))
+        _copy_file(str(source), str(place))
 
 
-def _copy(source: str, place: str) -> None:
+def _copy_file(source: str, place: str) -> None:
     # Not a hard link: that would leave a mark on a sealed file, as if somebody had touched it.
     if stat.S_ISSOCK(os.lstat(source).st_mode):
         Path(place).symlink_to(source)

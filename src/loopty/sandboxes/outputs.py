@@ -15,9 +15,9 @@ _CHUNK_BYTES = 1 << 16
 class Outputs:
     """Two pipes of a running tree, read as they fill. `flooded` is called when the bound is exceeded."""
 
-    def __init__(self, pipes: dict[int, Path], limit: int, flooded: Callable[[], None]) -> None:
+    def __init__(self, pipes: dict[int, Path], limit: int, on_flood: Callable[[], None]) -> None:
         self._left = limit
-        self._flooded = flooded
+        self._on_flood = on_flood
         self._failure: OSError | None = None
         self._files: dict[int, int] = {}
         loop = asyncio.get_running_loop()
@@ -57,16 +57,16 @@ class Outputs:
             asyncio.get_running_loop().remove_reader(pipe)
             return False
         try:
-            self._keep(self._files[pipe], memoryview(chunk))
+            self._write(self._files[pipe], memoryview(chunk))
         except OSError as error:
             self._failure = error
-            self._flooded()
+            self._on_flood()
         return True
 
-    def _keep(self, file: int, chunk: memoryview) -> None:
+    def _write(self, file: int, chunk: memoryview) -> None:
         kept = chunk[: self._left]
         self._left -= len(kept)
         if len(kept) < len(chunk):
-            self._flooded()
+            self._on_flood()
         while kept:
             kept = kept[os.write(file, kept) :]

@@ -13,17 +13,17 @@ _PREFIX = "loopty"
 
 def fresh_name() -> str:
     """A name for something that this process makes."""
-    return f"{maker(os.getpid())}-{secrets.token_hex(8)}"
+    return f"{prefix_of(os.getpid())}-{secrets.token_hex(8)}"
 
 
-def maker(pid: int) -> str:
+def prefix_of(pid: int) -> str:
     """How the names of what a process has made begin; OSError when it is gone."""
     # The start time, because numbers of processes are used again: the 20th after a name that may hold anything.
     started = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    return f"{neighbourhood()}-{pid}-{started}"
+    return f"{shared_prefix()}-{pid}-{started}"
 
 
-def neighbourhood() -> str:
+def shared_prefix() -> str:
     """How all names begin that are made by processes which see each other."""
     # Containers that share their host's engine have process numbers of their own.
     return f"{_PREFIX}-{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -31,14 +31,14 @@ def neighbourhood() -> str:
 
 def is_abandoned(name: str) -> bool:
     """Whether the process that a name tells of is gone; false as well of names that are not ours."""
-    match = re.fullmatch(rf"{neighbourhood()}-(\d+)-\d+-[0-9a-f]+", name)
+    match = re.fullmatch(rf"{shared_prefix()}-(\d+)-\d+-[0-9a-f]+", name)
     if match is None:
         return False
     pid = int(match[1])
     try:
         with contextlib.suppress(PermissionError):
             os.kill(pid, 0)
-        return not name.startswith(f"{maker(pid)}-")
+        return not name.startswith(f"{prefix_of(pid)}-")
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:

@@ -64,7 +64,7 @@ _SEEN_FROM_OUTSIDE = {"write", "mode", "datagram", "limit", "signal", "daemon"}
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeReport:
     """What came of trying a sandbox: `problem` is empty when it works, else the reason and the remedy."""
 
     name: str
@@ -79,28 +79,28 @@ class Probe:
         """Whether trials can run in this sandbox."""
         return not self.problem
 
-    def lacking(self, required: Iterable[Protection]) -> tuple[Gap, ...]:
+    def gaps_in(self, required: Iterable[Protection]) -> tuple[Gap, ...]:
         """The gaps in what is required."""
         wanted = set(required)
         return tuple(gap for gap in self.gaps if gap.protection in wanted)
 
 
-async def probe(sandbox: Sandbox) -> Probe:
+async def probe(sandbox: Sandbox) -> ProbeReport:
     """Run one trial that tries to break out, in an arena made for it, and look at what it did."""
-    with _Arena() as arena:
+    with _ProbeArena() as arena:
         try:
             ended = await sandbox.run(arena.launch, asyncio.Event())
         except SandboxError as error:
-            return Probe(sandbox.name, str(error), sandbox.gaps)
+            return ProbeReport(sandbox.name, str(error), sandbox.gaps)
         said = [line.split() for line in arena.launch.stdout.read_text(errors="replace").splitlines()]
         tried = {words[1] for words in said if words[:1] == ["tried"]} & _MEANINGS.keys()
         if not tried or not _is_expected(ended):
-            return Probe(sandbox.name, _unexpected(ended, arena.launch.stderr), sandbox.gaps)
+            return ProbeReport(sandbox.name, _problem(ended, arena.launch.stderr), sandbox.gaps)
         done = {words[1] for words in said if words[:1] == ["did"]} & _MEANINGS.keys() - _SEEN_FROM_OUTSIDE
-        done |= arena.changes() & tried
+        done |= arena.traces() & tried
     declared = {gap.protection for gap in sandbox.gaps}
     observed = [_MEANINGS[name] for name in _MEANINGS if name in done]
-    return Probe(
+    return ProbeReport(
         sandbox.name,
         "",
         (*sandbox.gaps, *(Gap(kind, f"tried: {words}") for kind, words in observed if kind not in declared)),
@@ -113,13 +113,13 @@ def _is_expected(ended: Exit) -> bool:
     return ended.stop is Stop.DISK or (ended.stop is None and ended.code == 0)
 
 
-def _unexpected(ended: Exit, stderr: Path) -> str:
+def _problem(ended: Exit, stderr: Path) -> str:
     lines = stderr.read_text(errors="replace").strip().splitlines()
     how = f"was stopped ({ended.stop})" if ended.stop else f"ended with {ended.code}"
     return f"a command that tries what is allowed {how}" + (f": {lines[-1]}" if lines else "")
 
 
-def bound_alike() -> tuple[socket.socket, socket.socket]:
+def bind_same_port() -> tuple[socket.socket, socket.socket]:
     """A listener for streams and one for datagrams at the same port: where one is free, the other may not be."""
     while True:
         streams = socket.create_server(("127.0.0.1", 0))
@@ -136,20 +136,20 @@ def bound_alike() -> tuple[socket.socket, socket.socket]:
             return streams, datagrams
 
 
-class _Arena:
+class _ProbeArena:
     """Things of the host that a trial must not get at, although its user could."""
 
     def __init__(self) -> None:
         self._resources = contextlib.ExitStack()
         self._token = f"loopty-probe-{secrets.token_hex(8)}"
 
-    def __enter__(self) -> _Arena:
+    def __enter__(self) -> _ProbeArena:
         with contextlib.ExitStack() as made:
             self._root = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="loopty-probe-"))).resolve()
             self._root.chmod(0o755)
-            self._tcp, self._datagrams = map(made.enter_context, bound_alike())
+            self._tcp, self._datagrams = map(made.enter_context, bind_same_port())
             self._listen(made)
-            self._decoy = made.enter_context(_decoy())
+            self._decoy = made.enter_context(_start_decoy())
             made.callback(self._decoy.kill)
             self._write_files()
             made.callback(self._kill_daemon)
@@ -162,7 +162,7 @@ class _Arena:
     @property
     def launch(self) -> Launch:
         """The attempts, as a trial."""
-        python, mounts = _python()
+        python, mounts = _interpreter()
         return Launch(
             argv=("/bin/sh", "-c", _RUN, python, self._token),
             cwd=_INSIDE,
@@ -173,15 +173,15 @@ class _Arena:
             mounts=(Mount(self._root / "shown", _INSIDE), *mounts),
         )
 
-    def changes(self) -> set[str]:
+    def traces(self) -> set[str]:
         """Which attempts have left traces outside."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._decoy.wait(0.01)  # a signal takes a moment
         signs = {
             "write": self._outside.read_text() != _UNTOUCHED,
             "mode": self._outside.stat().st_mode & 0o777 != _MODE,
-            "datagram": self._received(),
-            "limit": _LIMITED in b" ".join(_bytes(Path(f"/proc/{self._decoy.pid}/limits")).split()),
+            "datagram": self._has_received(),
+            "limit": _LIMITED in b" ".join(_content(Path(f"/proc/{self._decoy.pid}/limits")).split()),
             "signal": self._decoy.returncode is not None,
             "daemon": bool(self._daemons()),
         }
@@ -191,9 +191,9 @@ class _Arena:
     def _outside(self) -> Path:
         return self._root / "outside"
 
-    def _listen(self, made: contextlib.ExitStack) -> None:
+    def _listen(self, stack: contextlib.ExitStack) -> None:
         for name in (str(self._root / "socket"), f"\0{self._token}"):
-            server = made.enter_context(socket.socket(socket.AF_UNIX))
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(name)
             server.listen()
         (self._root / "socket").chmod(0o777)
@@ -224,14 +224,14 @@ class _Arena:
         for path in (shown, *shown.iterdir()):
             path.chmod(0o755)
 
-    def _received(self) -> bool:
+    def _has_received(self) -> bool:
         try:
             return bool(self._datagrams.recv(10))
         except BlockingIOError:
             return False
 
     def _daemons(self) -> list[int]:
-        return [int(path.parent.name) for path in _command_lines() if self._token.encode() in _bytes(path)]
+        return [int(path.parent.name) for path in _command_lines() if self._token.encode() in _content(path)]
 
     def _kill_daemon(self) -> None:
         for pid in self._daemons():
@@ -239,7 +239,7 @@ class _Arena:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _decoy() -> subprocess.Popen[bytes]:
+def _start_decoy() -> subprocess.Popen[bytes]:
     owner = trial_owner()
     uid, gid = owner if owner is not None else (None, None)
     # A shell that waits for a word: it is everywhere, whatever the search path.
@@ -254,7 +254,7 @@ def _decoy() -> subprocess.Popen[bytes]:
     )
 
 
-def _python() -> tuple[str, tuple[Mount, ...]]:
+def _interpreter() -> tuple[str, tuple[Mount, ...]]:
     """An interpreter that the trial can start, and what it must be shown for it."""
     if Path("/usr/bin/python3").exists():
         return "/usr/bin/python3", ()
@@ -266,7 +266,7 @@ def _command_lines() -> Iterator[Path]:
     return Path("/proc").glob("[0-9]*/cmdline")
 
 
-def _bytes(path: Path) -> bytes:
+def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:

@@ -35,19 +35,19 @@ def main() -> None:
         ("write", lambda: _write(facts)),
         ("mode", lambda: Path(facts["outside"]).chmod(0o640)),
         ("tcp", lambda: _connect(socket.AF_INET, ("127.0.0.1", facts["port"]))),
-        ("datagram", lambda: _send(facts["port"])),
+        ("datagram", lambda: _send_datagram(facts["port"])),
         ("path", lambda: _connect(socket.AF_UNIX, facts["socket"])),
         ("abstract", lambda: _connect(socket.AF_UNIX, "\0" + facts["abstract"])),
-        ("hypervisor", _hypervisor),
-        ("see", lambda: _see(facts["decoy"])),
-        ("limit", lambda: _limit(facts["decoy"])),
+        ("hypervisor", _reach_hypervisor),
+        ("see", lambda: _see_decoy(facts["decoy"])),
+        ("limit", lambda: _limit_decoy(facts["decoy"])),
         ("signal", lambda: os.kill(facts["decoy"], signal.SIGTERM)),
-        ("daemon", _daemon),
-        ("forks", lambda: _forks(facts["processes"])),
+        ("daemon", _leave_daemon),
+        ("forks", lambda: _fork_too_many(facts["processes"])),
     ):
         _try(name, attempt)
-    _calls()
-    _fill(facts["disk_mb"])
+    _try_calls()
+    _fill_disk(facts["disk_mb"])
 
 
 def _try(name: str, attempt: Callable[[], Any]) -> None:
@@ -88,12 +88,12 @@ def _connect(family: int, address: Any) -> None:
         made.connect(address)
 
 
-def _send(port: int) -> None:
+def _send_datagram(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.sendto(b"x", ("127.0.0.1", port))
 
 
-def _hypervisor() -> None:
+def _reach_hypervisor() -> None:
     with socket.socket(_AF_VSOCK, socket.SOCK_STREAM) as made:
         made.settimeout(2)
         try:
@@ -104,16 +104,16 @@ def _hypervisor() -> None:
                 raise
 
 
-def _see(decoy: int) -> None:
+def _see_decoy(decoy: int) -> None:
     if not Path(f"/proc/{decoy}/cmdline").read_bytes().startswith(b"loopty-decoy\0"):
         raise OSError("another process")
 
 
-def _limit(decoy: int) -> None:
+def _limit_decoy(decoy: int) -> None:
     resource.prlimit(decoy, resource.RLIMIT_NOFILE, (_FEW_FILES, _FEW_FILES))
 
 
-def _daemon() -> None:
+def _leave_daemon() -> None:
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -125,7 +125,7 @@ def _daemon() -> None:
     os.wait()
 
 
-def _forks(processes: int) -> None:
+def _fork_too_many(processes: int) -> None:
     """Succeeds when more processes live at once than may."""
     made: list[int] = []
     try:
@@ -140,7 +140,7 @@ def _forks(processes: int) -> None:
             os.waitpid(pid, 0)
 
 
-def _calls() -> None:
+def _try_calls() -> None:
     try:
         import ctypes
     except ImportError:
@@ -173,7 +173,7 @@ def _may_mount(library: Any, last_error: Callable[[], int]) -> int:
     return 0 if last_error() == 19 else -1
 
 
-def _fill(disk_mb: int) -> None:
+def _fill_disk(disk_mb: int) -> None:
     """Write more than may be written. A sandbox ends this at once, or the whole trial a little later."""
     directory = Path(os.environ.get("TMPDIR", "/tmp"))
     paths = [directory / f"loopty-fill-{os.getpid()}-{number}" for number in range(disk_mb + _EXTRA_FILES)]

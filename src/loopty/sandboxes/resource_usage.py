@@ -41,7 +41,7 @@ class Footprint:
 
     def excess(self, bounds: Bounds) -> Stop | None:
         """The bound that is exceeded, or None. To be asked again and again."""
-        tree = threads_below(self._root)
+        tree = threads_of_tree(self._root)
         if _exceeds_memory(tree, sum(map(_tmpfs_bytes, self._tmpfs)), bounds.memory_mb << 20):
             return Stop.MEMORY
         try:
@@ -52,12 +52,12 @@ class Footprint:
         return None
 
     def _exceeds_disk(self, tree: _Threads, limit: int) -> bool:
-        held = {(held.status.st_dev, held.status.st_ino): held for held in _held(tree, self._root)}
-        if _exceeds(
+        held = {(held.status.st_dev, held.status.st_ino): held for held in _invisible_files(tree, self._root)}
+        if _files_exceed(
             limit,
-            _files(mount.source for mount in self._writable),
+            _files_below(mount.source for mount in self._writable),
             (each.status for each in held.values() if stat.S_ISREG(each.status.st_mode)),
-            _mapped(tree, tuple(f"{mount.target}/" for mount in self._writable), held.keys()),
+            _files_behind_mappings(tree, tuple(f"{mount.target}/" for mount in self._writable), held.keys()),
         ):
             return True
         # A file between two processes has neither a name nor an owner, so it must not stay there.
@@ -75,7 +75,7 @@ def sees_files_between_processes() -> bool:
         return b"scm_fds" in Path(f"/proc/self/fdinfo/{ours.fileno()}").read_bytes()
 
 
-def threads_below(root: int) -> _Threads:
+def threads_of_tree(root: int) -> _Threads:
     """A process and its descendants by number, each with the directories of its threads."""
     found: dict[int, Sequence[Path]] = {}
     queue = [root]
@@ -93,12 +93,12 @@ def threads_below(root: int) -> _Threads:
 
 def _exceeds_memory(tree: _Threads, tmpfs: int, limit: int) -> bool:
     # The cheap sum counts a page once for each process that shares it, so it can only be too high.
-    cheap = [_fields(threads, "status", "RssAnon", "RssShmem", "VmSwap") for threads in tree.values()]
+    cheap = [_proc_fields(threads, "status", "RssAnon", "RssShmem", "VmSwap") for threads in tree.values()]
     if tmpfs + sum(map(sum, cheap)) <= limit:
         return False
     anonymous = shared = 0
     for threads, known in zip(tree.values(), cheap, strict=True):
-        fields = _fields(threads, "smaps_rollup", "Pss_Anon", "Pss_Shmem", "SwapPss")
+        fields = _proc_fields(threads, "smaps_rollup", "Pss_Anon", "Pss_Shmem", "SwapPss")
         # A process that hides its map (not dumpable) is taken at its cheap sum.
         private, mapped, swapped = fields if any(fields) else known
         anonymous += private + swapped
@@ -107,7 +107,7 @@ def _exceeds_memory(tree: _Threads, tmpfs: int, limit: int) -> bool:
     return anonymous + max(shared, tmpfs) > limit
 
 
-def _fields(threads: Sequence[Path], file: str, *names: str) -> tuple[int, ...]:
+def _proc_fields(threads: Sequence[Path], file: str, *names: str) -> tuple[int, ...]:
     """Bytes by field of a process's /proc file; zeros when it is gone."""
     # The first thread may have left, and then tells nothing of the memory that the others go on using.
     for thread in threads:
@@ -133,7 +133,7 @@ def _tmpfs_bytes(path: Path) -> int:
     return (use.f_blocks - use.f_bfree) * use.f_frsize + (use.f_files - use.f_ffree) * _TMPFS_INODE_BYTES
 
 
-def _exceeds(limit: int, *files: Iterable[os.stat_result]) -> bool:
+def _files_exceed(limit: int, *files: Iterable[os.stat_result]) -> bool:
     seen: set[tuple[int, int]] = set()
     total = 0
     for status in itertools.chain(*files):
@@ -148,16 +148,16 @@ def _exceeds(limit: int, *files: Iterable[os.stat_result]) -> bool:
     return False
 
 
-def _files(writable: Iterable[Path]) -> Iterator[os.stat_result]:
+def _files_below(writable: Iterable[Path]) -> Iterator[os.stat_result]:
     for path in writable:
         with contextlib.suppress(OSError):
             status = path.lstat()
             yield status
             if stat.S_ISDIR(status.st_mode):
-                yield from _below(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), _DEEPEST)
+                yield from _walk(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), _DEEPEST)
 
 
-def _below(directory: int, depth: int) -> Iterator[os.stat_result]:
+def _walk(directory: int, depth: int) -> Iterator[os.stat_result]:
     """Everything below an open directory, which is closed. The tree may change while it is walked."""
     try:
         if depth == 0:
@@ -167,12 +167,12 @@ def _below(directory: int, depth: int) -> Iterator[os.stat_result]:
                 with contextlib.suppress(OSError):
                     yield entry.stat(follow_symlinks=False)
                     if entry.is_dir(follow_symlinks=False):
-                        yield from _below(_opened(entry.name, directory), depth - 1)
+                        yield from _walk(_open_directory(entry.name, directory), depth - 1)
     finally:
         os.close(directory)
 
 
-def _opened(name: str, parent: int) -> int:
+def _open_directory(name: str, parent: int) -> int:
     try:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except PermissionError as error:
@@ -181,7 +181,7 @@ def _opened(name: str, parent: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _OpenFile:
     """An unlinked file or a socket that a process has open, and where the kernel tells of it."""
 
     about: str
@@ -196,31 +196,31 @@ class _Held:
         return False
 
 
-def _held(tree: _Threads, root: int) -> Iterator[_Held]:
+def _invisible_files(tree: _Threads, root: int) -> Iterator[_OpenFile]:
     """Files that fill the disk unseen by any walk, and sockets that may carry more of them."""
     for pid, threads in tree.items():
         # Of each thread, because threads need not share their descriptors.
         for thread in threads:
             try:
-                yield from _open_in(thread)
+                yield from _open_files_of(thread)
             except PermissionError as error:
-                if pid != root and _hides(thread):
+                if pid != root and _hides_descriptors(thread):
                     raise _UnmeasurableError from error
             except OSError:
                 continue
 
 
-def _open_in(thread: Path) -> Iterator[_Held]:
+def _open_files_of(thread: Path) -> Iterator[_OpenFile]:
     with os.scandir(thread / "fd") as descriptors:
         for descriptor in descriptors:
             with contextlib.suppress(OSError):
                 status = descriptor.stat()
                 unlinked = status.st_nlink == 0 and stat.S_ISREG(status.st_mode)
                 if unlinked or stat.S_ISSOCK(status.st_mode):
-                    yield _Held(f"{thread}/fdinfo/{descriptor.name}", status)
+                    yield _OpenFile(f"{thread}/fdinfo/{descriptor.name}", status)
 
 
-def _hides(thread: Path) -> bool:
+def _hides_descriptors(thread: Path) -> bool:
     """Whether a process keeps what it has open from its own user, as one may that is not to be dumped."""
     with contextlib.suppress(OSError):
         lines = (thread / "status").read_text(errors="replace").splitlines()
@@ -230,12 +230,12 @@ def _hides(thread: Path) -> bool:
     return False
 
 
-def _mapped(
+def _files_behind_mappings(
     tree: _Threads, places: tuple[str, ...], known: Collection[tuple[int, int]]
 ) -> Iterator[os.stat_result]:
     """Files without a name at these places that only a mapping holds: they are not among the known."""
     for pid, threads in tree.items():
-        for line in _maps(threads):
+        for line in _mappings_without_name(threads):
             span, _, _, device, inode, name = line.split(maxsplit=5)
             major, minor = (int(number, 16) for number in device.split(":"))
             if not name.startswith(places) or (os.makedev(major, minor), int(inode)) in known:
@@ -250,7 +250,7 @@ def _mapped(
                 continue
 
 
-def _maps(threads: Sequence[Path]) -> list[str]:
+def _mappings_without_name(threads: Sequence[Path]) -> list[str]:
     """What a process maps of files that have no name."""
     for thread in threads:
         with contextlib.suppress(OSError):

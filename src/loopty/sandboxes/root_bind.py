@@ -38,7 +38,7 @@ def open_source(source: Path) -> int:
     return descriptor
 
 
-class Staging:
+class BindAliases:
     """Aliases of bind sources in a directory that everyone may enter.
 
     The aliases are bind mounts in a private mount namespace, which the calling thread enters when the first
@@ -53,16 +53,16 @@ class Staging:
         self._directory: Path | None = None
         self._aliases: dict[Path, Path] = {}
 
-    def reachable(self, source: Path) -> Path:
+    def reachable_path(self, source: Path) -> Path:
         """A path of `source` that the unprivileged user can resolve."""
-        if (entry := self._behind_last_closed_door(source)) is None:
+        if (entry := self._entry_below_closed_folder(source)) is None:
             return source
         alias = self._aliases.get(entry)
-        if alias is None or not _same(alias, entry):
-            alias = self._aliases[entry] = self._staged(entry)
+        if alias is None or not _is_same_file(alias, entry):
+            alias = self._aliases[entry] = self._make_alias(entry)
         return alias / source.relative_to(entry)
 
-    def _behind_last_closed_door(self, source: Path) -> Path | None:
+    def _entry_below_closed_folder(self, source: Path) -> Path | None:
         """The topmost part of `source` below the last directory that the user cannot search, if any."""
         # One alias there serves every source below: the mounts do not grow with the number of trials.
         entry = None
@@ -83,11 +83,11 @@ class Staging:
             return bool(status.st_mode & stat.S_IXGRP)
         return bool(status.st_mode & stat.S_IXOTH)
 
-    def _staged(self, entry: Path) -> Path:
+    def _make_alias(self, entry: Path) -> Path:
         try:
             # The namespace first: what was opened outside cannot be mounted inside.
             if self._directory is None:
-                self._directory = self._entered()
+                self._directory = self._enter_namespace()
             alias = self._directory / str(len(list(self._directory.iterdir())))
             descriptor = open_source(entry)
             try:
@@ -105,26 +105,26 @@ class Staging:
             ) from error
         return alias
 
-    def _entered(self) -> Path:
+    def _enter_namespace(self) -> Path:
         if _libc().unshare(_CLONE_NEWNS):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         # A slave still follows what the host mounts and unmounts, but shows it nothing of ours.
         _mount(None, Path("/"), None, _MS_REC | _MS_SLAVE)
         directory = Path(tempfile.mkdtemp(prefix="loopty-", dir=_PARENT))
-        weakref.finalize(self, _leave, directory, os.getpid())
+        weakref.finalize(self, _unmount, directory, os.getpid())
         # On a tmpfs of its own nothing is ever written to the host's directory, which stays removable.
         _mount("tmpfs", directory, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0711")
         return directory
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return os.path.samestat(one.lstat(), other.lstat())
     except OSError:
         return False
 
 
-def _leave(directory: Path, owner: int) -> None:
+def _unmount(directory: Path, owner: int) -> None:
     # A forked child inherits this finalizer, but not the right to take the mounts from its parent.
     if os.getpid() == owner:
         _libc().umount2(os.fsencode(directory), _MNT_DETACH)

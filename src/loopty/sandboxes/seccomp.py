@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
-_ALLOW, _ASK, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
+_ALLOW, _NOTIFY, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 
 # Offsets in struct seccomp_data. Both machines are little endian: the low half of an argument comes first.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -152,7 +152,7 @@ _FOR_ITSELF = {
 }
 _SETPRIORITY = (141, 140)
 # What these do depends on memory or on other processes, so someone outside decides.
-_ASKED = {
+_NOTIFY_CALLS = {
     "chmod": (90, None),
     "connect": (42, 203),
     "fchmod": (91, 52),
@@ -165,11 +165,11 @@ _ASKED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class NotifyFilter:
     """A filter that asks a listener about some calls, and the names of those calls by number."""
 
     program: bytes
-    asked: dict[int, str]
+    notify_calls: dict[int, str]
 
 
 def program(machine: str) -> bytes | None:
@@ -179,13 +179,15 @@ def program(machine: str) -> bytes | None:
     return b"".join(_instructions(known))
 
 
-def guarded(machine: str, *, network: bool) -> Guarded | None:
+def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
     """The filter for a trial that has no namespaces of its own, or None where we have no table of numbers."""
     if (known := _MACHINES.get(machine)) is None:
         return None
-    asked = {number: name for name, numbers in _ASKED.items() if (number := numbers[known.column]) is not None}
+    asked = {
+        number: name for name, numbers in _NOTIFY_CALLS.items() if (number := numbers[known.column]) is not None
+    }
     asked[_CLONE[known.column]] = "clone"
-    return Guarded(b"".join(_guarded_instructions(known, network)), asked)
+    return NotifyFilter(b"".join(_notify_instructions(known, network)), asked)
 
 
 def _instructions(machine: _Machine) -> Iterator[bytes]:
@@ -200,7 +202,7 @@ def _instructions(machine: _Machine) -> Iterator[bytes]:
     yield _ALLOWED
 
 
-def _guarded_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
+def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
     yield from _denials(
         machine,
         (_FORBIDDEN, errno.EPERM),
@@ -209,11 +211,11 @@ def _guarded_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
         (_FOREIGN_ABSENT, errno.ENOSYS),
         (_ATTRIBUTES, errno.EOPNOTSUPP),
     )
-    for numbers in _ASKED.values():
+    for numbers in _NOTIFY_CALLS.values():
         if (number := numbers[machine.column]) is not None:
             yield _operation(_EQUAL, number, otherwise=1)
-            yield _operation(_RETURN, _ASK)
-    yield from _clone_rule(machine, _operation(_RETURN, _ASK))
+            yield _operation(_RETURN, _NOTIFY)
+    yield from _clone_rule(machine, _operation(_RETURN, _NOTIFY))
 
     itself = (_operation(_EQUAL, 0, then=1), _refusal(errno.EPERM))
     for numbers in _FOR_ITSELF.values():

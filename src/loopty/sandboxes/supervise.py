@@ -15,7 +15,7 @@ _PERIOD_SECONDS = 0.2
 _WATCHING_SHARE = 0.1
 
 
-class Tree(Protocol):
+class ProcessTree(Protocol):
     """A started process tree."""
 
     @property
@@ -31,16 +31,16 @@ class Tree(Protocol):
         """Kill every process of the tree; no harm when it is dead."""
         ...
 
-    async def ended(self) -> None:
+    async def wait_until_dead(self) -> None:
         """Return when every process of the tree is dead and reaped."""
         ...
 
-    def bury(self) -> None:
+    def kill_and_wait(self) -> None:
         """Kill the tree and block until it is dead: milliseconds, for those who cannot await."""
         ...
 
 
-async def supervise(tree: Tree, launch: Launch, cancel: asyncio.Event) -> Stop | None:
+async def supervise(tree: ProcessTree, launch: Launch, cancel: asyncio.Event) -> Stop | None:
     """Return when the tree is dead: why it was stopped, or None when it ended by itself."""
     stops: list[Stop] = []
 
@@ -66,13 +66,13 @@ async def supervise(tree: Tree, launch: Launch, cancel: asyncio.Event) -> Stop |
                 group.create_task(_on_cancel(cancel, stop)),
                 group.create_task(_on_excess(tree, stop)),
             ]
-            await tree.ended()
+            await tree.wait_until_dead()
             for watcher in watchers:
                 watcher.cancel()
         outputs.drain()
     finally:
         timer.cancel()
-        tree.bury()
+        tree.kill_and_wait()
         if outputs is not None:
             outputs.close()
     return stops[0] if stops else None
@@ -87,7 +87,7 @@ async def _on_cancel(cancel: asyncio.Event, stop: _Stopper) -> None:
     stop(Stop.CANCELLED)
 
 
-async def _on_excess(tree: Tree, stop: _Stopper) -> None:
+async def _on_excess(tree: ProcessTree, stop: _Stopper) -> None:
     pause = _PERIOD_SECONDS
     while True:
         await asyncio.sleep(pause)
@@ -104,7 +104,7 @@ def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:
     return process.stdout.fileno() if process.stdout else None, process.stderr.fileno()
 
 
-async def readable(descriptor: int) -> None:
+async def wait_readable(descriptor: int) -> None:
     """Return when there is something to read; for a pidfd, when its process is dead."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

@@ -21,18 +21,18 @@ class Toolchain:
     path: str
 
 
-def toolchain() -> Toolchain:
+def user_toolchain() -> Toolchain:
     """The user's Python and its virtual environment, as far as they are not the system's."""
-    python = _python()
+    python = _user_python()
     needed: list[Path] = []
     named = python.prefixes if python else ()
     # Under its own name and under its real one: an environment's links point at either.
     for prefix in dict.fromkeys((*named, *(prefix.resolve() for prefix in named))):
-        if not _below(prefix, [*map(Path, _SYSTEM), *needed]):
+        if not _is_below(prefix, [*map(Path, _SYSTEM), *needed]):
             needed.append(prefix)
     shown = [*map(Path, _SYSTEM), *needed]
     first = [str(python.executable.parent)] if python else []
-    rest = [entry for entry in os.environ.get("PATH", "").split(":") if entry and _below(Path(entry), shown)]
+    rest = [entry for entry in os.environ.get("PATH", "").split(":") if entry and _is_below(Path(entry), shown)]
     return Toolchain(tuple(needed), ":".join(dict.fromkeys([*first, *rest, "/usr/bin", "/bin"])))
 
 
@@ -42,7 +42,7 @@ class _Python:
     prefixes: tuple[Path, ...]
 
 
-def _python() -> _Python | None:
+def _user_python() -> _Python | None:
     found = shutil.which("python3")
     if found is None:
         return None
@@ -58,5 +58,5 @@ def _python() -> _Python | None:
     return _Python(Path(executable), tuple(map(Path, prefixes)))
 
 
-def _below(path: Path, prefixes: list[Path]) -> bool:
+def _is_below(path: Path, prefixes: list[Path]) -> bool:
     return any(path == prefix or prefix in path.parents for prefix in prefixes)

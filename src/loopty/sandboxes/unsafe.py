@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
-from loopty.sandboxes.layout import Layout, copied
+from loopty.sandboxes.layout import Layout, show_as_copy
 from loopty.sandboxes.resource_usage import Footprint
-from loopty.sandboxes.supervise import pipes_of, readable, supervise
+from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 
 _NOT_FOUND = 127
 _DYING_SECONDS = 10.0
@@ -46,42 +46,42 @@ class Unsafe:
             if launch.channel is not None:
                 ours.callback(os.close, launch.channel)
             directory = await asyncio.to_thread(tempfile.mkdtemp, prefix="loopty-unsafe-")
-            layout = Layout(Path(directory), launch, copied)
+            layout = Layout(Path(directory), launch, show_as_copy)
             try:
                 await asyncio.to_thread(layout.build)
-                return await _ended(layout, launch, cancel, started=ours.close)
+                return await _run(layout, launch, cancel, on_start=ours.close)
             finally:
                 await asyncio.shield(asyncio.to_thread(layout.remove))
 
 
-async def _ended(layout: Layout, launch: Launch, cancel: asyncio.Event, started: Callable[[], None]) -> Exit:
+async def _run(layout: Layout, launch: Launch, cancel: asyncio.Event, on_start: Callable[[], None]) -> Exit:
     began = time.monotonic()
     mark = secrets.token_hex(16)
-    if not Path(layout.path(launch.cwd)).is_dir():
+    if not Path(layout.translate(launch.cwd)).is_dir():
         raise SandboxError(f"there is no directory {launch.cwd} to start in")
     try:
-        process = _spawned(layout, launch, mark)
+        process = _spawn(layout, launch, mark)
     except OSError as error:
         if launch.channel is None:
             launch.stdout.write_bytes(b"")
         launch.stderr.write_text(f"{launch.argv[0]}: {error.strerror}\n", encoding="utf-8")
         return Exit(_NOT_FOUND, time.monotonic() - began)
-    started()
+    on_start()
     with process, contextlib.closing(_Session(process, mark, layout, launch)) as tree:
         stop = await supervise(tree, launch, cancel)
     code = process.returncode
     return Exit(code if code >= 0 else 128 - code, time.monotonic() - began, stop)
 
 
-def _spawned(layout: Layout, launch: Launch, mark: str) -> subprocess.Popen[bytes]:
+def _spawn(layout: Layout, launch: Launch, mark: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [layout.path(word) for word in launch.argv],
+        [layout.translate(word) for word in launch.argv],
         stdin=subprocess.DEVNULL if launch.channel is None else launch.channel,
         stdout=subprocess.PIPE if launch.channel is None else launch.channel,
         stderr=subprocess.PIPE,
         bufsize=0,
         env={**layout.environment, _MARK: mark},
-        cwd=layout.path(launch.cwd),
+        cwd=layout.translate(launch.cwd),
         start_new_session=True,
     )
 
@@ -95,7 +95,7 @@ class _Session:
         self._leader = os.pidfd_open(process.pid)
         self._mark = f"{_MARK}={mark}".encode()
         self._footprint = Footprint(
-            process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable)
+            process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable_paths)
         )
         self._bounds = launch.bounds
 
@@ -103,21 +103,21 @@ class _Session:
         return self._footprint.excess(self._bounds)
 
     def kill(self) -> None:
-        for pid in self._alive():
+        for pid in self._pids_alive():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def ended(self) -> None:
-        await readable(self._leader)
-        self.bury()
+    async def wait_until_dead(self) -> None:
+        await wait_readable(self._leader)
+        self.kill_and_wait()
 
-    def bury(self) -> None:
+    def kill_and_wait(self) -> None:
         if self._process.returncode is not None:
             return
         deadline = time.monotonic() + _DYING_SECONDS
         self.kill()
         # Again and again, because one that is being forked while we look is missed.
-        while any(True for _ in self._alive()) and time.monotonic() < deadline:
+        while any(True for _ in self._pids_alive()) and time.monotonic() < deadline:
             self.kill()
             time.sleep(0.001)
         self._process.wait()
@@ -125,7 +125,7 @@ class _Session:
     def close(self) -> None:
         os.close(self._leader)
 
-    def _alive(self) -> Iterator[int]:
+    def _pids_alive(self) -> Iterator[int]:
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal():
                 with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from loopty.domain.outcome import Verdict
 from loopty.engine.protocols import Ask, Selection
 from loopty.record.node_record import Node
 
-_TRIES = 32
+_MAX_DRAWS = 32
 """Draws, before all nodes are looked at."""
 
 
@@ -23,7 +23,7 @@ class TournamentSelector:
 
     def select(self, ask: Ask) -> Selection:
         metrics = ask.history.metrics(ask.root)
-        drawn = [node for node in (_drawn(ask, metrics) for _ in range(self.size)) if node]
+        drawn = [node for node in (_draw(ask, metrics) for _ in range(self.size)) if node]
         if not drawn:
             return Selection(ask.root, "the baseline: no other node can be compared yet")
 
@@ -35,18 +35,18 @@ class TournamentSelector:
         return Selection(functools.reduce(better, drawn), f"the best of {len(drawn)} nodes drawn at random")
 
 
-def _drawn(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
+def _draw(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
     """A node that can be compared, each as likely as the other; the price does not grow with the pool."""
     lane = ask.history.nodes_of_pool(ask.run, ask.pool)
-    for _ in range(_TRIES if lane else 0):
+    for _ in range(_MAX_DRAWS if lane else 0):
         node = ask.history[ask.rng.choice(lane)]
-        if _has_all(node, metrics):
+        if _is_comparable(node, metrics):
             return node
-    comparable = [node for node in ask.nodes if _has_all(node, metrics)]  # there are few, or none
+    comparable = [node for node in ask.nodes if _is_comparable(node, metrics)]  # there are few, or none
     return ask.rng.choice(comparable) if comparable else None
 
 
-def _has_all(node: Node, metrics: Sequence[Metric]) -> bool:
+def _is_comparable(node: Node, metrics: Sequence[Metric]) -> bool:
     """Whether it is a change that finished, was not rejected, and reported everything that it is compared by."""
     outcome = node.outcome
     if not node.id.parent or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:

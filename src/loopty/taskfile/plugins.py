@@ -24,7 +24,7 @@ class Plugins:
     needs_space: tuple[str, ...] = ()
 
 
-_OWN = "loopty.taskfile.plugins:NoOptions"
+_NO_OPTIONS = "loopty.taskfile.plugins:NoOptions"
 _SAMPLERS = ("random", "tpe", "gp", "cmaes", "qmc", "nsga2")
 _PROPOSERS = {
     "mutate": "loopty.proposers.mutate:MutateOptions",
@@ -32,7 +32,7 @@ _PROPOSERS = {
     "llm-parameters": "loopty.proposers.parameters.parameters_options:ParametersOptions",
     "llm-code": "loopty.proposers.code.code_options:CodeOptions",
     "ladder": "loopty.proposers.ladder:LadderOptions",
-    **dict.fromkeys(_SAMPLERS, _OWN),
+    **dict.fromkeys(_SAMPLERS, _NO_OPTIONS),
 }
 
 PROPOSERS = Plugins(
@@ -41,14 +41,14 @@ PROPOSERS = Plugins(
     needs_space=("grid", "llm-parameters", *_SAMPLERS),
 )
 CONTROLS = Plugins(
-    {"random": _OWN, "mutate": "loopty.proposers.mutate:MutateOptions"},
+    {"random": _NO_OPTIONS, "mutate": "loopty.proposers.mutate:MutateOptions"},
     default=lambda has_space: "random" if has_space else "mutate",
     default_options=lambda has_space: {} if has_space else {"parents": "root"},
     needs_space=("random",),
 )
 PRUNERS = Plugins(
     {
-        "none": _OWN,
+        "none": _NO_OPTIONS,
         "median": "loopty.pruners.median:MedianPruner",
         "halving": "loopty.pruners.halving:HalvingPruner",
         "patience": "loopty.pruners.patience:PatiencePruner",
@@ -57,18 +57,18 @@ PRUNERS = Plugins(
 )
 
 
-def options_of(plugins: Plugins, kind: str) -> Callable[..., Any]:
+def options_class(plugins: Plugins, kind: str) -> Callable[..., Any]:
     """The dataclass of this kind's options."""
     module, _, name = plugins.kinds[kind].partition(":")
     made: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return made
 
 
-EXTERNAL = ("proposer", "control")
+EXTERNAL_ROLES = ("proposer", "control")
 """Roles that other packages may fill, through the entry point groups `loopty.proposer` and `loopty.control`."""
 
 
-def external(role: str, kind: str) -> Callable[..., Any] | None:
+def external_plugin(role: str, kind: str) -> Callable[..., Any] | None:
     """The plug-in of this role and name that another package brings."""
     from importlib.metadata import entry_points
 

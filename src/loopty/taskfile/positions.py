@@ -10,7 +10,7 @@ _KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Z
 Path = tuple[str | int, ...]
 
 
-class Lines:
+class KeyPositions:
     """An index of keys to lines. A key inside an inline table has the line of its table."""
 
     def __init__(self, text: str) -> None:
@@ -32,7 +32,7 @@ class Lines:
         for end in range(1, len(path) + 1):
             self._lines.setdefault(path[:end], number)
 
-    def of(self, path: Path) -> int:
+    def line_of(self, path: Path) -> int:
         """The line of this key, or of the nearest table above it."""
         while path not in self._lines:
             path = path[:-1]

@@ -27,11 +27,19 @@ from loopty.domain.task import (
     Task,
     VerifierSpec,
 )
-from loopty.taskfile.model_tables import check_roles, own_models, stated_models
-from loopty.taskfile.plugins import CONTROLS, EXTERNAL, PROPOSERS, PRUNERS, Plugins, external, options_of
+from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
+from loopty.taskfile.plugins import (
+    CONTROLS,
+    EXTERNAL_ROLES,
+    PROPOSERS,
+    PRUNERS,
+    Plugins,
+    external_plugin,
+    options_class,
+)
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.schema import Path as KeyPath
-from loopty.taskfile.toml_file import data_of, refuse_faults, text_of
+from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
 TABLES: dict[str, type] = {
     "benchmark": Benchmark,
@@ -45,98 +53,112 @@ TABLES: dict[str, type] = {
     "roles": Roles,
     "verifier": VerifierSpec,
 }
-TOP = {
+TOP_KEYS = {
     "statement": "What is to be improved, in words.",
     "width": "Trials at once. Default: 1.",
     "seed": "Seed of every random choice. Default: 0.",
 }
-CHOSEN: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
+PLUGIN_TABLES: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
 
 
 def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
     """The task of the repository, with the models that the user states for all tasks."""
     path = top / TASK_FILE
     try:
-        text = text_of(path, TASK_FILE)
+        text = read_text(path, TASK_FILE)
     except FileNotFoundError:
         raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
     except OSError as error:
         raise Misuse(f"{path} cannot be read ({error.strerror}): it must be a readable file") from None
-    return _anchored(parse(text, own_models(environ)), top)
+    return _with_relative_data(parse(text, user_config_models(environ)), top)
 
 
-def _anchored(task: Task, top: Path) -> Task:
+def _with_relative_data(task: Task, top: Path) -> Task:
     """The task with data inside the repository named from its top, however it was spelt: so it can be hidden."""
 
-    def named(stated: str) -> str:
-        real = Path(os.path.realpath(top / Path(stated).expanduser()))
-        inside = real.is_relative_to(os.path.realpath(top)) and Path(stated).is_absolute()
-        return str(real.relative_to(os.path.realpath(top))) if inside else stated
+    def path_from_top(path: str) -> str:
+        real = Path(os.path.realpath(top / Path(path).expanduser()))
+        inside = real.is_relative_to(os.path.realpath(top)) and Path(path).is_absolute()
+        return str(real.relative_to(os.path.realpath(top))) if inside else path
 
     return replace(
         task,
-        benchmark=replace(task.benchmark, data=tuple(map(named, task.benchmark.data))),
-        audit=replace(task.audit, data=tuple(map(named, task.audit.data))),
+        benchmark=replace(task.benchmark, data=tuple(map(path_from_top, task.benchmark.data))),
+        audit=replace(task.audit, data=tuple(map(path_from_top, task.audit.data))),
     )
 
 
-def parse(text: str, own: Mapping[str, ModelSpec] | None = None) -> Task:
+def parse(text: str, user_models: Mapping[str, ModelSpec] | None = None) -> Task:
     """The task that the text describes; Misuse names every fault with its line.
 
     `own` are the user's models: the task's win where they have the same name.
     """
-    data, checker = data_of(text, TASK_FILE), Checker()
-    task = _task(data, own or {}, checker)
-    refuse_faults(checker, text, TASK_FILE)
+    data, checker = parse_toml(text, TASK_FILE), Checker()
+    task = _parse_task(data, user_models or {}, checker)
+    raise_faults(checker, text, TASK_FILE)
     return task
 
 
-def _task(data: Mapping[str, Any], own: Mapping[str, ModelSpec], checker: Checker) -> Task:
-    checker.unknown(data, {**TOP, **TABLES, **CHOSEN, "parameters": None, "gates": None, "models": None}, ())
+def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], checker: Checker) -> Task:
+    checker.check_keys(
+        data, {**TOP_KEYS, **TABLES, **PLUGIN_TABLES, "parameters": None, "gates": None, "models": None}, ()
+    )
     if "benchmark" not in data:
-        checker.fault(("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60')
+        checker.add_fault(
+            ("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60'
+        )
     tables: dict[str, Any] = {
-        name: checker.table(cls, data[name], (name,)) if name in data else WRONG if name == "benchmark" else cls()
+        name: checker.read_table(cls, data[name], (name,))
+        if name in data
+        else WRONG
+        if name == "benchmark"
+        else cls()
         for name, cls in TABLES.items()
     }
     if tables["benchmark"] is not WRONG and not tables["benchmark"].command:
-        checker.fault(("benchmark", "command"), 'is empty: say what to run, as in "python3 evaluate.py"')
-    space = _space(data.get("parameters", {}), checker)
+        checker.add_fault(("benchmark", "command"), 'is empty: say what to run, as in "python3 evaluate.py"')
+    space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when it is faulty: one fault, not its consequences too
-    chosen: dict[str, Any] = {name: _choice(name, data.get(name, {}), has_space, checker) for name in CHOSEN}
-    width = checker.value(int, data.get("width", 1), ("width",), {"minimum": 1})
-    seed = checker.value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
-    statement = checker.value(str, data.get("statement", ""), ("statement",), {})
+    chosen: dict[str, Any] = {
+        name: _parse_plugin(name, data.get(name, {}), has_space, checker) for name in PLUGIN_TABLES
+    }
+    width = checker.read_value(int, data.get("width", 1), ("width",), {"minimum": 1})
+    seed = checker.read_value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
+    statement = checker.read_value(str, data.get("statement", ""), ("statement",), {})
     access = tables["access"]
     if access is not WRONG and not access.write and not has_space:
-        checker.fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
+        checker.add_fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
     benchmark, audit, noise = tables["benchmark"], tables["audit"], tables["noise"]
     if WRONG not in (benchmark, audit) and audit.files and not benchmark.files:
-        checker.fault(("audit", "files"), "needs benchmark.files: say what of the benchmark the search may see")
+        checker.add_fault(
+            ("audit", "files"), "needs benchmark.files: say what of the benchmark the search may see"
+        )
     if noise is not WRONG and not can_win(noise.error_rate, noise.pairs):
-        checker.fault(("noise", "pairs"), f"is too few to keep anything at an error rate of {noise.error_rate:g}")
-    _consistent(tables["objective"], chosen, has_space, checker)
-    gates = _gates(data.get("gates", []), checker)
-    models = {**own, **stated_models(data.get("models", {}), checker)}
+        checker.add_fault(
+            ("noise", "pairs"), f"is too few to keep anything at an error rate of {noise.error_rate:g}"
+        )
+    _check_consistency(tables["objective"], chosen, has_space, checker)
+    gates = _parse_gates(data.get("gates", []), checker)
+    models = {**user_models, **parse_model_specs(data.get("models", {}), checker)}
     if WRONG not in (tables["roles"], tables["verifier"]):
         check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
     return Task(statement, models=models, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
 
 
-def _space(data: Any, checker: Checker) -> Space:
+def _parse_space(data: Any, checker: Checker) -> Space:
     if not isinstance(data, dict):
-        checker.fault(("parameters",), "must be tables, as in [parameters.NAME]")
+        checker.add_fault(("parameters",), "must be tables, as in [parameters.NAME]")
         return Space()
     parameters: dict[str, Parameter] = {}
     for name, table in data.items():
         path = ("parameters", name)
-        parameter = checker.table(Parameter, table, path)
+        parameter = checker.read_table(Parameter, table, path)
         if parameter is WRONG:
             continue
         if fault := parameter.fault():
-            checker.fault(path, fault)
+            checker.add_fault(path, fault)
         elif strangers := [other for other in parameter.when if other not in data]:
-            checker.fault((*path, "when"), f"names {', '.join(strangers)}, which is no parameter")
+            checker.add_fault((*path, "when"), f"names {', '.join(strangers)}, which is no parameter")
         else:
             parameters[name] = parameter
     if len(parameters) < len(data):
@@ -145,50 +167,52 @@ def _space(data: Any, checker: Checker) -> Space:
     try:
         space.order()
     except ValueError as error:
-        checker.fault(("parameters",), str(error))
+        checker.add_fault(("parameters",), str(error))
         return Space()
     for name, parameter in parameters.items():
         for other, value in parameter.when.items():
             if other in parameters and not parameters[other].accepts(value):
-                checker.fault(("parameters", name, "when"), f"asks for {other} = {value!r}, which it never is")
+                checker.add_fault(("parameters", name, "when"), f"asks for {other} = {value!r}, which it never is")
     return space
 
 
-def _gates(data: Any, checker: Checker) -> tuple[Gate, ...]:
+def _parse_gates(data: Any, checker: Checker) -> tuple[Gate, ...]:
     if not isinstance(data, list):
-        checker.fault(("gates",), 'must be a list of tables, as in [[gates]] name = "…"')
+        checker.add_fault(("gates",), 'must be a list of tables, as in [[gates]] name = "…"')
         return ()
     gates: list[Gate] = []
     for index, table in enumerate(data):
-        gate = checker.table(Gate, table, ("gates", index))
+        gate = checker.read_table(Gate, table, ("gates", index))
         if gate is WRONG:
             continue
         if fault := gate.fault():
-            checker.fault(("gates", index), fault)
+            checker.add_fault(("gates", index), fault)
         elif gate.name in (other.name for other in gates):
-            checker.fault(("gates", index, "name"), f"is {gate.name!r} a second time")
+            checker.add_fault(("gates", index, "name"), f"is {gate.name!r} a second time")
         gates.append(gate)
     return tuple(gates)
 
 
-def _choice(role: str, data: Any, has_space: bool, checker: Checker, at: KeyPath = ()) -> PluginChoice:
-    plugins, path = CHOSEN[role], at or (role,)
+def _parse_plugin(
+    role: str, data: Any, has_space: bool, checker: Checker, rung_path: KeyPath = ()
+) -> PluginChoice:
+    plugins, path = PLUGIN_TABLES[role], rung_path or (role,)
     if not isinstance(data, dict):
-        checker.fault(path, f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
+        checker.add_fault(path, f'must be a table, as in [{role}] kind = "{next(iter(plugins.kinds))}"')
         return PluginChoice(plugins.default(has_space))
-    kind = checker.value(str, data.get("kind", plugins.default(has_space)), (*path, "kind"), {})
+    kind = checker.read_value(str, data.get("kind", plugins.default(has_space)), (*path, "kind"), {})
     if kind is WRONG:
         return PluginChoice(plugins.default(has_space))
-    if role in EXTERNAL and kind not in plugins.kinds and external(role, kind):
+    if role in EXTERNAL_ROLES and kind not in plugins.kinds and external_plugin(role, kind):
         return PluginChoice(kind, {name: value for name, value in data.items() if name != "kind"})
     if kind not in plugins.kinds:
-        checker.fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
+        checker.add_fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
         return PluginChoice(plugins.default(has_space))
     options = {name: value for name, value in data.items() if name != "kind"}
     if not data:
         options = dict(plugins.default_options(has_space))
-    beside = ("kind", "patience") if at else ("kind",)
-    checker.table(options_of(plugins, kind), options, path, beside)
+    beside = ("kind", "patience") if rung_path else ("kind",)
+    checker.read_table(options_class(plugins, kind), options, path, beside)
     if kind == "ladder":
         _check_rungs(options.get("rungs"), has_space, checker)
     return PluginChoice(kind, options)
@@ -199,23 +223,29 @@ def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
         path = ("proposer", "rungs", index)
         if not isinstance(rung, dict) or "kind" not in rung:
-            checker.fault(path, 'must be a table with its kind, as in [[proposer.rungs]] kind = "tpe"')
+            checker.add_fault(path, 'must be a table with its kind, as in [[proposer.rungs]] kind = "tpe"')
             continue
         if rung["kind"] == "ladder":
-            checker.fault(path, "is a ladder in a ladder: name its rungs here")
+            checker.add_fault(path, "is a ladder in a ladder: name its rungs here")
             continue
-        checker.value(int, rung.get("patience", 1), (*path, "patience"), {"minimum": 1})
+        checker.read_value(int, rung.get("patience", 1), (*path, "patience"), {"minimum": 1})
         own = {name: value for name, value in rung.items() if name != "patience"}
-        choice = _choice("proposer", own, has_space, checker, path)
+        choice = _parse_plugin("proposer", own, has_space, checker, path)
         if choice.kind in PROPOSERS.needs_space and not has_space:
-            checker.fault((*path, "kind"), f"is {choice.kind}, which needs parameters: add [parameters.NAME]")
+            checker.add_fault((*path, "kind"), f"is {choice.kind}, which needs parameters: add [parameters.NAME]")
 
 
-def _consistent(objective: Any, chosen: Mapping[str, PluginChoice], has_space: bool, checker: Checker) -> None:
+def _check_consistency(
+    objective: Any, chosen: Mapping[str, PluginChoice], has_space: bool, checker: Checker
+) -> None:
     for role in ("proposer", "control"):
-        if chosen[role].kind in CHOSEN[role].needs_space and not has_space:
-            checker.fault((role, "kind"), f"is {chosen[role].kind}, which needs parameters: add [parameters.NAME]")
+        if chosen[role].kind in PLUGIN_TABLES[role].needs_space and not has_space:
+            checker.add_fault(
+                (role, "kind"), f"is {chosen[role].kind}, which needs parameters: add [parameters.NAME]"
+            )
     if objective is not WRONG and 0 < sum(m.weight is not None for m in objective.metrics) < len(
         objective.metrics
     ):
-        checker.fault(("objective", "metrics"), "has weights on some metrics only: give one to all, or to none")
+        checker.add_fault(
+            ("objective", "metrics"), "has weights on some metrics only: give one to all, or to none"
+        )

@@ -13,14 +13,14 @@ from typing import Any
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
-from loopty.taskfile.plugins import Plugins, options_of
-from loopty.taskfile.read import CHOSEN, TABLES, TOP
+from loopty.taskfile.plugins import Plugins, options_class
+from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
-_OWN_MODELS = (
+_USER_MODELS_NOTE = (
     "Models for all tasks are stated in the same way in `~/.config/loopty/config.toml` (or where "
     "`$XDG_CONFIG_HOME` says); those of the task file win."
 )
-_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+_TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
 def page() -> str:
@@ -32,26 +32,28 @@ def page() -> str:
         "",
         "## Top level",
         "",
-        *(f"- `{name}`: {doc}" for name, doc in TOP.items()),
+        *(f"- `{name}`: {doc}" for name, doc in TOP_KEYS.items()),
     ]
     for name, table in TABLES.items():
         lines += ["", f"## `[{name}]`", "", _first_line(table), "", *_rows(table)]
-        for heading, inner in _inner(name, table):
+        for heading, inner in _inner_tables(name, table):
             lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
     lines += ["", "## `[[gates]]`", "", _first_line(Gate), "", *_rows(Gate)]
     lines += ["", "## `[parameters.NAME]`", "", _first_line(Parameter), "", *_rows(Parameter)]
-    lines += ["", "## `[models.NAME]`", "", _first_line(ModelSpec), "", _OWN_MODELS, "", *_rows(ModelSpec)]
-    for role, plugins in CHOSEN.items():
+    lines += ["", "## `[models.NAME]`", "", _first_line(ModelSpec), "", _USER_MODELS_NOTE, "", *_rows(ModelSpec)]
+    for role, plugins in PLUGIN_TABLES.items():
         lines += ["", f"## `[{role}]`", "", *_plugin_rows(plugins)]
         tables = {
-            inner: heading for kind in plugins.kinds for heading, inner in _inner(role, _options(plugins, kind))
+            inner: heading
+            for kind in plugins.kinds
+            for heading, inner in _inner_tables(role, _options_type(plugins, kind))
         }
         for inner, heading in tables.items():
             lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
     return "\n".join(lines) + "\n"
 
 
-def _inner(name: str, table: type) -> Iterator[tuple[str, type]]:
+def _inner_tables(name: str, table: type) -> Iterator[tuple[str, type]]:
     """The tables in a table: how they are headed, and what they hold."""
     headings: dict[type, list[str]] = {}
     hints = typing.get_type_hints(table)
@@ -70,15 +72,17 @@ def _rows(table: type) -> Iterator[str]:
     hints = typing.get_type_hints(table)
     for field in dataclasses.fields(table):
         doc = field.metadata["doc"]
-        yield f"| `{field.name}` | {_type(hints[field.name])} | {_default(field)} | {doc} |"
+        yield f"| `{field.name}` | {_type_name(hints[field.name])} | {_default_text(field)} | {doc} |"
 
 
 def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     yield "`kind` is one of:"
     yield ""
     for kind in plugins.kinds:
-        fields = dataclasses.fields(_options(plugins, kind))
-        own = "; ".join(f"`{field.name}` (default {_default(field)}): {field.metadata['doc']}" for field in fields)
+        fields = dataclasses.fields(_options_type(plugins, kind))
+        own = "; ".join(
+            f"`{field.name}` (default {_default_text(field)}): {field.metadata['doc']}" for field in fields
+        )
         needs = " Needs parameters." if kind in plugins.needs_space else ""
         yield f"- `{kind}`.{needs} {own}".rstrip()
     yield ""
@@ -87,19 +91,19 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     yield f"Default: {either if either.startswith('`') else f'`{either}`'}."
 
 
-def _options(plugins: Plugins, kind: str) -> type:
-    return typing.cast(type, options_of(plugins, kind))
+def _options_type(plugins: Plugins, kind: str) -> type:
+    return typing.cast(type, options_class(plugins, kind))
 
 
-def _type(hint: Any) -> str:
+def _type_name(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        parts = dict.fromkeys(_type(argument) for argument in arguments if argument is not type(None))
+        parts = dict.fromkeys(_type_name(argument) for argument in arguments if argument is not type(None))
         if "number" in parts:
             parts.pop("whole number", None)
         return " or ".join(parts)
     if origin is tuple:
-        item = _type(arguments[0])
+        item = _type_name(arguments[0])
         return f"list of {item}{'s' if item == 'table' else ''}"
     if origin is not None and issubclass(origin, Mapping):
         return "table"
@@ -107,10 +111,10 @@ def _type(hint: Any) -> str:
         return "table"
     if issubclass(hint, enum.Enum):
         return " or ".join(f"`{member.value}`" for member in hint)
-    return _NAMES[hint]
+    return _TYPE_NAMES[hint]
 
 
-def _default(field: Any) -> str:
+def _default_text(field: Any) -> str:
     if field.default is dataclasses.MISSING:
         return "required" if field.default_factory is dataclasses.MISSING else "–"
     if field.default in (None, (), "") or dataclasses.is_dataclass(field.default):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class InitAnswers:
     """What the user was asked."""
 
     command: str
@@ -18,7 +18,7 @@ class Answers:
     attempts: int
 
 
-def written(answers: Answers) -> str:
+def render_task_file(answers: InitAnswers) -> str:
     """The file's text. JSON strings and lists of strings are TOML, too."""
     return f"""\
 # What loopty optimises here. Every key: docs/task-file.md of loopty.

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.taskfile.positions import Lines
+from loopty.taskfile.positions import KeyPositions
 from loopty.taskfile.schema import Checker
 
 
-def text_of(path: Path, name: str) -> str:
+def read_text(path: Path, name: str) -> str:
     """What is in the file. Raises OSError, and Misuse for what is no text."""
     try:
         return path.read_bytes().decode()
@@ -20,16 +20,16 @@ def text_of(path: Path, name: str) -> str:
         raise Misuse(f"{name}:{line}: holds bytes that are no UTF-8: save the file as UTF-8") from None
 
 
-def data_of(text: str, name: str) -> dict[str, Any]:
+def parse_toml(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond Python's bounds
         raise Misuse(f"{name} is not valid TOML: {error}") from None
 
 
-def refuse_faults(checker: Checker, text: str, name: str) -> None:
+def raise_faults(checker: Checker, text: str, name: str) -> None:
     """Raise Misuse when there are faults: every one, with its line."""
     if checker.faults:
-        lines = Lines(text)
-        told = sorted((lines.of(fault.path), fault.key, fault.message) for fault in checker.faults)
+        lines = KeyPositions(text)
+        told = sorted((lines.line_of(fault.path), fault.key, fault.message) for fault in checker.faults)
         raise Misuse("\n".join(f"{name}:{line}: {key} {message}" for line, key, message in told))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from loopty.domain.model import Role
 from loopty.domain.task import RoleBudget, Task
-from loopty.taskfile.model_tables import ASKING, kinds, verifying
+from loopty.taskfile.model_tables import MODEL_PROPOSERS, proposer_kinds, verifier_use
 
 
-def idle(task: Task) -> Mapping[Role, str]:
+def idle_roles(task: Task) -> Mapping[Role, str]:
     """The roles that nothing asks, each in words with the remedy."""
-    unasked = {Role.EVOLVER: _evolver(task), Role.VERIFIER: _verifier(task)}
+    unasked = {Role.EVOLVER: _evolver_idle_reason(task), Role.VERIFIER: _verifier_idle_reason(task)}
     told: dict[Role, str] = {}
     for role in Role:
         funds = task.roles.of(role)
@@ -22,14 +22,14 @@ def idle(task: Task) -> Mapping[Role, str]:
     return told
 
 
-def _evolver(task: Task) -> str | None:
+def _evolver_idle_reason(task: Task) -> str | None:
     """Why its model is not asked; a proposer of another package is given none to ask."""
-    if any(kind in ASKING for _, kind in kinds(task.proposer)):
+    if any(kind in MODEL_PROPOSERS for _, kind in proposer_kinds(task.proposer)):
         return None
     who = "no rung of the ladder asks it" if task.proposer.kind == "ladder" else f"{task.proposer.kind} asks none"
-    return f"{who}: name {' or '.join(ASKING)} as the kind of the proposer, or of a rung"
+    return f"{who}: name {' or '.join(MODEL_PROPOSERS)} as the kind of the proposer, or of a rung"
 
 
-def _verifier(task: Task) -> str | None:
-    asked = verifying(task.verifier)
+def _verifier_idle_reason(task: Task) -> str | None:
+    asked = verifier_use(task.verifier)
     return None if asked else "nothing asks it: say what for under [verifier], with screen, review or judged"

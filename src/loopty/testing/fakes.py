@@ -21,11 +21,11 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 
 Score = Callable[[Trial], float | Outcome]
-Said = str | Mapping[str, Any] | Reply | LooptyError
+ScriptedReply = str | Mapping[str, Any] | Reply | LooptyError
 """A text, an object to be sent as JSON, a whole reply, or what is raised instead."""
 
 
-def scored(value: float) -> Outcome:
+def outcome_of_score(value: float) -> Outcome:
     return Outcome(Ending.FINISHED, {SCORE: value})
 
 
@@ -60,14 +60,14 @@ class FunctionExecutor:
         self, score: Score, width: int = 1, pause: Callable[[Trial], Awaitable[None]] | None = None
     ) -> None:
         self.width = width
-        self.most_at_once = 0
-        self._at_once = 0
+        self.max_running = 0
+        self._running = 0
         self._score = score
         self._pause = pause
 
     async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:  # noqa: ARG002
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
+        self._running += 1
+        self.max_running = max(self.max_running, self._running)
         try:
             await asyncio.sleep(0)
             if self._pause is not None:
@@ -75,9 +75,9 @@ class FunctionExecutor:
             if cancel.is_set():
                 return Outcome(Ending.CANCELLED, reason="stopped on request")
             result = self._score(trial)
-            return result if isinstance(result, Outcome) else scored(result)
+            return result if isinstance(result, Outcome) else outcome_of_score(result)
         finally:
-            self._at_once -= 1
+            self._running -= 1
 
 
 class ScriptedProposer:
@@ -103,7 +103,9 @@ class ScriptedRoleModel:
     model = "scripted:line"
 
     def __init__(
-        self, *replies: Said | Callable[[Prompt], Said | Awaitable[Said]], purse: RunPurse | None = None
+        self,
+        *replies: ScriptedReply | Callable[[Prompt], ScriptedReply | Awaitable[ScriptedReply]],
+        purse: RunPurse | None = None,
     ) -> None:
         self.replies = list(replies)
         """What is still to be said."""
@@ -119,7 +121,7 @@ class ScriptedRoleModel:
         self.prompts.append(prompt)
         self.operators.append(operator)
         self.nodes.append(node)
-        said = await self._said(prompt)
+        said = await self._next_reply(prompt)
         if isinstance(said, LooptyError):
             raise said
         if not isinstance(said, Reply):
@@ -139,7 +141,7 @@ class ScriptedRoleModel:
             raise Misuse(f"the reply of call {call} is gone: ask again")
         return self.archive[call]
 
-    async def _said(self, prompt: Prompt) -> Said:
+    async def _next_reply(self, prompt: Prompt) -> ScriptedReply:
         if not callable(first := self.replies[0]):
             del self.replies[0]
             return first

@@ -51,8 +51,8 @@ class LedgerConformance:
         recorder.record(lambda _: run_events())
         for _ in range(3):
             recorder.record(child_events)
-        assert _everything(ledger.history()) == _everything(_folded(list(ledger.read())))
-        assert _everything(ledger.history()) == _everything(recorder.history)
+        assert _comparable_form(ledger.history()) == _comparable_form(_fold(list(ledger.read())))
+        assert _comparable_form(ledger.history()) == _comparable_form(recorder.history)
 
     def test_a_turn_that_raises_leaves_no_trace(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)
@@ -89,14 +89,14 @@ class LedgerConformance:
         assert [recorded.number for recorded in ledger.read()] == [1, 2, 3]
 
 
-def _folded(events: Sequence[Recorded]) -> History:
+def _fold(events: Sequence[Recorded]) -> History:
     history = History()
     for recorded in events:
         history.apply(recorded)
     return history
 
 
-def _everything(history: History) -> object:
+def _comparable_form(history: History) -> object:
     """All that a history holds, in a form that compares."""
     runs = {number: codec.plain(run) for number, run in history.runs.items()}
     return history.number, runs, {node: codec.plain(history[node]) for node in history.ids}

@@ -30,71 +30,71 @@ SPACE = Space(
     }
 )
 
-Make = Callable[[Space], Proposer]
+MakeProposer = Callable[[Space], Proposer]
 
 
-class Story:
+class ScoredRun:
     """A run in memory whose nodes are scored by their distance from the origin."""
 
     def __init__(self) -> None:
         self._recorder = Recorder(MemoryLedger(), lambda: 0.0)
         root = NodeId("1")
-        self._tell(
+        self._append(
             RunStarted(1, "criteria", Objective(), 0, "the first run"),
             NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree", SPACE.baseline()),
         )
-        self._measured(root, 0.0)
+        self._record_score(root, 0.0)
 
     @property
     def ask(self) -> Ask:
         return Ask(self._recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(position), ())
 
-    def tried(self, proposal: Proposal) -> None:
+    def record(self, proposal: Proposal) -> None:
         """Record the proposal as a node, with its score."""
         history = self._recorder.history
         node = proposal.parent.child(history[proposal.parent].children + 1)
         known = history.number
-        self._tell(
+        self._append(
             NodeAdded(
                 node, Pool.ATTEMPT, proposal.operator, "", "commit", "tree", proposal.params, known_event=known
             )
         )
-        self._measured(node, -abs(float(proposal.params["x"])))
+        self._record_score(node, -abs(float(proposal.params["x"])))
 
-    def _measured(self, node: NodeId, score: float) -> None:
-        self._tell(
+    def _record_score(self, node: NodeId, score: float) -> None:
+        self._append(
             TrialStarted(node, 1, Pool.ATTEMPT, "owner"),
             TrialEnded(node, 1, Outcome(Ending.FINISHED, {SCORE: score})),
             NodeJudged(node, Verdict.DISCARDED, ""),
         )
 
-    def _tell(self, *events: Event) -> None:
+    def _append(self, *events: Event) -> None:
         self._recorder.record(lambda _: events)
 
 
 class ProposerConformance:
     """The contract of the Proposer protocol, as tests (for pytest with asyncio in automatic mode)."""
 
-    async def test_every_proposal_is_a_point_of_the_space_and_names_its_maker(self, make: Make) -> None:
-        proposer, story = make(SPACE), Story()
+    async def test_every_proposal_is_a_point_of_the_space_and_names_its_maker(self, make: MakeProposer) -> None:
+        proposer, story = make(SPACE), ScoredRun()
         for _ in range(25):
             proposal = await self._answer(proposer, story)
             assert SPACE.fault(proposal.params) is None
             assert proposal.operator == proposer.name
             assert proposal.summary
-            story.tried(proposal)
+            story.record(proposal)
 
-    async def test_a_proposer_made_anew_goes_on_where_the_last_one_stopped(self, make: Make) -> None:
-        lasting, whole, broken = make(SPACE), Story(), Story()
+    async def test_a_proposer_made_anew_goes_on_where_the_last_one_stopped(self, make: MakeProposer) -> None:
+        lasting, whole, broken = make(SPACE), ScoredRun(), ScoredRun()
         for number in range(24):
             expected = await self._answer(lasting, whole)
             if number % 8 == 0:
                 resumed = make(SPACE)
             assert await self._answer(resumed, broken) == expected
-            whole.tried(expected)
-            broken.tried(expected)
+            whole.record(expected)
+            broken.record(expected)
 
-    async def _answer(self, proposer: Proposer, story: Story) -> Proposal:
+    async def _answer(self, proposer: Proposer, story: ScoredRun) -> Proposal:
         proposal = await proposer.propose(story.ask)
         assert isinstance(proposal, Proposal), "nothing is in flight, so there is nothing to wait for"
         return proposal

@@ -15,7 +15,7 @@ class SandboxConformance:
     """The contract of the Sandbox protocol, as tests (for pytest with asyncio in automatic mode)."""
 
     async def test_the_exit_code_and_both_streams_come_back(self, sandbox: Sandbox, tmp_path: Path) -> None:
-        ended = await self._shell(sandbox, tmp_path, "echo out; echo err >&2; exit 7")
+        ended = await self._run_shell(sandbox, tmp_path, "echo out; echo err >&2; exit 7")
         assert (ended.code, ended.stop) == (7, None)
         assert (tmp_path / "stdout").read_text() == "out\n"
         assert (tmp_path / "stderr").read_text() == "err\n"
@@ -23,27 +23,27 @@ class SandboxConformance:
     async def test_it_sees_its_mounts_and_its_environment(self, sandbox: Sandbox, tmp_path: Path) -> None:
         (tmp_path / "seen").mkdir()
         (tmp_path / "seen" / "note").write_text("hello")
-        ended = await self._shell(sandbox, tmp_path, 'cat note; echo "$WORD"', env={"WORD": "there"})
+        ended = await self._run_shell(sandbox, tmp_path, 'cat note; echo "$WORD"', env={"WORD": "there"})
         assert ended.code == 0
         assert (tmp_path / "stdout").read_text() == "hellothere\n"
 
     async def test_time_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
         bounds = Bounds(0.3, 512, 64, 2, 64)
-        assert (await self._shell(sandbox, tmp_path, "sleep 60", bounds=bounds)).stop is Stop.TIME
+        assert (await self._run_shell(sandbox, tmp_path, "sleep 60", bounds=bounds)).stop is Stop.TIME
 
     async def test_output_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
-        ended = await self._shell(sandbox, tmp_path, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done")
+        ended = await self._run_shell(sandbox, tmp_path, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done")
         assert ended.stop is Stop.OUTPUT
         assert (tmp_path / "stdout").stat().st_size <= 2 << 20
 
     async def test_cancelling_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
         cancel = asyncio.Event()
         asyncio.get_running_loop().call_later(0.2, cancel.set)
-        assert (await self._shell(sandbox, tmp_path, "sleep 60", cancel=cancel)).stop is Stop.CANCELLED
+        assert (await self._run_shell(sandbox, tmp_path, "sleep 60", cancel=cancel)).stop is Stop.CANCELLED
 
     async def test_what_it_leaves_running_is_dead_on_return(self, sandbox: Sandbox, tmp_path: Path) -> None:
         token = f"left-running-{tmp_path.name}"
-        await self._shell(sandbox, tmp_path, f"(exec sleep 61 {token} >/dev/null 2>&1) & sleep 0.1")
+        await self._run_shell(sandbox, tmp_path, f"(exec sleep 61 {token} >/dev/null 2>&1) & sleep 0.1")
         alive = [path for path in Path("/proc").glob("[0-9]*/cmdline") if token.encode() in _read(path)]
         assert alive == []
 
@@ -51,7 +51,7 @@ class SandboxConformance:
         ours, theirs = socket.socketpair()
         ours.sendall(b"question\n")
         with ours:
-            ended = await self._shell(
+            ended = await self._run_shell(
                 sandbox, tmp_path, "read -r line; echo answer to $line; echo err >&2", channel=theirs.detach()
             )
             assert ended.code == 0
@@ -63,7 +63,7 @@ class SandboxConformance:
     async def test_the_end_of_a_channel_reaches_the_command(self, sandbox: Sandbox, tmp_path: Path) -> None:
         ours, theirs = socket.socketpair()
         asyncio.get_running_loop().call_later(0.2, ours.close)
-        ended = await self._shell(sandbox, tmp_path, "cat >/dev/null; exit 5", channel=theirs.detach())
+        ended = await self._run_shell(sandbox, tmp_path, "cat >/dev/null; exit 5", channel=theirs.detach())
         assert (ended.code, ended.stop) == (5, None)
 
     async def test_a_channel_is_closed_when_the_command_cannot_start(
@@ -74,17 +74,17 @@ class SandboxConformance:
             missing = (Mount(tmp_path / "missing", "/seen"),)
             failure = None
             try:
-                await self._shell(sandbox, tmp_path, "true", mounts=missing, channel=theirs.detach())
+                await self._run_shell(sandbox, tmp_path, "true", mounts=missing, channel=theirs.detach())
             except SandboxError as error:
                 failure = error
             assert failure is not None
             assert ours.recv(1) == b""
 
-    async def _shell(
+    async def _run_shell(
         self,
         sandbox: Sandbox,
         tmp_path: Path,
-        line: str,
+        script: str,
         bounds: Bounds = _BOUNDS,
         env: dict[str, str] | None = None,
         cancel: asyncio.Event | None = None,
@@ -93,7 +93,7 @@ class SandboxConformance:
     ) -> Exit:
         (tmp_path / "seen").mkdir(exist_ok=True)
         launch = Launch(
-            argv=("/bin/sh", "-c", line),
+            argv=("/bin/sh", "-c", script),
             cwd="/seen",
             bounds=bounds,
             stdout=tmp_path / "stdout",

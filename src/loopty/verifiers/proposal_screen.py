@@ -11,35 +11,44 @@ from loopty.domain.model import Outage, Prompt, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Suggestion
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.fence import one_line
-from loopty.kit.scrub import cleaned
+from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_count import tokens_of_data
 from loopty.record.node_record import Node
-from loopty.verifiers.shown_change import claim, parameter_lines, shown
-from loopty.verifiers.verifier_question import LISTED, Asking, Fields, Noting, chosen, listed, question, reasoning
-from loopty.verifiers.verifier_rules import told
+from loopty.verifiers.shown_change import excerpt, parameter_lines, proposer_claim
+from loopty.verifiers.verifier_question import (
+    STRING_LIST,
+    CallTracker,
+    Fields,
+    VerifierModel,
+    question,
+    read_choice,
+    read_list,
+    read_reasoning,
+)
+from loopty.verifiers.verifier_rules import task_text
 
 OPERATOR = "screen"
-MOST_CHARS = 40_000
+MAX_CHARS = 40_000
 """Of a change, where the model has room for so many."""
 
-_LONGEST_REASON = 400
+_MAX_REASON_CHARS = 400
 _DUTY = """You are the verifier of an automatic optimisation. You see a change before it is measured. Measuring \
 is what tells whether it is any good, so do not guess at its score: advise against it only where it breaks a \
 rule, cannot work at all, or changes nothing."""
 
 
-class Screened:
+class ScreenedProposer:
     """A proposer whose proposals the verifier sees first."""
 
     def __init__(
         self,
         proposer: Proposer,
-        line: RoleModel,
+        role_model: RoleModel,
         statement: str,
         rules: str,
-        writable: Callable[[str], Sequence[str]],
-        text: Callable[[str, str], str | None],
-        most_tokens: int,
+        writable_files: Callable[[str], Sequence[str]],
+        read_text: Callable[[str, str], str | None],
+        max_prompt_tokens: int,
     ) -> None:
         """`writable` lists the files of a commit that may be changed, `text` reads one of them.
 
@@ -48,40 +57,42 @@ class Screened:
         self.name = proposer.name
         self.width: int = getattr(proposer, "width", 1)
         self._proposer = proposer
-        self._asking = Asking(line, most_tokens)
-        self._told = told(statement, rules, most_tokens // 8)
-        self._room = self._asking.room(_prompt(self._told))
-        self._writable = writable
-        self._text = text
+        self._verifier = VerifierModel(role_model, max_prompt_tokens)
+        self._task_text = task_text(statement, rules, max_prompt_tokens // 8)
+        self._data_tokens = self._verifier.data_tokens(_prompt(self._task_text))
+        self._writable_files = writable_files
+        self._read_text = read_text
 
     async def propose(self, ask: Ask) -> Suggestion | None:
         suggestion = await self._proposer.propose(ask)
         if not isinstance(suggestion, Proposal):
             return suggestion
-        line = Noting(self._asking.line)
-        reason = await self._advice(ask.history[suggestion.parent], suggestion, replace(self._asking, line=line))
+        line = CallTracker(self._verifier.role_model)
+        reason = await self._advice(
+            ask.history[suggestion.parent], suggestion, replace(self._verifier, role_model=line)
+        )
         screened = replace(suggestion, calls=(*line.calls, *suggestion.calls))
         return screened.as_refusal(f"the verifier: {reason}", Objection.SCREENED) if reason else screened
 
-    async def _advice(self, parent: Node, proposal: Proposal, asking: Asking) -> str | None:
+    async def _advice(self, parent: Node, proposal: Proposal, verifier: VerifierModel) -> str | None:
         """Why the proposal should get no trial, or None: also where the verifier has nothing readable to say."""
-        lines = (*parameter_lines(parent.params, proposal.params), *self._changes(parent, proposal))
-        said = claim(proposal.operator, proposal.summary, self._room // 8)
-        room = self._room - tokens_of_data(said)
-        change = shown(f"the change to node {parent.id.name}", "\n".join(lines) or "nothing", MOST_CHARS, room)
-        prompt = _prompt("\n\n".join(filter(None, (self._told, said, change.text))))
+        lines = (*parameter_lines(parent.params, proposal.params), *self._change_lines(parent, proposal))
+        said = proposer_claim(proposal.operator, proposal.summary, self._data_tokens // 8)
+        room = self._data_tokens - tokens_of_data(said)
+        change = excerpt(f"the change to node {parent.id.name}", "\n".join(lines) or "nothing", MAX_CHARS, room)
+        prompt = _prompt("\n\n".join(filter(None, (self._task_text, said, change.text))))
         try:
-            return await asking.answered(prompt, OPERATOR, parent.id, _read)
+            return await verifier.ask(prompt, OPERATOR, parent.id, _read_advice)
         except (Exhausted, Outage):  # the line has recorded why
             return None
 
-    def _changes(self, parent: Node, proposal: Proposal) -> Iterator[str]:
-        known = frozenset(self._writable(parent.commit)) if proposal.edits else frozenset()
+    def _change_lines(self, parent: Node, proposal: Proposal) -> Iterator[str]:
+        known = frozenset(self._writable_files(parent.commit)) if proposal.edits else frozenset()
         for path, after in sorted(proposal.edits.items()):
-            before = (self._text(parent.commit, path) or "") if path in known else ""
+            before = (self._read_text(parent.commit, path) or "") if path in known else ""
             new = after.decode(errors="replace") if isinstance(after, bytes) else after or ""
             lines = difflib.unified_diff(
-                cleaned(before).splitlines(), cleaned(new).splitlines(), path, path, lineterm=""
+                strip_hidden(before).splitlines(), strip_hidden(new).splitlines(), path, path, lineterm=""
             )
             yield from lines if after is not None else (f"{path} is deleted",)
 
@@ -92,13 +103,13 @@ def _prompt(text: str) -> Prompt:
         'it", …], "verdict": "try" or "skip"}.'
     )
     verdict: Fields = {"type": "string", "enum": ["try", "skip"]}
-    return question(_DUTY, asked, {"against": LISTED, "verdict": verdict})
+    return question(_DUTY, asked, {"against": STRING_LIST, "verdict": verdict})
 
 
-def _read(fields: Fields) -> str:
+def _read_advice(fields: Fields) -> str:
     """Why not; empty where it is worth a trial."""
-    reasoning(fields)
-    skip, against = chosen(fields, "verdict", {"try": False, "skip": True}), listed(fields, "against")
+    read_reasoning(fields)
+    skip, against = read_choice(fields, "verdict", {"try": False, "skip": True}), read_list(fields, "against")
     if skip and not against:
         raise ValueError("the verdict is `skip`, and `against` does not say why")
-    return one_line("; ".join(against), _LONGEST_REASON) if skip else ""
+    return one_line("; ".join(against), _MAX_REASON_CHARS) if skip else ""

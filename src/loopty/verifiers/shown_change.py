@@ -6,48 +6,48 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopty.domain.space import Params
-from loopty.kit.fence import fenced, untagged
-from loopty.kit.token_budget import largest
+from loopty.kit.fence import escape_tags, fence_text
+from loopty.kit.token_budget import longest_that_fits
 from loopty.kit.token_count import tokens_of_data
 
-_LONGEST_CLAIM = 2_000
+_MAX_CLAIM_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FencedExcerpt:
     """A text in its fence, and how many characters of it were left out."""
 
     text: str
-    unseen: int
+    omitted_chars: int
 
     @property
     def tokens(self) -> int:
         return tokens_of_data(self.text)
 
 
-def claim(operator: str, summary: str, room: int) -> str:
+def proposer_claim(operator: str, summary: str, max_tokens: int) -> str:
     """What its proposer says of the change, in so many tokens; nothing where it has no room."""
-    said = f"{operator}: {summary}"[:_LONGEST_CLAIM]
+    said = f"{operator}: {summary}"[:_MAX_CLAIM_CHARS]
 
-    def made(limit: int) -> str:
-        return fenced("what its proposer says of the change", said, limit)
+    def render(limit: int) -> str:
+        return fence_text("what its proposer says of the change", said, limit)
 
-    return largest(made, len(said), room, tokens_of_data)
+    return longest_that_fits(render, len(said), max_tokens, tokens_of_data)
 
 
-def shown(label: str, text: str, most_chars: int, room: int) -> Shown:
+def excerpt(label: str, text: str, max_chars: int, max_tokens: int) -> FencedExcerpt:
     """As much as both allow, a number of characters and one of tokens; what is left out is marked.
 
     Nothing is scrubbed out of it: a cheat must not hide in the gaps.
     """
-    plain = untagged(text)
+    plain = escape_tags(text)
 
-    def made(limit: int) -> str:
-        return fenced(label, plain, min(limit, most_chars), exact=True)
+    def render(limit: int) -> str:
+        return fence_text(label, plain, min(limit, max_chars), exact=True)
 
-    fitting = largest(made, min(len(plain), most_chars), room, tokens_of_data) or made(0)
-    whole = fenced(label, plain, len(plain), exact=True)
-    return Shown(fitting, max(len(whole) - len(fitting), 0))
+    fitting = longest_that_fits(render, min(len(plain), max_chars), max_tokens, tokens_of_data) or render(0)
+    whole = fence_text(label, plain, len(plain), exact=True)
+    return FencedExcerpt(fitting, max(len(whole) - len(fitting), 0))
 
 
 def parameter_lines(before: Params, after: Params) -> Iterator[str]:

@@ -20,17 +20,17 @@ from loopty.kit.token_count import tokens, tokens_of_data
 T = TypeVar("T")
 
 Fields = Mapping[str, Any]
-Read = Callable[[Fields], T]
+ReadAnswer = Callable[[Fields], T]
 """What the reply's object says. Raises ValueError with what is wrong with it."""
 
 REASONING: Fields = {"type": "string", "description": "Your reasoning, step by step, before anything is decided."}
-LISTED: Fields = {"type": "array", "items": {"type": "string"}}
+STRING_LIST: Fields = {"type": "array", "items": {"type": "string"}}
 
-_LEAST = 256
+_MIN_DATA_TOKENS = 256
 """Tokens: less would show next to nothing of a change."""
-_MARKS = 64
+_SEPARATOR_TOKENS = 64
 """Tokens between the parts of a prompt, and of what is said of a reply."""
-_NOTHING = "(nothing)"
+_EMPTY_REPLY = "(nothing)"
 """Servers want no empty messages."""
 
 _SYSTEM = f"""{{duty}}
@@ -47,66 +47,68 @@ def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
     return Prompt(_SYSTEM.format(duty=duty), (Message(Speaker.ASKER, text),), schema)
 
 
-class Noting:
+class CallTracker:
     """A line that notes which calls were answered over it."""
 
-    def __init__(self, line: RoleModel) -> None:
-        self.model = line.model
+    def __init__(self, role_model: RoleModel) -> None:
+        self.model = role_model.model
         self.calls: list[str] = []
-        self._line = line
+        self._role_model = role_model
 
     async def ask(
         self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
     ) -> Answer:
-        answer = await self._line.ask(prompt, operator, node, pool)
+        answer = await self._role_model.ask(prompt, operator, node, pool)
         self.calls.append(answer.call)
         return answer
 
     def saved_reply(self, call: str) -> Reply:
-        return self._line.saved_reply(call)
+        return self._role_model.saved_reply(call)
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class VerifierModel:
     """The line to the verifier, and the longest prompt that its model sees whole."""
 
-    line: RoleModel
-    most_tokens: int
+    role_model: RoleModel
+    max_prompt_tokens: int
 
-    def room(self, asked: Prompt) -> int:
+    def data_tokens(self, prompt: Prompt) -> int:
         """How many tokens of data a question has room for. Raises Misuse where that is next to nothing."""
-        fixed = sum(map(tokens, asked.texts)) + tokens(json.dumps(asked.schema)) + _MARKS
-        room = self.most_tokens - fixed - self._quoted
-        if room < _LEAST:
+        fixed = sum(map(tokens, prompt.texts)) + tokens(json.dumps(prompt.schema)) + _SEPARATOR_TOKENS
+        room = self.max_prompt_tokens - fixed - self._quote_tokens
+        if room < _MIN_DATA_TOKENS:
             raise Misuse(
-                f"the verifier's question has about {fixed} tokens, and its model can be told {self.most_tokens}: "
+                f"the verifier's question has about {fixed} tokens, and its model can be told {self.max_prompt_tokens}: "
                 "next to nothing could be shown; raise context_tokens of the model, name another under "
                 "[roles.verifier], or say less under [verifier]"
             )
         return room
 
-    async def answered(self, prompt: Prompt, operator: str, node: NodeId, read: Read[T]) -> T | None:
+    async def ask(self, prompt: Prompt, operator: str, node: NodeId, read: ReadAnswer[T]) -> T | None:
         """What the verifier says; None when neither its first nor its second reply can be read.
 
         Raises Exhausted and Outage as the line does.
         """
         for _ in range(2):
-            answer = await self.line.ask(prompt, operator, node)
+            answer = await self.role_model.ask(prompt, operator, node)
             said = answer.reply.text
             try:
-                return read(reply_json.sole(said))
+                return read(reply_json.parse_only_object(said))
             except ValueError as fault:
                 objection = f"That cannot be read: {fault}. Answer again, with the JSON object alone."
-                prompt = prompt.with_reply(cut_to(said, self._quoted, tokens_of_data) or _NOTHING, objection)
+                prompt = prompt.with_reply(
+                    cut_to(said, self._quote_tokens, tokens_of_data) or _EMPTY_REPLY, objection
+                )
         return None
 
     @property
-    def _quoted(self) -> int:
+    def _quote_tokens(self) -> int:
         """How many tokens of a reply it is shown again."""
-        return self.most_tokens // 8
+        return self.max_prompt_tokens // 8
 
 
-async def unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event) -> T | None:
+async def run_unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event) -> T | None:
     """The result of the work; None when told to stop first, once the work has let go of what it held."""
     task, stop = asyncio.create_task(work), asyncio.create_task(cancel.wait())
     try:
@@ -118,15 +120,15 @@ async def unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event) ->
         await asyncio.gather(task, stop, return_exceptions=True)
 
 
-def chosen(fields: Fields, name: str, words: Mapping[str, T]) -> T:
+def read_choice(fields: Fields, name: str, meanings: Mapping[str, T]) -> T:
     """What the field's word stands for."""
     word = str(fields.get(name, "")).strip().lower()
-    if word not in words:
-        raise ValueError(f"`{name}` is none of {', '.join(words)}")
-    return words[word]
+    if word not in meanings:
+        raise ValueError(f"`{name}` is none of {', '.join(meanings)}")
+    return meanings[word]
 
 
-def reasoning(fields: Fields) -> str:
+def read_reasoning(fields: Fields) -> str:
     """A verdict without its reasons is none."""
     said = fields.get("reasoning")
     if not isinstance(said, str) or not said.strip():
@@ -134,7 +136,7 @@ def reasoning(fields: Fields) -> str:
     return said
 
 
-def listed(fields: Fields, name: str) -> tuple[str, ...]:
+def read_list(fields: Fields, name: str) -> tuple[str, ...]:
     items = fields.get(name, [])
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise ValueError(f"`{name}` is no list of strings")

@@ -12,36 +12,36 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.kit.fence import one_line
-from loopty.kit.scrub import cleaned
+from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens_of_data
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.verifiers.shown_change import Shown, claim, parameter_lines, shown
+from loopty.verifiers.shown_change import FencedExcerpt, excerpt, parameter_lines, proposer_claim
 from loopty.verifiers.verifier_question import (
-    LISTED,
-    Asking,
+    STRING_LIST,
     Fields,
-    chosen,
-    listed,
+    VerifierModel,
     question,
-    reasoning,
-    unless_stopped,
+    read_choice,
+    read_list,
+    read_reasoning,
+    run_unless_stopped,
 )
-from loopty.verifiers.verifier_rules import told
+from loopty.verifiers.verifier_rules import task_text
 
 OPERATOR = "review"
-MOST_CHARS = 40_000
+MAX_CHARS = 40_000
 """Of either difference, where the model has room for so many."""
 
-_LONGEST_REASON = 400
+_MAX_REASON_CHARS = 400
 _DUTY = """You are the verifier of an automatic optimisation. A change has won by the benchmark's own measure, \
 which is not yours to question or to correct. You are asked one thing: does the change keep the rules? A change \
 that is surprising, ugly or risky keeps them; one that only looks better because it breaks a rule does not. \
 Object only where you can name the rule and the lines."""
 
-Patch = Callable[[str, str], bytes]
+DiffCommits = Callable[[str, str], bytes]
 """The difference of two commits."""
 
 
@@ -52,72 +52,72 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Opinion:
     passed: bool
     reason: str
 
 
-class Reviewer:
+class WinnerReviewer:
     """Implements the Reviewer protocol of the core."""
 
     def __init__(
         self,
-        line: RoleModel,
+        role_model: RoleModel,
         mode: str,
         statement: str,
         rules: str,
         history: Callable[[], History],
-        patch: Patch,
-        most_tokens: int,
+        diff_commits: DiffCommits,
+        max_prompt_tokens: int,
     ) -> None:
         """No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question."""
         self.mode = mode
-        self._asking = Asking(line, most_tokens)
-        self._told = told(statement, rules, most_tokens // 8)
-        self._room = self._asking.room(_prompt(self._told))
+        self._verifier = VerifierModel(role_model, max_prompt_tokens)
+        self._task_text = task_text(statement, rules, max_prompt_tokens // 8)
+        self._data_tokens = self._verifier.data_tokens(_prompt(self._task_text))
         self._history = history
-        self._patch = patch
+        self._diff_commits = diff_commits
 
     async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
         try:
-            outcome = await unless_stopped(self._reviewed(trial), cancel)
+            outcome = await run_unless_stopped(self._review(trial), cancel)
         except Exhausted as end:
             return Outcome(Ending.FAILED, reason=str(end))
         return outcome or Outcome(Ending.CANCELLED, reason="stopped on request")
 
-    async def _reviewed(self, trial: Trial) -> Outcome:
+    async def _review(self, trial: Trial) -> Outcome:
         history, node = self._history(), trial.node
         parent = history[node.id.parent] if node.id.parent else trial.root
         befores = dict.fromkeys((parent.id, trial.root.id))
-        changes = [self._change(trial, history[before]) for before in befores]
-        measured = cut_to(_measured(history, trial), self._room // 4, tokens_of_data)
-        claimed = claim(node.operator, node.summary, self._room // 8)
-        parts = list(_fitted(changes, self._room - tokens_of_data(measured) - tokens_of_data(claimed)))
-        text = "\n\n".join(filter(None, (self._told, measured, claimed, *(part.text for part in parts))))
-        said = await self._asking.answered(_prompt(text), OPERATOR, node.id, _read)
+        changes = [self._change_since(trial, history[before]) for before in befores]
+        measured = cut_to(_measurements(history, trial), self._data_tokens // 4, tokens_of_data)
+        claimed = proposer_claim(node.operator, node.summary, self._data_tokens // 8)
+        parts = list(_excerpts(changes, self._data_tokens - tokens_of_data(measured) - tokens_of_data(claimed)))
+        text = "\n\n".join(filter(None, (self._task_text, measured, claimed, *(part.text for part in parts))))
+        said = await self._verifier.ask(_prompt(text), OPERATOR, node.id, _read_opinion)
         if said is None:
             return Outcome(Ending.FAILED, reason="the verifier's reply could not be read, twice")
-        unseen = max(part.unseen for part in parts)
+        unseen = max(part.omitted_chars for part in parts)
         partly = f" (it did not see {unseen:,} characters of the change)" if unseen else ""
         return Outcome(Ending.FINISHED if said.passed else Ending.REFUSED, reason=said.reason + partly)
 
-    def _change(self, trial: Trial, before: Node) -> _Change:
+    def _change_since(self, trial: Trial, before: Node) -> _Change:
         node = trial.node
         files = "no file differs"
         if before.commit != node.commit:
-            patch = self._patch(before.commit, node.commit)
-            files = cleaned(patch.decode(errors="replace")) or files
+            patch = self._diff_commits(before.commit, node.commit)
+            files = strip_hidden(patch.decode(errors="replace")) or files
         name = "the baseline" if before.id == trial.root.id else f"its parent, node {before.id.name}"
         return _Change(
             f"the change against {name}", "\n".join((*parameter_lines(before.params, node.params), files))
         )
 
 
-def _fitted(changes: Sequence[_Change], room: int) -> Iterator[Shown]:
+def _excerpts(changes: Sequence[_Change], max_tokens: int) -> Iterator[FencedExcerpt]:
     """The changes, as data: each has an equal share of the room that those before it leave."""
     for number, change in enumerate(changes):
-        part = shown(change.label, change.text, MOST_CHARS, room // (len(changes) - number))
-        room -= part.tokens
+        part = excerpt(change.label, change.text, MAX_CHARS, max_tokens // (len(changes) - number))
+        max_tokens -= part.tokens
         yield part
 
 
@@ -127,18 +127,18 @@ def _prompt(text: str) -> Prompt:
         'breaks, and where", …], "verdict": "pass" or "fail"}.'
     )
     verdict: Fields = {"type": "string", "enum": ["pass", "fail"]}
-    return question(_DUTY, asked, {"breaks": LISTED, "verdict": verdict})
+    return question(_DUTY, asked, {"breaks": STRING_LIST, "verdict": verdict})
 
 
-def _read(fields: Fields) -> _Said:
-    why, breaks = reasoning(fields), listed(fields, "breaks")
-    passed = chosen(fields, "verdict", {"pass": True, "fail": False})
+def _read_opinion(fields: Fields) -> _Opinion:
+    why, breaks = read_reasoning(fields), read_list(fields, "breaks")
+    passed = read_choice(fields, "verdict", {"pass": True, "fail": False})
     if passed and breaks:
         raise ValueError("the verdict is `pass`, and `breaks` names what it breaks")
-    return _Said(passed, one_line("; ".join(breaks) or why, _LONGEST_REASON))
+    return _Opinion(passed, one_line("; ".join(breaks) or why, _MAX_REASON_CHARS))
 
 
-def _measured(history: History, trial: Trial) -> str:
+def _measurements(history: History, trial: Trial) -> str:
     """What the benchmark measured, which is not in question."""
     node = trial.node
     assert node.outcome is not None

@@ -15,7 +15,7 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.trials import SplitShown, TrialEnded
-from loopty.views.survival import Survival, scale_of
+from loopty.views.survival import Survival, comparison_scale
 
 MANY_LOOKS = 10
 """From so many looks on, a choice made by what audits said is no longer independent of them."""
@@ -39,7 +39,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditRow:
     """One look at the held-out split. Gains are over the baseline, positive is better; missing is missing."""
 
     node: NodeId
@@ -82,13 +82,13 @@ class _Trial:
 
 
 def audits(
-    history: History, recorded: Iterable[Recorded], leaks: Mapping[NodeId, Sequence[str]] | None = None
-) -> list[Audited]:
+    history: History, events: Iterable[Recorded], leaks: Mapping[NodeId, Sequence[str]] | None = None
+) -> list[AuditRow]:
     """Every look, oldest first; `leaks` says of each node where the search could see the split, in sentences."""
-    trials = _trials(recorded)
-    rows: list[Audited] = []
+    trials = _trials(events)
+    rows: list[AuditRow] = []
     for trial in trials:
-        found = _figures(history, trial, trials)
+        found = _survival(history, trial, trials)
         row = _row(trial, found)
         earlier = [other for other in rows if other.node.run == row.node.run]
         flags = (
@@ -102,11 +102,11 @@ def audits(
     return rows
 
 
-def _trials(recorded: Iterable[Recorded]) -> list[_Trial]:
+def _trials(events: Iterable[Recorded]) -> list[_Trial]:
     """Each trial that the split was shown to, also one that never ended."""
     trials: dict[tuple[NodeId, int], _Trial] = {}
     looks: dict[str, int] = {}
-    for item in recorded:
+    for item in events:
         match item.event:
             case SplitShown() as shown:
                 looks[shown.split] = looks.get(shown.split, 0) + 1
@@ -117,20 +117,20 @@ def _trials(recorded: Iterable[Recorded]) -> list[_Trial]:
     return list(trials.values())
 
 
-def _figures(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Survival:
+def _survival(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Survival:
     node, run = history[trial.shown.node], history.runs[trial.shown.node.run]
     fingerprint = node.outcome.fingerprint if node.outcome else ""
     mine = node.outcome.metrics if node.outcome and node.outcome.is_finished else {}
     root = history[run.root].result(fingerprint)
     theirs = root.outcome.metrics if root and node.id != run.root else {}
-    scale = scale_of(history.counting_metrics(run.number), mine, theirs)
+    scale = comparison_scale(history.counting_metrics(run.number), mine, theirs)
     baseline = _baseline(run.root, trial, trials) if node.id != run.root else None
     return Survival(
         scale,
-        scale.of(mine),
-        scale.of(theirs),
-        scale.of(trial.outcome.metrics) if trial.outcome and trial.outcome.is_finished else None,
-        scale.of(baseline.metrics) if baseline else None,
+        scale.value(mine),
+        scale.value(theirs),
+        scale.value(trial.outcome.metrics) if trial.outcome and trial.outcome.is_finished else None,
+        scale.value(baseline.metrics) if baseline else None,
         scale.noise(Cohorts.of(run).noise.get(fingerprint, {})),
     )
 
@@ -146,8 +146,8 @@ def _baseline(root: NodeId, trial: _Trial, trials: Sequence[_Trial]) -> Outcome 
     return next((found for found in outcomes if found and found.is_finished and found.fingerprint == wanted), None)
 
 
-def _row(trial: _Trial, found: Survival) -> Audited:
-    return Audited(
+def _row(trial: _Trial, found: Survival) -> AuditRow:
+    return AuditRow(
         trial.shown.node,
         trial.shown.number,
         trial.at,
@@ -159,12 +159,12 @@ def _row(trial: _Trial, found: Survival) -> Audited:
         found.held_out,
         found.held_out_gain,
         found.share,
-        _ended(trial, found),
+        _reason_without_score(trial, found),
         trial.outcome.fingerprint if trial.outcome else "",
     )
 
 
-def _ended(trial: _Trial, found: Survival) -> str:
+def _reason_without_score(trial: _Trial, found: Survival) -> str:
     if trial.outcome is None:
         return "still running"
     if trial.lost:
@@ -196,7 +196,7 @@ def _overfitting(found: Survival) -> Iterator[Flag]:
         )
 
 
-def _drift(row: Audited, found: Survival, earlier: Sequence[Audited]) -> Iterator[Flag]:
+def _drift(row: AuditRow, found: Survival, earlier: Sequence[AuditRow]) -> Iterator[Flag]:
     """An earlier winner does better on the held-out split, though the search's score went on to rise."""
     sign = found.scale.direction.sign
     passed = [
@@ -222,7 +222,7 @@ def _rise(before: float | None, after: float | None, sign: int) -> float:
     return 0.0 if before is None or after is None else sign * (after - before)
 
 
-def _coincidence(row: Audited, found: Survival) -> Iterator[Flag]:
+def _coincidence(row: AuditRow, found: Survival) -> Iterator[Flag]:
     """Two different splits that give the very same score; a whole number alone may be chance."""
     if row.held_out is None or row.held_out != row.search:
         return
@@ -234,7 +234,7 @@ def _coincidence(row: Audited, found: Survival) -> Iterator[Flag]:
         )
 
 
-def _other_split(row: Audited, earlier: Sequence[Audited]) -> Iterator[Flag]:
+def _other_split(row: AuditRow, earlier: Sequence[AuditRow]) -> Iterator[Flag]:
     if earlier and row.split not in (other.split for other in earlier):
         yield Flag(
             Suspicion.SPLIT,

@@ -16,21 +16,21 @@ from loopty.record.verdicts import Incumbents
 _UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED)
 
 
-def comparable(node: Node, fingerprint: str) -> Result | None:
+def comparable_result(node: Node, fingerprint: str) -> Result | None:
     """What a ranking under this fingerprint may use of a node: a finished result of one that was judged."""
     result = node.result(fingerprint)
     return result if result and result.outcome.is_finished and node.verdict not in _UNRANKED else None
 
 
-def established(run: Run) -> bool:
+def has_baseline(run: Run) -> bool:
     """Whether there is a baseline to compare with; before it no fingerprint is the run's."""
     return Incumbents.of(run, Pool.ATTEMPT).best is not None
 
 
-def foreign(node: Node, run: Run) -> bool:
+def has_only_other_fingerprints(node: Node, run: Run) -> bool:
     """Whether the node has results, and none under the run's present fingerprint."""
     measured = node.outcome is not None and node.outcome.is_finished
-    return established(run) and measured and node.result(Cohorts.of(run).fingerprint) is None
+    return has_baseline(run) and measured and node.result(Cohorts.of(run).fingerprint) is None
 
 
 def score(history: History, node: Node, fingerprint: str) -> float | None:
@@ -48,7 +48,7 @@ def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]
             node = history[node].against
 
 
-def noisy(run: Run, fingerprint: str) -> bool:
+def is_noisy(run: Run, fingerprint: str) -> bool:
     """Whether repeated measurements of one thing were seen to vary."""
     return any(Cohorts.of(run).noise.get(fingerprint, {}).values())
 
@@ -58,7 +58,7 @@ def sigma(run: Run, fingerprint: str, metric: str) -> float:
     return Cohorts.of(run).noise.get(fingerprint, {}).get(metric, 0.0)
 
 
-def machine_words(run: Run, fingerprint: str) -> str:
+def machine_description(run: Run, fingerprint: str) -> str:
     """The machine behind a fingerprint, by what is not the same on the run's present one."""
     if fingerprint == Cohorts.of(run).fingerprint:
         return "the present machine"

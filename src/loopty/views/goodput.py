@@ -13,7 +13,7 @@ from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts
-from loopty.views.comparable import comparable, incumbents
+from loopty.views.comparable import comparable_result, incumbents
 
 _CAUSES = {
     Ending.FAILED: "failed",
@@ -26,7 +26,7 @@ _CAUSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TrialCost:
     cause: str
     trials: int
     seconds: float
@@ -46,11 +46,11 @@ class Goodput:
     """None where no tokens were used."""
     busy_seconds: float
     """Of all trials of the search."""
-    waste: tuple[Spent, ...]
+    waste: tuple[TrialCost, ...]
     """Trials without a result, the most expensive cause first."""
     refused: int
     """Proposals that were not worth or not allowed a trial."""
-    telling_noise: Spent
+    telling_noise: TrialCost
     """Measurements that told a difference from noise: no waste, but the price of being sure."""
     in_vain: int
     """How many of these were for candidates that were not kept, as far as they are remembered."""
@@ -59,14 +59,14 @@ class Goodput:
 def goodput(history: History, run: Run, seconds: float) -> Goodput:
     """`seconds` is the time spent on the run so far. Looks at every node."""
     nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run.number, pool) if node.id.parent]
-    results = sum(comparable(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
+    results = sum(comparable_result(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
     tokens = Spend.of(run).total_tokens
     kept = frozenset(
         node for fingerprint in Cohorts.of(run).noise for node in incumbents(history, run, fingerprint)
     )
     counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
     waste = [
-        Spent(
+        TrialCost(
             cause,
             sum(count.endings.get(ending, 0) for count in counts),
             sum(count.seconds.get(ending, 0.0) for count in counts),
@@ -83,7 +83,7 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
         sum(count.busy_seconds for count in counts),
         tuple(sorted((spent for spent in waste if spent.trials), key=lambda spent: -spent.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
-        Spent("telling noise", *finished),
+        TrialCost("telling noise", *finished),
         sum(_repeats(node) for node in nodes if node.id not in kept),
     )
 

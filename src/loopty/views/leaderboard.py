@@ -11,25 +11,25 @@ from loopty.domain.pool import SEARCH_POOLS
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node, Result
-from loopty.views.comparable import comparable, incumbents, noisy, sigma
-from loopty.views.score_change import Change, change
+from loopty.views.comparable import comparable_result, incumbents, is_noisy, sigma
+from loopty.views.score_change import ScoreChange, score_change
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LeaderboardRow:
     """One line of the leaderboard."""
 
     rank: int
     node: Node
     score: float
-    over_baseline: Change | None
+    over_baseline: ScoreChange | None
     """None for the baseline itself, and where that was not measured."""
     measurements: int
     varying: bool
     """Whether measurements were seen to vary: what was kept is placed before what was not."""
 
     @property
-    def once(self) -> bool:
+    def is_single_measurement(self) -> bool:
         """Whether this is a single measurement although measurements vary: it may be luck."""
         return self.varying and self.measurements == 1
 
@@ -41,7 +41,7 @@ class _Entry:
     proven: bool
 
 
-def leaderboard(history: History, run: int, top: int, fingerprint: str | None = None) -> list[Place]:
+def leaderboard(history: History, run: int, top: int, fingerprint: str | None = None) -> list[LeaderboardRow]:
     """The `top` best nodes, attempts and control alike; equal ones: the older first.
 
     They are compared under one fingerprint, the run's present one unless another is named. Where measurements
@@ -54,16 +54,16 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
     if not metrics or root.outcome is None or not root.outcome.is_finished:
         return []
     wanted = {metric.name for metric in metrics}
-    varying = noisy(found, under)
+    varying = is_noisy(found, under)
     kept = frozenset(incumbents(history, found, under)) if varying else frozenset()
     entries = [
         _Entry(node, result, node.id in kept)
         for pool in SEARCH_POOLS
         for node in history.nodes(run, pool)
-        if (result := comparable(node, under)) and wanted <= result.outcome.metrics.keys()
+        if (result := comparable_result(node, under)) and wanted <= result.outcome.metrics.keys()
     ]
 
-    def compared(one: _Entry, other: _Entry) -> int:
+    def compare(one: _Entry, other: _Entry) -> int:
         if one.proven != other.proven:
             return -1 if one.proven else 1
         amount = gain(one.result.outcome.metrics, other.result.outcome.metrics, metrics).amount
@@ -72,11 +72,11 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
         return one.node.order - other.node.order
 
     name, direction = metrics[0].name, metrics[0].direction
-    baseline, noise = comparable(root, under), sigma(found, under, name)
+    baseline, noise = comparable_result(root, under), sigma(found, under, name)
     places = []
-    for rank, entry in enumerate(heapq.nsmallest(top, entries, key=functools.cmp_to_key(compared)), start=1):
+    for rank, entry in enumerate(heapq.nsmallest(top, entries, key=functools.cmp_to_key(compare)), start=1):
         score, better = entry.result.outcome.metrics[name], None
         if baseline and entry.node.id != root.id:
-            better = change(score, baseline.outcome.metrics[name], direction, noise)
-        places.append(Place(rank, entry.node, score, better, max(len(entry.result.samples), 1), varying))
+            better = score_change(score, baseline.outcome.metrics[name], direction, noise)
+        places.append(LeaderboardRow(rank, entry.node, score, better, max(len(entry.result.samples), 1), varying))
     return places

@@ -10,14 +10,14 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.task import Pools, Roles
 from loopty.record.event import Recorded
-from loopty.views.model_calls import Call, calls
+from loopty.views.model_calls import ModelCall, calls_of_run
 
-Free = Callable[[str], bool]
+IsFree = Callable[[str], bool]
 """Whether nobody sends a bill for the model of this name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class SpendSum:
     """What some calls used. Where a call gave several nodes, each has its share of it."""
 
     calls: int = 0
@@ -35,13 +35,13 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SpendRow:
     name: str
-    sum: Sum
+    sum: SpendSum
 
 
 @dataclass(frozen=True, slots=True)
-class Cap:
+class SpendCap:
     """What may be spent; None where there is no limit."""
 
     whose: str
@@ -54,15 +54,15 @@ class Spend:
     """The rows of roles, models, operators and nodes add up to the total; the most expensive come first."""
 
     run: int
-    total: Sum
-    role: tuple[Row, ...]
-    model: tuple[Row, ...]
-    operator: tuple[Row, ...]
-    node: tuple[Row, ...]
+    total: SpendSum
+    role: tuple[SpendRow, ...]
+    model: tuple[SpendRow, ...]
+    operator: tuple[SpendRow, ...]
+    node: tuple[SpendRow, ...]
     """What was for no node is under an empty name."""
-    in_flight: Sum
+    in_flight: SpendSum
     """Reserved, and not settled yet: beside the total."""
-    waste: tuple[Row, ...]
+    waste: tuple[SpendRow, ...]
     """Calls in vain, by what became of them."""
     untaken: int
     """Proposals that wait in replies of which others were taken."""
@@ -70,62 +70,62 @@ class Spend:
     """Requests of the user role that were answered from memory."""
     kept: int
     """Nodes that calls were spent on, and that were kept."""
-    caps: tuple[Cap, ...]
+    caps: tuple[SpendCap, ...]
 
 
 def spend(
-    recorded: Iterable[Recorded], run: int, free: Free, pools: Pools | None = None, roles: Roles | None = None
+    events: Iterable[Recorded], run: int, is_free: IsFree, pools: Pools | None = None, roles: Roles | None = None
 ) -> Spend:
     """One pass over the events; the caps are those of the budget, where that is known."""
-    found = calls(recorded, run)
+    found = calls_of_run(events, run)
     settled = [call for call in found.calls.values() if call.settled]
     flying = [call for call in found.calls.values() if not call.settled]
-    nodes = _nodes(settled, free)
+    nodes = _rows_by_node(settled, is_free)
     return Spend(
         run,
-        _sum(settled, free),
-        _rows(settled, lambda call: call.reserved.role, free),
-        _rows(settled, lambda call: call.reserved.model, free),
-        _rows(settled, lambda call: call.reserved.operator, free),
+        _sum(settled, is_free),
+        _rows_by(settled, lambda call: call.reserved.role, is_free),
+        _rows_by(settled, lambda call: call.reserved.model, is_free),
+        _rows_by(settled, lambda call: call.reserved.operator, is_free),
         nodes,
-        _reserved(flying, free),
-        _rows((call for call in settled if call.in_vain), lambda call: call.in_vain, free),
-        sum(call.left for call in settled),
+        _sum_of_reservations(flying, is_free),
+        _rows_by((call for call in settled if call.fruitless_reason), lambda call: call.fruitless_reason, is_free),
+        sum(call.remaining for call in settled),
         found.given_again,
         sum(NodeId(row.name) in found.kept for row in nodes),
         _caps(pools, roles),
     )
 
 
-def _nodes(settled: Iterable[Call], free: Free) -> tuple[Row, ...]:
-    shares: defaultdict[str, list[tuple[Call, float]]] = defaultdict(list)
+def _rows_by_node(settled: Iterable[ModelCall], free: IsFree) -> tuple[SpendRow, ...]:
+    shares: defaultdict[str, list[tuple[ModelCall, float]]] = defaultdict(list)
     for call in settled:
         names: list[str] = [*call.nodes] or [""]
         for node in names:
             shares[node].append((call, 1 / len(names)))
-    return _sorted(Row(node, _shared(parts, free)) for node, parts in shares.items())
+    return _by_cost(SpendRow(node, _sum_of_shares(parts, free)) for node, parts in shares.items())
 
 
-def _rows(settled: Iterable[Call], name: Callable[[Call], str], free: Free) -> tuple[Row, ...]:
-    groups: defaultdict[str, list[Call]] = defaultdict(list)
+def _rows_by(settled: Iterable[ModelCall], name: Callable[[ModelCall], str], free: IsFree) -> tuple[SpendRow, ...]:
+    groups: defaultdict[str, list[ModelCall]] = defaultdict(list)
     for call in settled:
         groups[name(call)].append(call)
-    return _sorted(Row(key, _sum(group, free)) for key, group in groups.items())
+    return _by_cost(SpendRow(key, _sum(group, free)) for key, group in groups.items())
 
 
-def _sorted(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _by_cost(rows: Iterable[SpendRow]) -> tuple[SpendRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.sum.money_usd, -row.sum.tokens, row.name)))
 
 
-def _sum(settled: Iterable[Call], free: Free) -> Sum:
-    return _shared([(call, 1.0) for call in settled], free)
+def _sum(settled: Iterable[ModelCall], free: IsFree) -> SpendSum:
+    return _sum_of_shares([(call, 1.0) for call in settled], free)
 
 
-def _shared(parts: Sequence[tuple[Call, float]], free: Free) -> Sum:
+def _sum_of_shares(parts: Sequence[tuple[ModelCall, float]], free: IsFree) -> SpendSum:
     """The sum of parts of calls that are settled."""
     charged = [(call.settled, share, call.reserved.model) for call, share in parts if call.settled]
     used = [(event.usage, share) for event, share, _ in charged if event.usage]
-    return Sum(
+    return SpendSum(
         len(parts),
         sum(event.tokens * share for event, share, _ in charged),
         sum(usage.input_tokens * share for usage, share in used),
@@ -137,9 +137,9 @@ def _shared(parts: Sequence[tuple[Call, float]], free: Free) -> Sum:
     )
 
 
-def _reserved(flying: Sequence[Call], free: Free) -> Sum:
+def _sum_of_reservations(flying: Sequence[ModelCall], free: IsFree) -> SpendSum:
     events = [call.reserved for call in flying]
-    return Sum(
+    return SpendSum(
         len(events),
         sum(event.tokens for event in events),
         money_usd=sum(event.money_usd for event in events),
@@ -147,8 +147,8 @@ def _reserved(flying: Sequence[Call], free: Free) -> Sum:
     )
 
 
-def _caps(pools: Pools | None, roles: Roles | None) -> tuple[Cap, ...]:
-    caps = [Cap("run", pools.tokens, pools.money_usd)] if pools else []
+def _caps(pools: Pools | None, roles: Roles | None) -> tuple[SpendCap, ...]:
+    caps = [SpendCap("run", pools.tokens, pools.money_usd)] if pools else []
     if roles:
-        caps += [Cap(role, roles.of(role).tokens, roles.of(role).money_usd) for role in Role]
+        caps += [SpendCap(role, roles.of(role).tokens, roles.of(role).money_usd) for role in Role]
     return tuple(cap for cap in caps if cap.tokens is not None or cap.money_usd is not None)

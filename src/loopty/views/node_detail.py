@@ -17,12 +17,12 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
-from loopty.views.comparable import established, machine_words, score, sigma
-from loopty.views.score_change import Change, change, share
+from loopty.views.comparable import has_baseline, machine_description, score, sigma
+from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricDetail:
     """One metric that the benchmark reported, the baseline's value beside it."""
 
     name: str
@@ -32,12 +32,12 @@ class Measured:
     """The least and the most of all measurements."""
     baseline: float | None
     """On the same machine, or None."""
-    better: Change | None
+    over_baseline: ScoreChange | None
     """Than the baseline; None where the objective gives the metric no direction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class OtherResult:
     """What the node gave under another fingerprint than that of its verdict."""
 
     machine: str
@@ -46,42 +46,42 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class NodeDetail:
     node: Node
     parent: Node | None
-    metrics: tuple[Measured, ...]
+    metrics: tuple[MetricDetail, ...]
     """Those of the objective first."""
     effect_percent: float | None
     """The effect as a share of the rival's score in the same pairs, where there is such a thing."""
-    changed: Mapping[str, Value | None]
+    changed_params: Mapping[str, Value | None]
     """Parameters that differ from the parent's, with their value there; None where it had none."""
-    best: bool
+    is_best: bool
     gates: tuple[Gate, ...]
     """Those of the task first, then those added to the node and above it."""
-    machine: str
+    other_machine: str
     """What is not the same as on the run's present machine, where it was measured on another one."""
-    elsewhere: tuple[Elsewhere, ...]
+    other_results: tuple[OtherResult, ...]
 
 
-def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Detail:
+def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> NodeDetail:
     """`gates` are those of the task."""
     found = history[node]
     run = history.runs[node.run]
     parent = history[node.parent] if node.parent else None
-    return Detail(
+    return NodeDetail(
         found,
         parent,
-        _measured(history, run, found),
+        _metric_details(history, run, found),
         _effect_percent(found),
-        _changed(found, parent),
+        _param_changes(found, parent),
         Incumbents.of(run, Pool.ATTEMPT).best == node,
         (*gates, *NodeGates.of(run).gates_of(node)),
         _other_machine(run, found),
-        tuple(_elsewhere(history, run, found)),
+        tuple(_other_results(history, run, found)),
     )
 
 
-def _measured(history: History, run: Run, node: Node) -> tuple[Measured, ...]:
+def _metric_details(history: History, run: Run, node: Node) -> tuple[MetricDetail, ...]:
     if node.outcome is None:
         return ()
     judged = {metric.name: metric.direction for metric in history.metrics(node)}
@@ -98,8 +98,8 @@ def _measured(history: History, run: Run, node: Node) -> tuple[Measured, ...]:
         baseline = beside.outcome.metrics.get(name) if beside else None
         better = None
         if baseline is not None and name in directions:
-            better = change(value, baseline, directions[name], sigma(run, fingerprint, name))
-        rows.append(Measured(name, value, min(samples), max(samples), baseline, better))
+            better = score_change(value, baseline, directions[name], sigma(run, fingerprint, name))
+        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, better))
     return tuple(rows)
 
 
@@ -108,22 +108,22 @@ def _effect_percent(node: Node) -> float | None:
     if effect is None or duel is None:
         return None
     theirs = [sample[effect.metric] for sample in duel.theirs if effect.metric in sample]
-    return share(effect.amount, median(theirs), duel.noise.get(effect.metric, 0.0)) if theirs else None
+    return percent_of(effect.amount, median(theirs), duel.noise.get(effect.metric, 0.0)) if theirs else None
 
 
 def _other_machine(run: Run, node: Node) -> str:
-    if node.outcome is None or node.outcome.fingerprint == Cohorts.of(run).fingerprint or not established(run):
+    if node.outcome is None or node.outcome.fingerprint == Cohorts.of(run).fingerprint or not has_baseline(run):
         return ""
-    return machine_words(run, node.outcome.fingerprint)
+    return machine_description(run, node.outcome.fingerprint)
 
 
-def _elsewhere(history: History, run: Run, node: Node) -> Iterator[Elsewhere]:
+def _other_results(history: History, run: Run, node: Node) -> Iterator[OtherResult]:
     for fingerprint, result in node.other_fingerprints.items():
         if (found := score(history, node, fingerprint)) is not None:
-            yield Elsewhere(machine_words(run, fingerprint), found, len(result.samples))
+            yield OtherResult(machine_description(run, fingerprint), found, len(result.samples))
 
 
-def _changed(node: Node, parent: Node | None) -> dict[str, Value | None]:
+def _param_changes(node: Node, parent: Node | None) -> dict[str, Value | None]:
     if parent is None:
         return {}
     return {

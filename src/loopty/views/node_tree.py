@@ -18,35 +18,35 @@ from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Incumbents
-from loopty.views.comparable import foreign, incumbents, score
+from loopty.views.comparable import has_only_other_fingerprints, incumbents, score
 
 LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TreeRow:
     """A node of the tree."""
 
     node: Node
     level: int
     """How many shown nodes lie above it."""
-    last: bool
+    is_last: bool
     """Whether nothing follows it on its level."""
-    gap: bool
+    skips_nodes: bool
     """Whether nodes between it and the shown node above it are left out."""
-    folded: int
+    hidden_below: int
     """How many nodes descend from it where none of them is shown."""
     score: float | None
     """Under the run's present fingerprint."""
-    elsewhere: float | None
+    other_score: float | None
     """Its score under another fingerprint, where it has none under the present one."""
-    best: bool
+    is_best: bool
     on_path: bool
     """Whether it lies on the path from the root to the best node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class HiddenNodes:
     """Nodes left out beside shown ones: they descend from `under`, and no shown node lies between."""
 
     under: NodeId
@@ -54,16 +54,16 @@ class Hidden:
     count: int
 
 
-Row = Shown | Hidden
+TreeLine = TreeRow | HiddenNodes
 
 
-def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[Row]:
+def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[TreeLine]:
     """The nodes from `top` downwards, depth first; at most `limit` of them, or all when it is None."""
-    below = _below(history, top)
+    below = _descendants(history, top)
     run = history.runs[top.run]
     best = Incumbents.of(run, Pool.ATTEMPT).best
     path = frozenset(best.lineage if best else ())
-    shown = set(below) if limit is None else _chosen(history, run, best, below, limit)
+    shown = set(below) if limit is None else _nodes_to_show(history, run, best, below, limit)
     above = _nearest_shown(below, shown)
     children: dict[NodeId, list[NodeId]] = {}
     for node in below:
@@ -73,7 +73,7 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[R
     return _walk(history, run, top, children, hidden, path)
 
 
-def _below(history: History, top: NodeId) -> dict[NodeId, NodeId]:
+def _descendants(history: History, top: NodeId) -> dict[NodeId, NodeId]:
     """Every node from `top` downwards, oldest first, with its parent; parents stand before their children."""
     found = {history[top].id: top}
     for node in history.ids:
@@ -83,7 +83,7 @@ def _below(history: History, top: NodeId) -> dict[NodeId, NodeId]:
     return found
 
 
-def _chosen(
+def _nodes_to_show(
     history: History, run: Run, best: NodeId | None, below: dict[NodeId, NodeId], limit: int
 ) -> set[NodeId]:
     """The nodes most worth a line: the top, the path to the best, what runs, what was kept, what is new."""
@@ -114,22 +114,22 @@ def _walk(
     children: dict[NodeId, list[NodeId]],
     hidden: Counter[NodeId],
     path: frozenset[NodeId],
-) -> Iterator[Row]:
+) -> Iterator[TreeLine]:
     # A stack, not recursion: a chain may be thousands of nodes deep.
-    waiting: list[_Spot | Hidden] = [_Spot(top, 0, last=True, gap=False)]
+    waiting: list[_PendingRow | HiddenNodes] = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
     while waiting:
         spot = waiting.pop()
-        if isinstance(spot, Hidden):
+        if isinstance(spot, HiddenNodes):
             yield spot
             continue
         node, level = history[spot.node], spot.level + 1
-        elsewhere = foreign(node, run)
-        family = sorted((_place(child, spot.node), child) for child in children.get(spot.node, ()))
-        yield Shown(
+        elsewhere = has_only_other_fingerprints(node, run)
+        family = sorted((_position(child, spot.node), child) for child in children.get(spot.node, ()))
+        yield TreeRow(
             node,
             spot.level,
-            spot.last,
-            spot.gap,
+            spot.is_last,
+            spot.skips_nodes,
             0 if family else hidden[node.id],
             None if elsewhere else _score(history, node, run),
             history.score(node) if elsewhere else None,
@@ -137,10 +137,10 @@ def _walk(
             node.id in path,
         )
         if family and hidden[node.id]:
-            waiting.append(Hidden(node.id, level, hidden[node.id]))
+            waiting.append(HiddenNodes(node.id, level, hidden[node.id]))
         for number, (place, child) in enumerate(reversed(family)):
             last = number == 0 and not hidden[node.id]
-            waiting.append(_Spot(child, level, last, gap=len(place) > 1))
+            waiting.append(_PendingRow(child, level, last, skips_nodes=len(place) > 1))
 
 
 def _score(history: History, node: Node, run: Run) -> float | None:
@@ -150,14 +150,14 @@ def _score(history: History, node: Node, run: Run) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
+class _PendingRow:
     """Where a node will be shown."""
 
     node: NodeId
     level: int
-    last: bool
-    gap: bool
+    is_last: bool
+    skips_nodes: bool
 
 
-def _place(node: NodeId, under: NodeId) -> tuple[int, ...]:
+def _position(node: NodeId, under: NodeId) -> tuple[int, ...]:
     return tuple(map(int, node[len(under) + 1 :].split(".")))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.views.comparable import machine_words
-from loopty.views.leaderboard import Place, leaderboard
+from loopty.views.comparable import machine_description
+from loopty.views.leaderboard import LeaderboardRow, leaderboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class Cohort:
     fingerprint: str
     machine: str
     """What is not the same there as on the present machine."""
-    places: tuple[Place, ...]
+    places: tuple[LeaderboardRow, ...]
 
 
-def elsewhere(history: History, run: int, top: int) -> list[Cohort]:
+def other_cohorts(history: History, run: int, top: int) -> list[Cohort]:
     """The other cohorts with the `top` best of each, in the order in which they were first seen."""
     found = history.runs[run]
     seen: dict[str, None] = {}
@@ -30,7 +30,11 @@ def elsewhere(history: History, run: int, top: int) -> list[Cohort]:
             if node.outcome:
                 seen |= dict.fromkeys((node.outcome.fingerprint, *node.other_fingerprints))
     cohorts = (
-        Cohort(fingerprint, machine_words(found, fingerprint), tuple(leaderboard(history, run, top, fingerprint)))
+        Cohort(
+            fingerprint,
+            machine_description(found, fingerprint),
+            tuple(leaderboard(history, run, top, fingerprint)),
+        )
         for fingerprint in seen
         if fingerprint != Cohorts.of(found).fingerprint
     )

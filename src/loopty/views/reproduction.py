@@ -13,13 +13,13 @@ from loopty.views.score_change import SIGMAS
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MetricComparison:
     """One metric as it was recorded and as it is now, each a value per measurement."""
 
     name: str
     then: tuple[float, ...]
     now: tuple[float, ...]
-    same: bool
+    is_same: bool
     counts: bool
     """Whether the objective names it: the others are told, and decide nothing."""
 
@@ -28,10 +28,10 @@ class Compared:
 class Reproduction:
     """What came of measuring again."""
 
-    ended: str
+    failure: str
     """How the new trial ended where it gave no result."""
-    metrics: tuple[Compared, ...]
-    same: bool
+    metrics: tuple[MetricComparison, ...]
+    is_same: bool
 
 
 def reproduction(
@@ -49,22 +49,22 @@ def reproduction(
     for name in dict.fromkeys((*then.outcome.metrics, *last.metrics)):
         was = tuple(sample[name] for sample in samples if name in sample)
         found = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
-        same = _same(was, found, max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0)))
-        metrics.append(Compared(name, was, found, same, name in tolerances))
-    counted = [metric.same for metric in metrics if metric.counts]
+        same = _is_same(was, found, max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0)))
+        metrics.append(MetricComparison(name, was, found, same, name in tolerances))
+    counted = [metric.is_same for metric in metrics if metric.counts]
     alike = last.ending is then.outcome.ending and (not last.is_finished or (bool(counted) and all(counted)))
     return Reproduction(ended, tuple(metrics), alike)
 
 
-def _same(then: tuple[float, ...], now: tuple[float, ...], leeway: float) -> bool:
+def _is_same(then: tuple[float, ...], now: tuple[float, ...], leeway: float) -> bool:
     """Whether the medians are no further apart than that, or one of them lies where the other's samples do."""
     if not then or not now:
         return False
     was, found = median(then), median(now)
-    return abs(found - was) <= leeway or _among(found, then) or _among(was, now)
+    return abs(found - was) <= leeway or _is_within_spread(found, then) or _is_within_spread(was, now)
 
 
-def _among(value: float, samples: tuple[float, ...]) -> bool:
+def _is_within_spread(value: float, samples: tuple[float, ...]) -> bool:
     """Whether the value lies within the samples' spread, widened by its own width on both sides.
 
     A spread of n samples misses a further one of the same kind in 2 of n + 1 cases: too often for a few samples.

@@ -23,17 +23,17 @@ from loopty.record.sessions import Session
 from loopty.record.spend import Spend
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
-from loopty.views.against_baseline import Standing, standing
-from loopty.views.comparable import machine_words, sigma
-from loopty.views.score_change import Change, change, share
-from loopty.views.verifier_totals import Verified, verified
+from loopty.views.against_baseline import AgainstBaseline, against_baseline
+from loopty.views.comparable import machine_description, sigma
+from loopty.views.score_change import ScoreChange, percent_of, score_change
+from loopty.views.verifier_totals import VerifierTotals, verifier_totals
 
 """Whose trials the search is made of; those of the other pools only look."""
 
 _FEWEST_SAMPLES = 2
 
 
-class State(enum.StrEnum):
+class RunState(enum.StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"
     LOST = "lost"
@@ -43,7 +43,7 @@ class State(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class PoolCount:
     """What one pool has spent; the baseline is not counted."""
 
     pool: Pool
@@ -55,16 +55,16 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Champion:
+class OtherBest:
     """The best under another fingerprint: no result under the present one is compared with it."""
 
     fingerprint: str
     machine: str
-    best: Standing
+    best: AgainstBaseline
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class NoiseFloor:
     """How much the score of one and the same thing varies."""
 
     sigma: float
@@ -75,7 +75,7 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remaining:
     """What is left of the budget; None where there is no limit."""
 
     attempts: int
@@ -96,7 +96,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Airborne:
+class RunningTrialRow:
     """A trial in flight."""
 
     node: NodeId
@@ -107,28 +107,28 @@ class Airborne:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class RunStatus:
     run: int
     criteria: str
-    state: State
+    state: RunState
     driver: str
     """The process that drives it, or drove it when it was lost."""
     reason: str
     """Why the last session ended."""
     metric: str
     direction: Direction
-    counts: tuple[Count, ...]
-    baseline: Standing | None
+    counts: tuple[PoolCount, ...]
+    baseline: AgainstBaseline | None
     without_baseline: str
     """Why the baseline has no result and never will; empty where it has one or may still get it."""
-    best: Standing | None
-    control: Standing | None
+    best: AgainstBaseline | None
+    control: AgainstBaseline | None
     """The best of the control, where there is one."""
-    uplift: Change | None
+    uplift: ScoreChange | None
     """Of the best attempt over the best of the control."""
-    elsewhere: tuple[Champion, ...]
+    other_fingerprints: tuple[OtherBest, ...]
     """Other machines that have a baseline; baseline, best and control above are those of the present one."""
-    noise: Floor | None
+    noise: NoiseFloor | None
     """None while nothing was measured twice."""
     since_best: int
     elapsed_seconds: float
@@ -141,9 +141,9 @@ class Status:
     """Of sessions; None where trials ran outside of them."""
     tokens: int
     money_usd: float
-    left: Left | None
-    flights: tuple[Airborne, ...]
-    verified: Verified | None
+    left: Remaining | None
+    flights: tuple[RunningTrialRow, ...]
+    verified: VerifierTotals | None
     """What the verifier did, where there is one."""
     rung: str
     """Of the ladder where attempts are proposed, and why it is there; empty before its first step."""
@@ -153,16 +153,16 @@ class Status:
     """How often nothing could be done because a model could not be had."""
     stalled_seconds: float
 
-    def count(self, pool: Pool) -> Count:
+    def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
 
     @property
-    def worked_seconds(self) -> float:
+    def work_seconds(self) -> float:
         """The time of the sessions, or of the trials where these ran outside of them."""
         return self.busy_seconds if self.by_hand else self.elapsed_seconds
 
     @property
-    def refused(self) -> int:
+    def refusals(self) -> int:
         return sum(count.refused for count in self.counts)
 
 
@@ -170,25 +170,25 @@ def status(
     history: History,
     run: Run,
     now: float,
-    alive: Callable[[str], bool],
+    is_alive: Callable[[str], bool],
     pools: Pools | None = None,
-    width: int = 1,
-) -> Status:
+    trials_at_once: int = 1,
+) -> RunStatus:
     """`alive` tells whether the process that an owner names still runs; `pools` is the budget, if known.
 
     `width` is how many trials a session runs at once.
     """
-    state = _state(run, alive)
-    seconds = session_seconds(run, now) if state is State.RUNNING else Session.of(run).seconds
+    state = _state(run, is_alive)
+    seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
     metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
-    best = standing(history, Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint, metric)
-    shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _in_use(run, pool, pools)]
+    best = against_baseline(history, Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint, metric)
+    shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _is_in_use(run, pool, pools)]
     of_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
-    control = standing(history, of_control, Cohorts.of(run).fingerprint, metric)
+    control = against_baseline(history, of_control, Cohorts.of(run).fingerprint, metric)
     ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
     busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
-    by_hand = busy > seconds * width
-    return Status(
+    by_hand = busy > seconds * trials_at_once
+    return RunStatus(
         run.number,
         run.criteria,
         state,
@@ -197,13 +197,13 @@ def status(
         metric.name,
         metric.direction,
         tuple(_count(history, run, pool, pools) for pool in shown),
-        standing(history, run.root, Cohorts.of(run).fingerprint, metric),
-        _without_baseline(history[run.root]),
+        against_baseline(history, run.root, Cohorts.of(run).fingerprint, metric),
+        _baseline_failure(history[run.root]),
         best,
         control,
         _uplift(best, control, metric, sigma(run, Cohorts.of(run).fingerprint, metric.name)),
-        tuple(_elsewhere(history, run, metric)),
-        _floor(history, run, metric),
+        tuple(_other_fingerprints(history, run, metric)),
+        _noise_floor(history, run, metric),
         Incumbents.of(run, Pool.ATTEMPT).since_best,
         seconds,
         busy,
@@ -211,12 +211,14 @@ def status(
         ended / seconds if ended and seconds > 0 and not by_hand else None,
         Spend.of(run).total_tokens,
         Spend.of(run).total_money_usd,
-        _left(run, pools, seconds) if pools else None,
+        _remaining(run, pools, seconds) if pools else None,
         tuple(
-            Airborne(*trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight))
-            for name, flight in _in_order(history, run)
+            RunningTrialRow(
+                *trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight)
+            )
+            for name, flight in _trials_in_order(history, run)
         ),
-        verified(run),
+        verifier_totals(run),
         _rung(run),
         len(Spend.of(run).reservations),
         Session.of(run).stalls,
@@ -224,10 +226,10 @@ def status(
     )
 
 
-def _state(run: Run, alive: Callable[[str], bool]) -> State:
+def _state(run: Run, alive: Callable[[str], bool]) -> RunState:
     if Session.of(run).driver:
-        return State.RUNNING if alive(Session.of(run).driver) else State.LOST
-    return State.STOPPED if Session.of(run).ended else State.IDLE
+        return RunState.RUNNING if alive(Session.of(run).driver) else RunState.LOST
+    return RunState.STOPPED if Session.of(run).ended else RunState.IDLE
 
 
 def _rung(run: Run) -> str:
@@ -235,31 +237,33 @@ def _rung(run: Run) -> str:
     return f"{ladder.name} ({ladder.reason})" if ladder.name else ""
 
 
-def _without_baseline(root: Node) -> str:
+def _baseline_failure(root: Node) -> str:
     return root.reason if root.verdict not in (None, Verdict.KEPT) else ""
 
 
-def _uplift(best: Standing | None, control: Standing | None, metric: Metric, noise: float) -> Change | None:
-    return change(best.score, control.score, metric.direction, noise) if best and control else None
+def _uplift(
+    best: AgainstBaseline | None, control: AgainstBaseline | None, metric: Metric, noise: float
+) -> ScoreChange | None:
+    return score_change(best.score, control.score, metric.direction, noise) if best and control else None
 
 
-def _elsewhere(history: History, run: Run, metric: Metric) -> Iterator[Champion]:
+def _other_fingerprints(history: History, run: Run, metric: Metric) -> Iterator[OtherBest]:
     for fingerprint, champion in Incumbents.of(run, Pool.ATTEMPT).by_fingerprint.items():
-        best = standing(history, champion, fingerprint, metric)
+        best = against_baseline(history, champion, fingerprint, metric)
         if best and fingerprint != Cohorts.of(run).fingerprint:
-            yield Champion(fingerprint, machine_words(run, fingerprint), best)
+            yield OtherBest(fingerprint, machine_description(run, fingerprint), best)
 
 
-def _floor(history: History, run: Run, metric: Metric) -> Floor | None:
+def _noise_floor(history: History, run: Run, metric: Metric) -> NoiseFloor | None:
     baseline = history[run.root].result(Cohorts.of(run).fingerprint)
     noise = Cohorts.of(run).noise.get(Cohorts.of(run).fingerprint, {}).get(metric.name)
     if baseline is None or noise is None or len(baseline.samples) < _FEWEST_SAMPLES:
         return None
     around = baseline.outcome.metrics[metric.name]
-    return Floor(noise, share(noise, around, noise), len(baseline.samples))
+    return NoiseFloor(noise, percent_of(noise, around, noise), len(baseline.samples))
 
 
-def _in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
+def _trials_in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
     """By the node that is decided of: it keeps its place while it and its rival take turns."""
     return sorted(
         Trials.of(run).running.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order
@@ -275,7 +279,7 @@ def _repeat(history: History, flight: RunningTrial) -> Repeat | None:
     return Repeat(node.id, node.pairing.incumbent, min(len(node.pairing.mine), len(node.pairing.theirs)) + 1)
 
 
-def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
+def _is_in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
     if pool is Pool.REVIEW:  # told by `verified`: what its looks end with are no ends of trials
         return False
     counts, refused = TrialCounts.of(run, pool), Proposals.of(run, pool).refused
@@ -284,13 +288,13 @@ def _in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
     return planned or counts.started > 0 or refused > 0 or observed
 
 
-def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> Count:
-    started = TrialCounts.of(run, pool).started if pool.rules.judging else _looks(run, pool)
+def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolCount:
+    started = TrialCounts.of(run, pool).started if pool.rules.judging else _observing_trials(run, pool)
     limit = pools.limit(pool) if pools else None
-    return Count(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
+    return PoolCount(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
 
 
-def _looks(run: Run, pool: Pool) -> int:
+def _observing_trials(run: Run, pool: Pool) -> int:
     """Trials that decide of nothing; those of the baseline are counted, too."""
     ended = sum(count for ending, count in TrialCounts.of(run, pool).endings.items() if ending != Ending.CANCELLED)
     return ended + sum(flight.pool is pool for flight in Trials.of(run).running.values())
@@ -305,9 +309,9 @@ def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
     return {ending: count for ending, count in endings.most_common() if count > 0}
 
 
-def _left(run: Run, pools: Pools, seconds: float) -> Left:
+def _remaining(run: Run, pools: Pools, seconds: float) -> Remaining:
     wall, tokens, money = pools.wall_seconds, pools.tokens, pools.money_usd
-    return Left(
+    return Remaining(
         max(pools.attempts - TrialCounts.of(run, Pool.ATTEMPT).started, 0),
         None if wall is None else max(wall - seconds, 0.0),
         None if tokens is None else max(tokens - Spend.of(run).total_tokens, 0),

@@ -13,7 +13,7 @@ SIGMAS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScoreChange:
     """Positive is better, whichever way the metric points."""
 
     amount: float
@@ -21,17 +21,17 @@ class Change:
     """Of the older score; None where that tells nothing."""
 
 
-def change(score: float, over: float, direction: Direction, sigma: float = 0.0) -> Change:
+def score_change(score: float, older: float, direction: Direction, sigma: float = 0.0) -> ScoreChange:
     """`sigma` is the noise of the older score, as far as it is known."""
     # Scores may be as large as floats get; what lies beyond is told as the largest.
-    amount = max(-sys.float_info.max, min(direction.sign * (score - over), sys.float_info.max))
-    crossed = min(score, over) < 0 < max(score, over)
-    return Change(amount, None if crossed else share(amount, over, sigma))
+    amount = max(-sys.float_info.max, min(direction.sign * (score - older), sys.float_info.max))
+    crossed = min(score, older) < 0 < max(score, older)
+    return ScoreChange(amount, None if crossed else percent_of(amount, older, sigma))
 
 
-def share(amount: float, of: float, sigma: float = 0.0) -> float | None:
+def percent_of(amount: float, whole: float, sigma: float = 0.0) -> float | None:
     """In percent; None of a score that may as well be zero, where any percent would be an accident."""
-    if abs(of) <= SIGMAS * sigma:
+    if abs(whole) <= SIGMAS * sigma:
         return None
-    percent = 100 * amount / abs(of)
+    percent = 100 * amount / abs(whole)
     return percent if math.isfinite(percent) else None

@@ -12,7 +12,7 @@ from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.views.comparable import comparable, foreign, incumbents, score
+from loopty.views.comparable import comparable_result, has_only_other_fingerprints, incumbents, score
 
 
 class Mark(enum.StrEnum):
@@ -26,7 +26,7 @@ class Mark(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ScorePoint:
     order: int
     node: NodeId
     pool: Pool
@@ -36,24 +36,24 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class ScorePoints:
     """The points of one run, in the order of the experiments, and what their score is called."""
 
     metric: str
     direction: Direction
-    items: tuple[Point, ...]
-    elsewhere: int
+    items: tuple[ScorePoint, ...]
+    under_other_fingerprints: int
     """How many nodes have results under other fingerprints only; they have no place among these points."""
 
 
-def points(history: History, run: int) -> Points:
+def points(history: History, run: int) -> ScorePoints:
     found = history.runs[run]
     judged = [node for pool in SEARCH_POOLS for node in history.nodes(run, pool) if node.verdict is not None]
     judged.sort(key=lambda node: node.order)
-    here = [node for node in judged if not foreign(node, found)]
+    here = [node for node in judged if not has_only_other_fingerprints(node, found)]
     kept = frozenset(incumbents(history, found, Cohorts.of(found).fingerprint))
     metrics = next((known for node in judged if (known := history.metrics(node))), ())
-    return Points(
+    return ScorePoints(
         metrics[0].name if metrics else "score",
         metrics[0].direction if metrics else found.objective.direction,
         tuple(_point(history, node, Cohorts.of(found).fingerprint, node.id in kept) for node in here),
@@ -61,9 +61,9 @@ def points(history: History, run: int) -> Points:
     )
 
 
-def _point(history: History, node: Node, fingerprint: str, kept: bool) -> Point:
-    value = score(history, node, fingerprint) if comparable(node, fingerprint) else None
-    return Point(node.order, node.id, node.pool, _mark(node, value, kept), value)
+def _point(history: History, node: Node, fingerprint: str, kept: bool) -> ScorePoint:
+    value = score(history, node, fingerprint) if comparable_result(node, fingerprint) else None
+    return ScorePoint(node.order, node.id, node.pool, _mark(node, value, kept), value)
 
 
 def _mark(node: Node, score: float | None, kept: bool) -> Mark:

@@ -10,7 +10,7 @@ from loopty.domain.objective import Direction, Metric, Metrics, gain
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ComparisonScale:
     """The one number by which a node is compared with its baseline: a metric, or the weighted sum of several."""
 
     metrics: tuple[Metric, ...]
@@ -25,7 +25,7 @@ class Scale:
     def direction(self) -> Direction:
         return Direction.MAX if self.weighted else self.metrics[0].direction
 
-    def of(self, metrics: Metrics) -> float | None:
+    def value(self, metrics: Metrics) -> float | None:
         if any(metric.name not in metrics for metric in self.metrics):
             return None
         if not self.weighted:
@@ -39,14 +39,14 @@ class Scale:
         return math.hypot(*(_weight(metric) * floor.get(metric.name, 0.0) for metric in self.metrics))
 
 
-def scale_of(metrics: tuple[Metric, ...], mine: Metrics, theirs: Metrics) -> Scale:
+def comparison_scale(metrics: tuple[Metric, ...], mine: Metrics, theirs: Metrics) -> ComparisonScale:
     """What decides between a node and its baseline; the first metric where nothing does."""
     if all(metric.weight is not None for metric in metrics):
-        return Scale(metrics, weighted=True)
+        return ComparisonScale(metrics, weighted=True)
     if all(metric.name in mine and metric.name in theirs for metric in metrics):
         decided = gain(mine, theirs, metrics).metric
-        return Scale((decided or metrics[0],))
-    return Scale(metrics[:1])
+        return ComparisonScale((decided or metrics[0],))
+    return ComparisonScale(metrics[:1])
 
 
 def _weight(metric: Metric) -> float:
@@ -57,7 +57,7 @@ def _weight(metric: Metric) -> float:
 class Survival:
     """A node and its baseline, for the search and on the held-out split. Missing is missing."""
 
-    scale: Scale
+    scale: ComparisonScale
     search: float | None
     search_baseline: float | None
     held_out: float | None

@@ -28,7 +28,7 @@ from loopty.domain.pool import SEARCH_POOLS
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.views.score_change import change
+from loopty.views.score_change import score_change
 
 FEWEST_TRIALS = 5
 LEVEL = 0.95
@@ -39,11 +39,11 @@ LEVEL = 0.95
 _TAIL = 0.0025
 _NEGLIGIBLE = 1e-9
 
-Lane = Sequence[float | None]
+Gains = Sequence[float | None]
 """By how much each trial improved on the baseline, oldest first; None for one under another fingerprint."""
 
 
-class Words(enum.StrEnum):
+class UpliftWords(enum.StrEnum):
     BETTER = "better than random"
     NO_BETTER = "no better than random"
     WORSE = "worse than random"
@@ -62,7 +62,7 @@ class Uplift:
     level: float
     trials: int
     """Of each lane, under the run's present fingerprint."""
-    words: Words
+    words: UpliftWords
 
 
 def uplift(history: History, run: int) -> Uplift | None:
@@ -76,19 +76,19 @@ def uplift(history: History, run: int) -> Uplift | None:
         [_gain(node, Cohorts.of(found).fingerprint, metric, start) for node in _trials(history.nodes(run, pool))]
         for pool in SEARCH_POOLS
     )
-    return compared(metric.name, attempts, control) if control else None
+    return uplift_from_gains(metric.name, attempts, control) if control else None
 
 
-def compared(metric: str, attempts: Lane, control: Lane) -> Uplift:
+def uplift_from_gains(metric: str, attempts: Gains, control: Gains) -> Uplift:
     trials = min(len(attempts), len(control))
     mine, theirs = ([gain or 0.0 for gain in lane[:trials]] for lane in (attempts, control))
     amount = max(mine, default=0.0) - max(theirs, default=0.0)
-    here = min(_here(attempts[:trials]), _here(control[:trials]))
+    here = min(_comparable_count(attempts[:trials]), _comparable_count(control[:trials]))
     if here < FEWEST_TRIALS:
-        few = Words.FEW_CONTROLS if _here(control) < FEWEST_TRIALS else Words.FEW_ATTEMPTS
+        few = UpliftWords.FEW_CONTROLS if _comparable_count(control) < FEWEST_TRIALS else UpliftWords.FEW_ATTEMPTS
         return Uplift(metric, amount, None, None, LEVEL, here, few)
     low, high = _interval(mine, theirs)
-    words = Words.BETTER if low > 0 else Words.WORSE if high < 0 else Words.NO_BETTER
+    words = UpliftWords.BETTER if low > 0 else UpliftWords.WORSE if high < 0 else UpliftWords.NO_BETTER
     return Uplift(metric, amount, low, high, LEVEL, here, words)
 
 
@@ -103,23 +103,25 @@ def _gain(node: Node, fingerprint: str, metric: Metric, baseline: float) -> floa
         return None
     if not node.outcome.is_finished or node.verdict is Verdict.REJECTED:
         return 0.0
-    return max(change(node.outcome.metrics[metric.name], baseline, metric.direction).amount, 0.0)
+    return max(score_change(node.outcome.metrics[metric.name], baseline, metric.direction).amount, 0.0)
 
 
-def _here(lane: Lane) -> int:
+def _comparable_count(lane: Gains) -> int:
     return sum(gain is not None for gain in lane)
 
 
 def _interval(mine: list[float], theirs: list[float]) -> tuple[float, float]:
     chances = sorted(
-        (one - other, chance * odds) for one, chance in _bests(mine) for other, odds in _bests(theirs)
+        (one - other, chance * odds)
+        for one, chance in _chances_of_best(mine)
+        for other, odds in _chances_of_best(theirs)
     )
     sums = list(accumulate(chance for _, chance in chances))
     low, high = bisect_right(sums, _TAIL), bisect_left(sums, 1 - _TAIL)
     return chances[low][0], chances[high][0]
 
 
-def _bests(values: list[float]) -> Iterator[tuple[float, float]]:
+def _chances_of_best(values: list[float]) -> Iterator[tuple[float, float]]:
     """What may be the best of as many draws, each with its chance."""
     count = len(values)
     for rank, value in enumerate(sorted(values, reverse=True)):

@@ -23,7 +23,7 @@ class Tally:
     over_control: Uplift | None
 
 
-def quick(history: History) -> bool:
+def is_quick(history: History) -> bool:
     """Whether a look at every node takes no time worth mentioning."""
     return sum(NodeCount.of(run).nodes for run in history.runs.values()) <= _MOST_NODES
 

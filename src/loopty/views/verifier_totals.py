@@ -13,7 +13,7 @@ from loopty.record.trials import TrialCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifierTotals:
     passed: int
     """Winners by the metric to which it had no objection."""
     disagreements: int
@@ -26,18 +26,18 @@ class Verified:
     """Proposals that got no trial because it advised against them."""
 
     @property
-    def reviewed(self) -> int:
+    def reviews(self) -> int:
         return self.passed + self.disagreements
 
 
-def verified(run: Run) -> Verified | None:
+def verifier_totals(run: Run) -> VerifierTotals | None:
     """None where the verifier had nothing to say or to see."""
     endings = TrialCounts.of(run, Pool.REVIEW).endings
-    found = Verified(
+    found = VerifierTotals(
         endings.get(Ending.FINISHED, 0),
         endings.get(Ending.REFUSED, 0),
         Reviews.of(run, Pool.ATTEMPT).rejected_by_verifier,
         endings.get(Ending.FAILED, 0),
         Proposals.of(run, Pool.ATTEMPT).screened,
     )
-    return found if found.reviewed or found.unreviewed or found.screened else None
+    return found if found.reviews or found.unreviewed or found.screened else None

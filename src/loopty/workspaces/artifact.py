@@ -34,7 +34,7 @@ BUNDLE = "source.bundle"
 FROM_THE_NODE = ("result.json", "metrics.csv")
 SUMS = "SHA256SUMS"
 
-_NEEDED = (MANIFEST, PATCH, PARAMS, TASK_FILE, BUNDLE, SUMS)
+_REQUIRED = (MANIFEST, PATCH, PARAMS, TASK_FILE, BUNDLE, SUMS)
 _LARGEST, _LARGEST_BUNDLE = 64 << 20, 4 << 30
 _BLOCK, _CHUNK = tarfile.BLOCKSIZE, 1 << 20
 
@@ -50,7 +50,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacked:
+class UnpackedArtifact:
     """An artifact as a repository: the baseline is checked out, the node is a commit on top of it."""
 
     repository: Repository
@@ -60,18 +60,18 @@ class Unpacked:
     """What the files say otherwise than the manifest."""
 
 
-def largest(name: str) -> int:
+def size_limit(name: str) -> int:
     """How many bytes a file of this name may have."""
     return _LARGEST_BUNDLE if name == BUNDLE else _LARGEST
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Artifact]:
+def open_artifact(path: Path) -> Iterator[Artifact]:
     """The artifact at this path, its files copied out while they are checked; gone when the block ends."""
     with tempfile.TemporaryDirectory(prefix="loopty-artifact-") as place:
         try:
-            sums = _copied(path, Path(place))
-            artifact = _checked(Path(place), sums)
+            sums = _copy_files(path, Path(place))
+            artifact = _check_artifact(Path(place), sums)
         except Misuse as error:
             raise Misuse(f"{path}: {error}") from None
         except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
@@ -80,7 +80,7 @@ def opened(path: Path) -> Iterator[Artifact]:
         yield artifact
 
 
-def unpacked(artifact: Artifact, to: Path) -> Unpacked:
+def unpack_artifact(artifact: Artifact, to: Path) -> UnpackedArtifact:
     """Lay the artifact out as a repository of its own; what is there already may not be in its way."""
     to, manifest = to.absolute(), artifact.manifest
     task_file = (artifact.folder / TASK_FILE).read_bytes()
@@ -88,12 +88,12 @@ def unpacked(artifact: Artifact, to: Path) -> Unpacked:
         raise Misuse(f"{to} is a repository already: name another directory")
     try:
         to.mkdir(parents=True, exist_ok=True)
-        repository, baseline, node = Repository.unbundled(artifact.folder / BUNDLE, to)
-        patched = repository.patched(baseline.tree, (artifact.folder / PATCH).read_bytes())
+        repository, baseline, node = Repository.from_bundle(artifact.folder / BUNDLE, to)
+        patched = repository.tree_with_patch(baseline.tree, (artifact.folder / PATCH).read_bytes())
         if tracked := TASK_FILE in repository.entries(baseline.commit, [TASK_FILE]):
             stated = repository.content(baseline.commit, TASK_FILE)
         else:
-            _add_untracked(to, task_file)
+            _add_untracked_task_file(to, task_file)
     except GitError as error:
         raise Misuse(f"the artifact's source cannot be laid out in {to} ({error})".replace("\n", " ")) from None
     except OSError as error:
@@ -105,10 +105,10 @@ def unpacked(artifact: Artifact, to: Path) -> Unpacked:
         TASK_FILE: (_digest(task_file), _digest(stated if tracked else task_file)),
     }
     told = (f"{name}: {then}, now {now}" for name, (then, now) in found.items() if then != now)
-    return Unpacked(repository, baseline, node, tuple(told))
+    return UnpackedArtifact(repository, baseline, node, tuple(told))
 
 
-def _add_untracked(top: Path, task_file: bytes) -> None:
+def _add_untracked_task_file(top: Path, task_file: bytes) -> None:
     """The task file of a repository that ignores it: the baseline's tree stays what it was."""
     with (top / TASK_FILE).open("xb") as file:
         file.write(task_file)
@@ -116,31 +116,31 @@ def _add_untracked(top: Path, task_file: bytes) -> None:
     (top / ".git/info/exclude").write_text(f"/{TASK_FILE}\n")
 
 
-def _copied(path: Path, folder: Path) -> dict[str, str]:
+def _copy_files(path: Path, folder: Path) -> dict[str, str]:
     """Copy the files out; their sums by name."""
     sums: dict[str, str] = {}
-    for name, chunks in _in_folder(path) if path.is_dir() else _in_tarball(path):
-        if name not in (*_NEEDED, *FROM_THE_NODE) or name in sums:
+    for name, chunks in _folder_files(path) if path.is_dir() else _tarball_files(path):
+        if name not in (*_REQUIRED, *FROM_THE_NODE) or name in sums:
             raise Misuse(f"{name!r} has no place in an artifact: remove it, or export the node anew")
-        sums[name] = _copy(name, chunks, folder / name)
-    if absent := [name for name in _NEEDED if name not in sums]:
+        sums[name] = _copy_file(name, chunks, folder / name)
+    if absent := [name for name in _REQUIRED if name not in sums]:
         raise Misuse(f"it has no {', '.join(absent)}, so it is no whole artifact: export the node anew")
     return sums
 
 
-def _copy(name: str, chunks: Iterator[bytes], to: Path) -> str:
+def _copy_file(name: str, chunks: Iterator[bytes], to: Path) -> str:
     summed, size = hashlib.sha256(), 0
     with to.open("wb") as file:
         for chunk in chunks:
             size += len(chunk)
-            if size > largest(name):
-                raise Misuse(f"{name} is larger than {largest(name) >> 20} MB: this is no artifact")
+            if size > size_limit(name):
+                raise Misuse(f"{name} is larger than {size_limit(name) >> 20} MB: this is no artifact")
             summed.update(chunk)
             file.write(chunk)
     return summed.hexdigest()
 
 
-def _in_folder(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
+def _folder_files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
     for name in sorted(os.listdir(path)):  # noqa: PTH208 - names, not paths
         if not stat.S_ISREG((path / name).lstat().st_mode):
             raise Misuse(f"{name!r} is no plain file: export the node anew")
@@ -148,7 +148,7 @@ def _in_folder(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
             yield name, iter(functools.partial(file.read, _CHUNK), b"")
 
 
-def _in_tarball(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
+def _tarball_files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
     """The files of a tarball, header by header: `tarfile` would take extended headers of any size into memory."""
     if path.exists() and not path.is_file():
         raise Misuse("it is neither a file nor a folder: an artifact is what `loopty export` writes")
@@ -158,13 +158,13 @@ def _in_tarball(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
             folder, _, name = info.name.rpartition("/")
             if not info.isreg() or info.size < 0 or "/" in folder or folder in ("", ".."):
                 raise Misuse(f"{info.name!r} is no plain file in its one folder: export the node anew")
-            yield name, _stretch(stream, info.size)
+            yield name, _read_chunks(stream, info.size)
             stream.read(-info.size % _BLOCK)
         if len(stream.read(_CHUNK)) == _CHUNK:  # to its end otherwise, where gzip checks its own sum
             raise Misuse("it goes on after its end: export the node anew")
 
 
-def _stretch(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
+def _read_chunks(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
     while size:
         chunk = stream.read(min(size, _CHUNK))
         if not chunk:
@@ -173,9 +173,9 @@ def _stretch(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
         yield chunk
 
 
-def _checked(folder: Path, sums: Mapping[str, str]) -> Artifact:
+def _check_artifact(folder: Path, sums: Mapping[str, str]) -> Artifact:
     stated = (folder / SUMS).read_bytes()
-    if stated.decode(errors="replace") != listed(sums):
+    if stated.decode(errors="replace") != sums_text(sums):
         raise Misuse(f"its files are not what {SUMS} says: it was changed or damaged; export the node anew")
     manifest = Manifest.parse((folder / MANIFEST).read_bytes())
     if (folder / PARAMS).read_text(errors="replace") != params_text(manifest):
@@ -183,7 +183,7 @@ def _checked(folder: Path, sums: Mapping[str, str]) -> Artifact:
     return Artifact(manifest, folder, _digest(stated))
 
 
-def listed(sums: Mapping[str, str]) -> str:
+def sums_text(sums: Mapping[str, str]) -> str:
     """The sums as `sha256sum --check` reads them."""
     return "".join(f"{sums[name]}  {name}\n" for name in sorted(sums) if name != SUMS)
 

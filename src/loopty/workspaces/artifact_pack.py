@@ -25,28 +25,28 @@ from loopty.workspaces.artifact import (
     PATCH,
     SUMS,
     TARBALL,
-    largest,
-    listed,
     params_text,
+    size_limit,
+    sums_text,
 )
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.tree_removal import removed
+from loopty.workspaces.tree_removal import remove_tree
 
 
-def packed(
+def pack_artifact(
     repository: Repository, manifest: Manifest, task_file: bytes, node_folder: Path, to: Path, force: bool = False
 ) -> str:
     """Write the artifact, as a tarball where the name says so, else as a folder; its digest."""
     try:
-        with _place_beside(to) as place:
+        with _working_folder(to) as place:
             _refuse_to_overwrite(to, force)
             folder = place / manifest.node.branch
             folder.mkdir()
-            digest = _filled(folder, repository, manifest, task_file, node_folder)
-            made = _tarball(folder, int(manifest.judged_at)) if to.name.endswith(TARBALL) else folder
-            _moved(made, to, place)
+            digest = _fill_folder(folder, repository, manifest, task_file, node_folder)
+            made = _make_tarball(folder, int(manifest.judged_at)) if to.name.endswith(TARBALL) else folder
+            _move_into_place(made, to, place)
     except GitError as error:
         raise Misuse(f"git cannot pack node {manifest.node} ({error})".replace("\n", " ")) from None
     except OSError as error:
@@ -65,20 +65,20 @@ def _refuse_to_overwrite(to: Path, force: bool) -> None:
 
 
 @contextmanager
-def _place_beside(to: Path) -> Iterator[Path]:
+def _working_folder(to: Path) -> Iterator[Path]:
     """A directory beside the place that is ours alone; what a killed export left there is gone."""
     place = to.with_name(f".{to.name}.making")
-    lock = _locked(place)
+    lock = _lock_folder(place)
     try:
         for left in place.iterdir():
-            removed(left)
+            remove_tree(left)
         yield place
     finally:
-        removed(place)
+        remove_tree(place)
         os.close(lock)
 
 
-def _locked(place: Path) -> int:
+def _lock_folder(place: Path) -> int:
     """A lock on the directory, once nobody else has it."""
     while True:
         with suppress(FileExistsError):
@@ -99,7 +99,9 @@ def _is_at(descriptor: int, place: Path) -> bool:
         return False
 
 
-def _filled(folder: Path, repository: Repository, manifest: Manifest, task_file: bytes, node_folder: Path) -> str:
+def _fill_folder(
+    folder: Path, repository: Repository, manifest: Manifest, task_file: bytes, node_folder: Path
+) -> str:
     (folder / MANIFEST).write_bytes(manifest.text.encode())
     (folder / PARAMS).write_text(params_text(manifest))
     (folder / TASK_FILE).write_bytes(task_file)
@@ -110,18 +112,18 @@ def _filled(folder: Path, repository: Repository, manifest: Manifest, task_file:
             shutil.copyfile(node_folder / name, folder / name)
     sums = {}
     for path in folder.iterdir():
-        if path.stat().st_size > largest(path.name):
+        if path.stat().st_size > size_limit(path.name):
             raise Misuse(
-                f"{path.name} would be larger than {largest(path.name) >> 20} MB, the most of an artifact"
+                f"{path.name} would be larger than {size_limit(path.name) >> 20} MB, the most of an artifact"
             )
         with path.open("rb") as file:
             sums[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    stated = listed(sums)
+    stated = sums_text(sums)
     (folder / SUMS).write_text(stated)
     return hashlib.sha256(stated.encode()).hexdigest()
 
 
-def _tarball(folder: Path, at: int) -> Path:
+def _make_tarball(folder: Path, at: int) -> Path:
     """The folder as a tarball of the same bytes whoever makes it and when."""
     made = folder.with_name(folder.name + TARBALL)
     with (
@@ -137,10 +139,10 @@ def _tarball(folder: Path, at: int) -> Path:
     return made
 
 
-def _moved(made: Path, to: Path, place: Path) -> None:
+def _move_into_place(made: Path, to: Path, place: Path) -> None:
     """Move what was made to its place, once it would survive a loss of power."""
     for path in (*(made.iterdir() if made.is_dir() else ()), made):
-        _synced(path)
+        _sync(path)
     before = place / "before"
     if made.is_dir() and to.is_dir():
         to.rename(before)  # a directory cannot be replaced at one stroke
@@ -150,10 +152,10 @@ def _moved(made: Path, to: Path, place: Path) -> None:
         if before.is_dir():
             before.rename(to)
         raise
-    _synced(to.parent)
+    _sync(to.parent)
 
 
-def _synced(path: Path) -> None:
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

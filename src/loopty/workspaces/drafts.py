@@ -11,41 +11,41 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.record.node_record import Node
-from loopty.workspaces.node_files import Files
+from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.tree_removal import removed
+from loopty.workspaces.tree_removal import remove_tree
 
 _LARGEST = 64 << 20
-_DROPPED = {".git", "__pycache__"}
+_IGNORED_NAMES = {".git", "__pycache__"}
 
 
-def opened(repository: Repository, files: Files, parent: Node, folder: Path) -> list[str]:
+def lay_out(repository: Repository, files: NodeFiles, parent: Node, folder: Path) -> list[str]:
     """Lay the parent's writable files out for editing; their paths."""
-    writable = files.writable(parent.commit)
+    writable = files.writable_files(parent.commit)
     folder.mkdir(parents=True)
     repository.check_out(parent.commit, writable, folder)
     # What lies there may differ from what git stores (line ends, large files): changes are seen against this.
     laid_out = {path: _digest((folder / path).read_bytes()) for path in writable}
-    _laid_out(folder).write_text(json.dumps(laid_out))
+    _layout_file(folder).write_text(json.dumps(laid_out))
     return writable
 
 
-def harvested(folder: Path) -> Edits:
+def edits_in(folder: Path) -> Edits:
     """How the directory differs from what was laid out. Regular files only, no link is followed."""
-    if not folder.is_dir() or not _laid_out(folder).is_file():
+    if not folder.is_dir() or not _layout_file(folder).is_file():
         raise Misuse(f"the draft's directory {folder} is gone: make a new node with `loopty new`")
-    laid_out = json.loads(_laid_out(folder).read_text())
-    found = dict(_walk(folder))
+    laid_out = json.loads(_layout_file(folder).read_text())
+    found = dict(_files_below(folder))
     changed = {path: content for path, content in found.items() if laid_out.get(path) != _digest(content)}
     return {**changed, **{path: None for path in laid_out if path not in found}}
 
 
-def closed(folder: Path) -> None:
-    removed(folder)
-    _laid_out(folder).unlink(missing_ok=True)
+def remove(folder: Path) -> None:
+    remove_tree(folder)
+    _layout_file(folder).unlink(missing_ok=True)
 
 
-def _laid_out(folder: Path) -> Path:
+def _layout_file(folder: Path) -> Path:
     """Beside the directory, so that it is no part of the draft."""
     return folder.with_name(f"{folder.name}.json")
 
@@ -54,25 +54,25 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _walk(folder: Path) -> list[tuple[str, bytes]]:
+def _files_below(folder: Path) -> list[tuple[str, bytes]]:
     found = []
-    for here, directories, names in os.walk(folder, onerror=_refuse, followlinks=False):
-        directories[:] = sorted(name for name in directories if name not in _DROPPED)
-        for name in sorted(name for name in names if name not in _DROPPED):
+    for here, directories, names in os.walk(folder, onerror=_refuse_unreadable, followlinks=False):
+        directories[:] = sorted(name for name in directories if name not in _IGNORED_NAMES)
+        for name in sorted(name for name in names if name not in _IGNORED_NAMES):
             path = Path(here, name)
-            found.append((str(path.relative_to(folder)), _regular(path)))
+            found.append((str(path.relative_to(folder)), _regular_content(path)))
         for name in directories:
             if Path(here, name).is_symlink():
                 raise Misuse(f"{Path(here, name)} is a link: only regular files can be part of a node")
     return found
 
 
-def _refuse(error: OSError) -> None:
+def _refuse_unreadable(error: OSError) -> None:
     # Passed over in silence, its files would count as deleted.
     raise Misuse(f"{error.filename} cannot be read: make it readable, or delete it")
 
 
-def _regular(path: Path) -> bytes:
+def _regular_content(path: Path) -> bytes:
     """The content of a regular file; anything else is refused without being opened for long."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

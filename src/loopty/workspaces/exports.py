@@ -12,7 +12,7 @@ from loopty.domain.errors import Misuse
 from loopty.workspaces.repository import Repository
 
 
-def exported(
+def export_commit(
     repository: Repository,
     commit: str,
     rules: str,
@@ -34,7 +34,7 @@ def exported(
     final = exports / key
     if final.is_dir():
         return final
-    listing = repository.listing(commit)
+    listing = repository.files(commit)
     shown = [path for path in listing if visible(path)]
     making = exports / f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}"
     making.mkdir(parents=True)
@@ -45,9 +45,9 @@ def exported(
                 raise Misuse(f"{point} is to be a directory of the trial (scratch, mounts), and a file is there")
             (making / point).mkdir(parents=True, exist_ok=True)
         for point, is_folder in (covered or {}).items():
-            _make_point(making / point, is_folder)
+            _make_mount_point(making / point, is_folder)
         if protected:
-            _protect(making)
+            _make_read_only(making)
         making.rename(final)
     except OSError:
         if not final.is_dir():  # otherwise another process was faster, which is as good
@@ -57,7 +57,7 @@ def exported(
     return final
 
 
-def _protect(root: Path) -> None:
+def _make_read_only(root: Path) -> None:
     """Take the right to write from every file; directories keep it, so that all of it can be removed."""
     for folder, _, files in os.walk(root):
         for path in (Path(folder, name) for name in files):
@@ -65,7 +65,7 @@ def _protect(root: Path) -> None:
                 path.chmod(path.stat().st_mode & 0o7555)
 
 
-def _make_point(place: Path, is_folder: bool) -> None:
+def _make_mount_point(place: Path, is_folder: bool) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if is_folder:
         place.mkdir(exist_ok=True)

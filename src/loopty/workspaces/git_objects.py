@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
-from loopty.workspaces.object_store import Memory, Store
+from loopty.workspaces.object_store import BoundedCache, ObjectStore
 
 REGULAR_FILES = ("100644", "100755")
 DIRECTORY = "040000"
@@ -19,7 +19,7 @@ _AUTHOR = "loopty <loopty@localhost>"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """Something in a tree, as git stores it."""
 
     mode: str
@@ -27,25 +27,25 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """How a path differs between two trees; a side without the path is None."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
-Tree = Mapping[str, Entry]
+Tree = Mapping[str, TreeEntry]
 """The entries of one directory by name."""
 
 
-class Objects:
+class GitObjects:
     """Trees and commits of one repository."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._trees = Memory[Tree](2048)
-        self._roots = Memory[str](2048)
+        self._trees = BoundedCache[Tree](2048)
+        self._roots = BoundedCache[str](2048)
         """The trees of commits. What was written here need not be read."""
 
     def tree_of(self, commit: str) -> str:
@@ -55,85 +55,87 @@ class Objects:
         tree = self._store.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
         return self._roots.put(commit, tree)
 
-    def _tree(self, tree: str) -> Tree:
+    def _read_tree(self, tree: str) -> Tree:
         if (known := self._trees.get(tree)) is not None:
             return known
-        return self._trees.put(tree, self._parsed(tree))
+        return self._trees.put(tree, self._parse_tree(tree))
 
-    def _parsed(self, tree: str) -> Tree:
+    def _parse_tree(self, tree: str) -> Tree:
         """The entries of a tree object: mode, name, and the raw digest, one after the other."""
         raw, size = self._store.read(tree), len(tree) // 2
-        entries: dict[str, Entry] = {}
+        entries: dict[str, TreeEntry] = {}
         start = 0
         while start < len(raw):
             space, end = raw.index(b" ", start), raw.index(b"\0", start)
             name = raw[space + 1 : end].decode(errors="surrogateescape")
-            entries[name] = Entry(raw[start:space].decode().zfill(6), raw[end + 1 : end + 1 + size].hex())
+            entries[name] = TreeEntry(raw[start:space].decode().zfill(6), raw[end + 1 : end + 1 + size].hex())
             start = end + 1 + size
         return entries
 
-    def entry(self, commit: str, path: str) -> Entry | None:
+    def entry(self, commit: str, path: str) -> TreeEntry | None:
         """What stands at exactly this path."""
-        found: Entry | None = Entry(DIRECTORY, self.tree_of(commit))
+        found: TreeEntry | None = TreeEntry(DIRECTORY, self.tree_of(commit))
         for name in path.split("/"):
             if found is None or found.mode != DIRECTORY:
                 return None
-            found = self._tree(found.blob).get(name)
+            found = self._read_tree(found.blob).get(name)
         return found
 
-    def below(self, commit: str, path: str) -> Iterator[tuple[str, Entry]]:
+    def files_below(self, commit: str, path: str) -> Iterator[tuple[str, TreeEntry]]:
         """The files at or below this path, links and submodules included; the whole tree for the empty path."""
-        found = self.entry(commit, path) if path else Entry(DIRECTORY, self.tree_of(commit))
+        found = self.entry(commit, path) if path else TreeEntry(DIRECTORY, self.tree_of(commit))
         if found:
-            yield from self._walked(path, found)
+            yield from self._walk(path, found)
 
-    def _walked(self, path: str, entry: Entry) -> Iterator[tuple[str, Entry]]:
+    def _walk(self, path: str, entry: TreeEntry) -> Iterator[tuple[str, TreeEntry]]:
         if entry.mode != DIRECTORY:
             yield path, entry
             return
-        for name, inner in self._tree(entry.blob).items():
-            yield from self._walked(f"{path}/{name}" if path else name, inner)
+        for name, inner in self._read_tree(entry.blob).items():
+            yield from self._walk(f"{path}/{name}" if path else name, inner)
 
-    def changes(self, before: str, after: str) -> Iterator[Change]:
+    def changes(self, before: str, after: str) -> Iterator[PathChange]:
         """What differs between two commits, file by file."""
-        yield from self._differing("", self._root(before), self._root(after))
+        yield from self._differences("", self._root(before), self._root(after))
 
-    def _root(self, commit: str) -> Entry:
-        return Entry(DIRECTORY, self.tree_of(commit))
+    def _root(self, commit: str) -> TreeEntry:
+        return TreeEntry(DIRECTORY, self.tree_of(commit))
 
-    def _differing(self, path: str, before: Entry | None, after: Entry | None) -> Iterator[Change]:
+    def _differences(self, path: str, before: TreeEntry | None, after: TreeEntry | None) -> Iterator[PathChange]:
         if before == after:
             return
-        old, new = self._held(before), self._held(after)
-        files = Change(path, *(None if entry and entry.mode == DIRECTORY else entry for entry in (before, after)))
+        old, new = self._directory_entries(before), self._directory_entries(after)
+        files = PathChange(
+            path, *(None if entry and entry.mode == DIRECTORY else entry for entry in (before, after))
+        )
         if files.before or files.after:
             yield files
         for name in {**old, **new}:
-            yield from self._differing(f"{path}/{name}" if path else name, old.get(name), new.get(name))
+            yield from self._differences(f"{path}/{name}" if path else name, old.get(name), new.get(name))
 
-    def _held(self, entry: Entry | None) -> Tree:
+    def _directory_entries(self, entry: TreeEntry | None) -> Tree:
         """What a directory holds; nothing for a file."""
-        return self._tree(entry.blob) if entry and entry.mode == DIRECTORY else {}
+        return self._read_tree(entry.blob) if entry and entry.mode == DIRECTORY else {}
 
-    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> CommittedFiles:
+    def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
-        made: dict[str, Entry | None] = {}
+        made: dict[str, TreeEntry | None] = {}
         for path, content in edits.items():
             raw = content.encode(errors="replace") if isinstance(content, str) else content
             known = modes.get(path)
             mode = known.mode if known and known.mode != DIRECTORY else REGULAR_FILES[0]
-            made[path] = None if raw is None else Entry(mode, self._store.write("blob", raw, parent))
-        tree = self._edited(self.tree_of(parent), made, parent) or self._store.write("tree", b"", parent)
+            made[path] = None if raw is None else TreeEntry(mode, self._store.write("blob", raw, parent))
+        tree = self._edit_tree(self.tree_of(parent), made, parent) or self._store.write("tree", b"", parent)
         signed = f"{_AUTHOR} {int(time.time())} +0000"
         said = message.replace("\0", "")
         stated = f"tree {tree}\nparent {parent}\nauthor {signed}\ncommitter {signed}\n\n{said}"
         commit = self._store.write("commit", stated.encode(errors="replace"), parent)
         return CommittedFiles(commit, self._roots.put(commit, tree))
 
-    def _edited(self, tree: str | None, edits: Mapping[str, Entry | None], like: str) -> str | None:
+    def _edit_tree(self, tree: str | None, edits: Mapping[str, TreeEntry | None], like: str) -> str | None:
         """The tree with these edits; None when nothing is left in it."""
-        entries = dict(self._tree(tree)) if tree else {}
-        inner: dict[str, dict[str, Entry | None]] = {}
+        entries = dict(self._read_tree(tree)) if tree else {}
+        inner: dict[str, dict[str, TreeEntry | None]] = {}
         for path, entry in edits.items():
             name, _, rest = path.partition("/")
             if rest:
@@ -142,31 +144,31 @@ class Objects:
                 del entries[name]
         for name, below in inner.items():
             known = entries[name].blob if name in entries and entries[name].mode == DIRECTORY else None
-            if subtree := self._edited(known, below, like):
-                entries[name] = Entry(DIRECTORY, subtree)
+            if subtree := self._edit_tree(known, below, like):
+                entries[name] = TreeEntry(DIRECTORY, subtree)
             elif known:
                 del entries[name]
         # Last, because a file may take the place of a directory whose files go.
         entries |= {name: entry for name, entry in edits.items() if entry and "/" not in name}
         if not entries:
             return None
-        entries = _sorted(entries)  # as a tree that is read has them: seeded choices depend on it
-        tree_made = self._store.write("tree", _packed(entries), like)
+        entries = _in_git_order(entries)  # as a tree that is read has them: seeded choices depend on it
+        tree_made = self._store.write("tree", _tree_bytes(entries), like)
         self._trees.put(tree_made, entries)
         return tree_made
 
 
-def _sorted(entries: Tree) -> dict[str, Entry]:
+def _in_git_order(entries: Tree) -> dict[str, TreeEntry]:
     """In git's order: directories as if their names ended in a slash."""
 
-    def place(item: tuple[str, Entry]) -> bytes:
+    def sort_key(item: tuple[str, TreeEntry]) -> bytes:
         name, entry = item
         return (f"{name}/" if entry.mode == DIRECTORY else name).encode(errors="surrogateescape")
 
-    return dict(sorted(entries.items(), key=place))
+    return dict(sorted(entries.items(), key=sort_key))
 
 
-def _packed(entries: Tree) -> bytes:
+def _tree_bytes(entries: Tree) -> bytes:
     """A tree's content."""
     return b"".join(
         f"{entry.mode.lstrip('0')} {name}\0".encode(errors="surrogateescape") + bytes.fromhex(entry.blob)

@@ -23,7 +23,7 @@ class GitError(LooptyError):
         self.message = message
 
 
-class Conversation:
+class GitSession:
     """Started when it is first asked; ends when it is forgotten, or with this process, by the end of its input."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
@@ -32,17 +32,17 @@ class Conversation:
         self._cwd = cwd
         self._lock = threading.Lock()
         self._child: list[subprocess.Popen[bytes]] = []
-        weakref.finalize(self, _end, self._child)
+        weakref.finalize(self, _close, self._child)
 
     def ask(self, question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
         """What the command answers; EOFError when it ended instead, and so did one that was started anew."""
         with self._lock:
             if self._child:
                 with contextlib.suppress(EOFError):  # it may have been killed long ago
-                    return self._answered(self._child[0], question, answer)
-            return self._answered(self._start(), question, answer)
+                    return self._exchange(self._child[0], question, answer)
+            return self._exchange(self._start(), question, answer)
 
-    def _answered(self, child: subprocess.Popen[bytes], question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
+    def _exchange(self, child: subprocess.Popen[bytes], question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
         assert child.stdin
         assert child.stdout
         try:
@@ -50,10 +50,10 @@ class Conversation:
             child.stdin.flush()
             return answer(child.stdout)
         except OSError:
-            _end(self._child)
+            _close(self._child)
             raise EOFError from None
         except BaseException:
-            _end(self._child)  # what is left of the answer would be taken for the next one
+            _close(self._child)  # what is left of the answer would be taken for the next one
             raise
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -71,7 +71,7 @@ class Conversation:
         return child
 
 
-def line(stream: IO[bytes]) -> bytes:
+def read_line(stream: IO[bytes]) -> bytes:
     """The next line, without its end."""
     read = stream.readline()
     if not read.endswith(b"\n"):
@@ -79,14 +79,14 @@ def line(stream: IO[bytes]) -> bytes:
     return read[:-1]
 
 
-def exactly(stream: IO[bytes], size: int) -> bytes:
+def read_exactly(stream: IO[bytes], size: int) -> bytes:
     read = stream.read(size)
     if len(read) < size:
         raise EOFError
     return read
 
 
-def _end(children: list[subprocess.Popen[bytes]]) -> None:
+def _close(children: list[subprocess.Popen[bytes]]) -> None:
     while children:
         child = children.pop()
         for stream in (child.stdin, child.stdout):

@@ -15,21 +15,21 @@ class HostPaths:
 
     def __init__(self, top: Path, stated: Iterable[str], option: str) -> None:
         self._top = top
-        self._stated = [os.path.normpath(Path(path).expanduser()) for path in stated]
+        self._paths = [os.path.normpath(Path(path).expanduser()) for path in stated]
         self._option = option
 
     @property
-    def inside(self) -> list[str]:
+    def paths_inside(self) -> list[str]:
         """Those named from the repository's top."""
-        return [path for path in self._stated if _is_inside(path)]
+        return [path for path in self._paths if _is_inside(path)]
 
-    def names(self, path: str) -> bool:
+    def includes(self, path: str) -> bool:
         """Whether a path of the repository is one of these, or below one."""
-        return any(path == own or path.startswith(f"{own}/") for own in self.inside)
+        return any(path == own or path.startswith(f"{own}/") for own in self.paths_inside)
 
     def sources(self) -> list[Path]:
         """Where they really are; Misuse when one is not there."""
-        found = [self._place(path) for path in self._stated]
+        found = [self._host_path(path) for path in self._paths]
         for path in found:
             if not path.exists():
                 raise Misuse(f"{self._option} names {path}, which is not there: make it, or do not name it")
@@ -37,14 +37,14 @@ class HostPaths:
 
     def mounts(self, top: str) -> list[Mount]:
         """Those from the repository's top below `top`, the others where they are on the host."""
-        seen_at = [f"{top}/{path}" if _is_inside(path) else str(self._place(path)) for path in self._stated]
+        seen_at = [f"{top}/{path}" if _is_inside(path) else str(self._host_path(path)) for path in self._paths]
         return [Mount(source, target) for source, target in zip(self.sources(), seen_at, strict=True)]
 
-    def points(self) -> dict[str, bool]:
+    def mount_points(self) -> dict[str, bool]:
         """The places below the top where something is mounted, and whether that is a directory."""
-        return {path: self._place(path).is_dir() for path in self.inside}
+        return {path: self._host_path(path).is_dir() for path in self.paths_inside}
 
-    def _place(self, path: str) -> Path:
+    def _host_path(self, path: str) -> Path:
         return Path(os.path.normpath(self._top / path))
 
 

@@ -72,7 +72,7 @@ class Manifest:
     def parse(cls, text: bytes) -> Manifest:
         """The manifest that `text` wrote; Misuse where this is none."""
         try:
-            data = json.loads(text, parse_constant=_refused)
+            data = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             raise Misuse("manifest.json is not JSON: export the node anew") from None
         if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
@@ -112,5 +112,5 @@ def _fields_fit(value: Mapping[str, Any], hint: type) -> bool:
     return True
 
 
-def _refused(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a finite number")

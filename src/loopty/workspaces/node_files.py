@@ -13,18 +13,18 @@ from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
-from loopty.kit.atomic_file import put
-from loopty.kit.markers import outside_changed
+from loopty.kit.atomic_file import write_atomically
+from loopty.kit.markers import change_outside_blocks
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.workspaces.git_objects import DIRECTORY, REGULAR_FILES, Entry
+from loopty.workspaces.git_objects import DIRECTORY, REGULAR_FILES, TreeEntry
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
-_SECRET = (
+_KEY_FILES = (
     "**/.env",
     "**/.env.*",
     "**/.envrc",
@@ -46,17 +46,17 @@ _SECRET = (
 """Files that hold keys, whether or not they were meant to be in the repository."""
 
 
-class Files:
+class NodeFiles:
     """Implements the Workspaces protocol over a git repository and its `.loopty/` folder."""
 
-    def __init__(self, repository: Repository, state: State, task: Task) -> None:
+    def __init__(self, repository: Repository, state: StateFolder, task: Task) -> None:
         self._repository = repository
         self._state = state
         self._task = task
-        self._named = _named(task.benchmark.command)
-        self._gates = frozenset(name for gate in task.gates for name in _named(gate.command))
+        self._named_in_command = _paths_in_command(task.benchmark.command)
+        self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
 
-    def of_benchmark(self, path: str) -> bool:
+    def is_benchmark_file(self, path: str) -> bool:
         """Whether the path is part of the benchmark: as the task says, else by being named in its command.
 
         What the command names, and `write` names as closely, is the candidate itself. What a gate names and
@@ -64,11 +64,11 @@ class Files:
         """
         if globs.matches(path, self._task.audit.files):
             return False
-        if _named_by(self._gates, path) and not globs.matches(path, self._task.access.write):
+        if _names_for_path(self._named_in_gates, path) and not globs.matches(path, self._task.access.write):
             return True
         if self._task.benchmark.files:
             return globs.matches(path, self._task.benchmark.files)
-        named = _named_by(self._named, path)
+        named = _names_for_path(self._named_in_command, path)
         return bool(named) and not any(
             globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(named[0])
             for pattern in self._task.access.write
@@ -76,32 +76,32 @@ class Files:
 
     def benchmark_digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are not comparable."""
-        stated = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark(commit).items()]
+        stated = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark_files(commit).items()]
         return hashlib.sha256("\n".join(sorted(stated)).encode(errors="surrogateescape")).hexdigest()
 
-    def benchmark_known(self, commit: str) -> bool:
+    def has_benchmark_files(self, commit: str) -> bool:
         """Whether any file is known to be the benchmark's, and so safe from proposals."""
-        return bool(self._benchmark(commit))
+        return bool(self._benchmark_files(commit))
 
-    def _benchmark(self, commit: str) -> dict[str, Entry]:
+    def _benchmark_files(self, commit: str) -> dict[str, TreeEntry]:
         files = self._task.benchmark.files
-        below = _anchors(files) if files else tuple(sorted(self._named))
+        below = _anchors(files) if files else tuple(sorted(self._named_in_command))
         everywhere = files and not below
-        below = () if everywhere else (*below, *sorted(self._gates))
-        listing = self._repository.listing(commit, below) if below or everywhere else {}
-        return {path: entry for path, entry in listing.items() if self.of_benchmark(path)}
+        below = () if everywhere else (*below, *sorted(self._named_in_gates))
+        listing = self._repository.files(commit, below) if below or everywhere else {}
+        return {path: entry for path, entry in listing.items() if self.is_benchmark_file(path)}
 
-    def writable(self, commit: str) -> list[str]:
+    def writable_files(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
         access = self._task.access
-        listing = self._repository.listing(commit, _anchors(access.write))
+        listing = self._repository.files(commit, _anchors(access.write))
         return [
             path
             for path, entry in listing.items()
-            if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.of_benchmark(path)
+            if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.is_benchmark_file(path)
         ]
 
-    def readable(self, commit: str) -> list[str]:
+    def readable_files(self, commit: str) -> list[str]:
         """The regular files that a proposer may see, the benchmark's too unless they are hidden.
 
         No large data, and nothing that usually holds a key, unless a proposal may change it.
@@ -112,7 +112,7 @@ class Files:
             for path in paths
             if path != TASK_FILE
             and access.is_visible(path)
-            and (access.is_writable(path) or not globs.matches(path.lower(), _SECRET))
+            and (access.is_writable(path) or not globs.matches(path.lower(), _KEY_FILES))
         ]
 
     def text(self, commit: str, path: str) -> str | None:
@@ -132,15 +132,15 @@ class Files:
             return reason
         entries = self._repository.entries(parent.commit, _with_parents(edits))
         for path, content in edits.items():
-            if self.of_benchmark(path):
+            if self.is_benchmark_file(path):
                 return f"may not change {path}: it is part of the benchmark"
-            if reason := self._misplaced(path, entries, edits):
+            if reason := self._placement_fault(path, entries, edits):
                 return reason
-            if path in entries and (reason := self._outside_markers(parent, path, content)):
+            if path in entries and (reason := self._marker_fault(parent, path, content)):
                 return reason
         return None
 
-    def _misplaced(self, path: str, entries: Mapping[str, Entry], edits: Edits) -> str | None:
+    def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
         """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
         entry = entries.get(path)
         points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
@@ -154,13 +154,13 @@ class Files:
                 return f"may not write {path}: {above} is a file"
         return None
 
-    def _outside_markers(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
+    def _marker_fault(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
         before = self.text(parent.commit, path)
         if before is None:
             return None
         after = content.decode(errors="replace") if isinstance(content, bytes) else content or ""
         try:
-            reason = outside_changed(before, after)
+            reason = change_outside_blocks(before, after)
         except ValueError as error:
             reason = str(error)
         return f"{path}: {reason}" if reason else None
@@ -172,19 +172,19 @@ class Files:
         return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        folder = self._state.node(node.id)
+        folder = self._state.node_folder(node.id)
         said = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
         stated = said.encode(errors="replace")
-        if _holds(folder / _DESCRIPTION, stated):
+        if _has_content(folder / _DESCRIPTION, stated):
             return
-        self._repository.branch(node.id.branch, node.commit)
+        self._repository.make_branch(node.id.branch, node.commit)
         if node.params:
-            put(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
+            write_atomically(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
-        put(folder, "change.diff", patch)
+        write_atomically(folder, "change.diff", patch)
         # Last, because its presence says that the rest is there.
-        put(folder, _DESCRIPTION, stated)
+        write_atomically(folder, _DESCRIPTION, stated)
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and what was decided and why."""
@@ -199,28 +199,30 @@ class Files:
                 others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
-        put(self._state.node(node.id), "analysis.md", "\n".join((*lines, "")).encode(errors="replace"))
+        write_atomically(
+            self._state.node_folder(node.id), "analysis.md", "\n".join((*lines, "")).encode(errors="replace")
+        )
 
 
-def _holds(path: Path, content: bytes) -> bool:
+def _has_content(path: Path, content: bytes) -> bool:
     try:
         return path.read_bytes() == content
     except OSError:
         return False
 
 
-def _named_by(names: frozenset[str], path: str) -> list[str]:
+def _names_for_path(names: frozenset[str], path: str) -> list[str]:
     """The names that mean this path: its own and those of directories above it, the closest first."""
     return [str(place) for place in (path, *PurePosixPath(path).parents) if str(place) in names]
 
 
-def _named(command: str | tuple[str, ...]) -> frozenset[str]:
+def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:
     """The words of the command that may be files of the repository."""
-    words = _split(command) if isinstance(command, str) else command
+    words = _shell_words(command) if isinstance(command, str) else command
     return frozenset(path for word in words if is_clean_path(path := word.removeprefix("./")))
 
 
-def _split(line: str) -> Sequence[str]:
+def _shell_words(line: str) -> Sequence[str]:
     try:
         return shlex.split(line)
     except ValueError:  # a shell line that only the shell can read

@@ -16,82 +16,87 @@ from typing import Any
 
 from loopty.domain.leftovers import Leftovers
 from loopty.record.node_record import Node
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 _DIFF_BYTES = 64 << 10
 _TAIL_BYTES = 16 << 10
 _JSON_BYTES = 1 << 20
-_MOST_FILES = 2_000
-_MOST_READ = 200
-_MOST_TRACES = 24
-_MOST_ARTIFACTS = 24
+_MAX_FILES = 2_000
+_MAX_READ = 200
+_MAX_TRACES = 24
+_MAX_ARTIFACTS = 24
 _LONGEST_TEXT = 4_000
 
-_NUMBERS = frozenset({"score", "tasks", "tasks_meta", "started_at", "ended_at"})
+_KEYS_LOOPTY_READS = frozenset({"score", "tasks", "tasks_meta", "started_at", "ended_at"})
 """What loopty itself reads in a result."""
 _PRIVATE = "private"
 """Metrics that an evaluator keeps from the search."""
-_TOLD = ("status", "score", "summary", "failure_reason", "log")
+_TRACE_KEYS = ("status", "score", "summary", "failure_reason", "log")
 
 
-class Notes:
+class NodeLeftovers:
     """The folders of nodes below `.loopty/`."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateFolder) -> None:
         self._state = state
 
-    def of(self, node: Node) -> Leftovers:
+    def read(self, node: Node) -> Leftovers:
         """What the node's own trial left. Whatever is missing or cannot be read is empty."""
-        folder = self._state.node(node.id)
+        folder = self._state.node_folder(node.id)
         return Leftovers(
-            diff=_text(_read(folder / "change.diff", _DIFF_BYTES)),
-            stdout=_text(_read(folder / "stdout.log", _TAIL_BYTES, tail=True)),
-            stderr=_text(_read(folder / "stderr.log", _TAIL_BYTES, tail=True)),
+            diff=_decode(_read(folder / "change.diff", _DIFF_BYTES)),
+            stdout=_decode(_read(folder / "stdout.log", _TAIL_BYTES, tail=True)),
+            stderr=_decode(_read(folder / "stderr.log", _TAIL_BYTES, tail=True)),
             traces=dict(_traces(folder / "traces")),
-            artifacts=dict(islice(_artifacts(_object(folder / "result.json")), _MOST_ARTIFACTS)),
+            artifacts=dict(islice(_artifacts(_json_object(folder / "result.json")), _MAX_ARTIFACTS)),
         )
 
 
 def _traces(folder: Path) -> Iterator[tuple[str, str]]:
     """The traces of tasks, those that failed first."""
-    found = [(name, trace) for name in _names(folder)[:_MOST_READ] if (trace := _object(folder / name))]
-    found.sort(key=lambda item: not _failed(item[1]))
-    for name, trace in found[:_MOST_TRACES]:
+    found = [(name, trace) for name in _trace_names(folder)[:_MAX_READ] if (trace := _json_object(folder / name))]
+    found.sort(key=lambda item: not _has_failed(item[1]))
+    for name, trace in found[:_MAX_TRACES]:
         task = str(trace.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
-        yield task, "\n".join(f"{key}: {_words(trace[key])}" for key in _TOLD if trace.get(key) not in (None, ""))
+        yield (
+            task,
+            "\n".join(
+                f"{key}: {_value_text(trace[key])}" for key in _TRACE_KEYS if trace.get(key) not in (None, "")
+            ),
+        )
 
 
-def _failed(trace: Mapping[str, Any]) -> bool:
+def _has_failed(trace: Mapping[str, Any]) -> bool:
     return bool(trace.get("failure_reason")) or trace.get("status") == "failed"
 
 
 def _artifacts(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What else stands in a result; what lies in its `artifacts` by their own names."""
     for name, value in result.items():
-        if name in _NUMBERS or name == _PRIVATE or value in (None, "", {}, []):
+        if name in _KEYS_LOOPTY_READS or name == _PRIVATE or value in (None, "", {}, []):
             continue
         if name == "artifacts" and isinstance(value, dict):
-            yield from ((str(part), _words(inside)) for part, inside in value.items() if part != _PRIVATE)
+            yield from ((str(part), _value_text(inside)) for part, inside in value.items() if part != _PRIVATE)
         else:
-            yield name, _words(value)
+            yield name, _value_text(value)
 
 
-def _words(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """The value as text; of a long one its end, where logs say what went wrong."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_TEXT else f"…{text[1 - _LONGEST_TEXT :]}"
 
 
-def _names(folder: Path) -> list[str]:
+def _trace_names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as found:
-            names = [item.name for item in islice(found, _MOST_FILES)]
+            names = [item.name for item in islice(found, _MAX_FILES)]
     except OSError:
         return []
     return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty where there is none."""
     try:
         value = json.loads(_read(path, _JSON_BYTES))
@@ -100,7 +105,7 @@ def _object(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 

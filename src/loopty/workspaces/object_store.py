@@ -10,58 +10,58 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
-from loopty.kit.atomic_file import put
-from loopty.workspaces.git_session import Conversation, GitError, exactly, line
+from loopty.kit.atomic_file import write_atomically
+from loopty.workspaces.git_session import GitError, GitSession, read_exactly, read_line
 
 T = TypeVar("T")
-_SMALL = 64 << 10
+_LARGEST_CACHED = 64 << 10
 """Bytes of what is kept in memory."""
-_AT_ONCE = 500
+_NAMES_PER_QUESTION = 500
 """Names in a question: more would fill the pipes from both sides, and both ends would wait."""
 
 
-class Memory(Generic[T]):
+class BoundedCache(Generic[T]):
     """The last values by name, for any number of threads."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: dict[str, T] = {}
+        self._capacity = most
+        self._values: dict[str, T] = {}
         self._lock = threading.Lock()
-        self.get = self._known.get
+        self.get = self._values.get
 
     def put(self, name: str, value: T) -> T:
         with self._lock:
-            self._known[name] = value
-            if len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
+            self._values[name] = value
+            if len(self._values) > self._capacity:
+                del self._values[next(iter(self._values))]
         return value
 
 
-class Store:
+class ObjectStore:
     """Bytes by name. What was written here need not be read."""
 
-    def __init__(self, reading: Conversation, measuring: Conversation, folder: Callable[[], Path]) -> None:
-        self._reading = reading
-        self._measuring = measuring
+    def __init__(self, reading: GitSession, measuring: GitSession, folder: Callable[[], Path]) -> None:
+        self._content_session = reading
+        self._size_session = measuring
         self._folder = functools.cache(folder)
-        self._known = Memory[bytes](256)
-        self._sizes = Memory[int](1 << 18)
+        self._contents = BoundedCache[bytes](256)
+        self._sizes = BoundedCache[int](1 << 18)
 
     def read(self, name: str) -> bytes:
         """The content of an object; GitError when there is none of that name."""
 
-        def answer(stream: IO[bytes]) -> bytes:
-            told = line(stream).split()
+        def read_answer(stream: IO[bytes]) -> bytes:
+            told = read_line(stream).split()
             if len(told) != 3:
                 raise GitError("cat-file", f"there is no object {name}")
-            content = exactly(stream, int(told[2]))
-            exactly(stream, 1)
+            content = read_exactly(stream, int(told[2]))
+            read_exactly(stream, 1)
             return content
 
-        if (known := self._known.get(name)) is not None:
+        if (known := self._contents.get(name)) is not None:
             return known
         try:
-            content = self._reading.ask(f"{name}\n".encode(), answer)
+            content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         except EOFError:
             raise GitError("cat-file", f"ended before it had told {name}") from None
         self._remember(name, content)
@@ -71,16 +71,16 @@ class Store:
         """How many bytes these objects are; GitError when one is not there."""
         found = {name: self._sizes.get(name) for name in names}
         unknown = [name for name, size in found.items() if size is None]
-        for start in range(0, len(unknown), _AT_ONCE):
-            found |= self._measured(unknown[start : start + _AT_ONCE])
+        for start in range(0, len(unknown), _NAMES_PER_QUESTION):
+            found |= self._read_sizes(unknown[start : start + _NAMES_PER_QUESTION])
         return {name: size for name, size in found.items() if size is not None}
 
-    def _measured(self, names: Sequence[str]) -> dict[str, int]:
-        def answer(stream: IO[bytes]) -> list[list[bytes]]:
-            return [line(stream).split() for _ in names]
+    def _read_sizes(self, names: Sequence[str]) -> dict[str, int]:
+        def read_answer(stream: IO[bytes]) -> list[list[bytes]]:
+            return [read_line(stream).split() for _ in names]
 
         try:
-            told = self._measuring.ask("".join(f"{name}\n" for name in names).encode(), answer)
+            told = self._size_session.ask("".join(f"{name}\n" for name in names).encode(), read_answer)
         except EOFError:
             raise GitError("cat-file", "ended before it had told how large objects are") from None
         if missing := next((name for name, words in zip(names, told, strict=True) if len(words) != 3), None):
@@ -95,12 +95,12 @@ class Store:
         raw = f"{kind} {len(content)}\0".encode() + content
         name = (hashlib.sha1 if len(like) == 40 else hashlib.sha256)(raw).hexdigest()
         # One that is there already is written over with itself: to look costs more than that happens.
-        put(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
+        write_atomically(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
         if kind == "blob":  # likely to be read soon
             self._sizes.put(name, len(content))
             self._remember(name, content)
         return name
 
     def _remember(self, name: str, content: bytes) -> None:
-        if len(content) <= _SMALL:
-            self._known.put(name, content)
+        if len(content) <= _LARGEST_CACHED:
+            self._contents.put(name, content)

@@ -11,43 +11,47 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Mount
-from loopty.workspaces.git_objects import REGULAR_FILES, Change, Entry
+from loopty.workspaces.git_objects import REGULAR_FILES, PathChange, TreeEntry
 
 # Each mount takes a descriptor and a tenth of a millisecond of every trial.
-_MOST_MOUNTS = 64
+_MAX_FILE_MOUNTS = 64
 
-Content = Callable[[Entry], bytes]
+ReadContent = Callable[[TreeEntry], bytes]
 
 
-def grafted(export: Path, changes: Sequence[Change], content: Content, area: Path, target: str) -> list[Mount]:
+def overlay_mounts(
+    export: Path, changes: Sequence[PathChange], content: ReadContent, area: Path, target: str
+) -> list[Mount]:
     """The mounts that show the changed tree at `target`; new files are written below `area`."""
-    graft = _Graft(export, changes, content, area, target)
-    crowded = _crowded(changes)
+    graft = _Overlay(export, changes, content, area, target)
+    crowded = _directories_with_many_changes(changes)
     rebuilt = _outermost(
-        graft.anchor(change.path)
+        graft.lasting_directory(change.path)
         for change in changes
-        if not _replaceable(change) or str(PurePosixPath(change.path).parent) in crowded
+        if not _can_be_mounted_over(change) or str(PurePosixPath(change.path).parent) in crowded
     )
     mounts = [] if "" in rebuilt else [Mount(export, target)]
     for directory in rebuilt:
-        mounts += graft.directory(directory)
+        mounts += graft.rebuild_directory(directory)
     for change in changes:
-        if change.after and not _below(change.path, rebuilt):
-            mounts.append(Mount(graft.file(change.path, change.after), f"{target}/{change.path}"))
+        if change.after and not _is_below(change.path, rebuilt):
+            mounts.append(Mount(graft.write_file(change.path, change.after), f"{target}/{change.path}"))
     return mounts
 
 
-class _Graft:
-    def __init__(self, export: Path, changes: Sequence[Change], content: Content, area: Path, target: str) -> None:
+class _Overlay:
+    def __init__(
+        self, export: Path, changes: Sequence[PathChange], content: ReadContent, area: Path, target: str
+    ) -> None:
         self._export = export
         self._after = {change.path: change.after for change in changes}
         self._touched = {str(parent) for path in self._after for parent in PurePosixPath(path).parents}
         self._content = content
         self._area = area
         self._target = target
-        self._made = 0
+        self._folder_count = 0
 
-    def anchor(self, path: str) -> str:
+    def lasting_directory(self, path: str) -> str:
         """The nearest directory above the path that is there before and after; empty for the root."""
         for parent in PurePosixPath(path).parents:
             if self._has_directory(parent) and self._stays(str(parent)):
@@ -66,13 +70,13 @@ class _Graft:
         inside = [f"{path}/{old.name}" for old in (self._export / path).iterdir()]
         return any(name not in self._after and (name not in self._touched or self._stays(name)) for name in inside)
 
-    def file(self, path: str, entry: Entry) -> Path:
+    def write_file(self, path: str, entry: TreeEntry) -> Path:
         """The new file on the host."""
-        return self._write(self._fresh() / PurePosixPath(path).name, entry)
+        return self._write(self._new_folder() / PurePosixPath(path).name, entry)
 
-    def directory(self, path: str) -> list[Mount]:
+    def rebuild_directory(self, path: str) -> list[Mount]:
         """Build a directory anew; the mounts that show it, outermost first."""
-        made = self._fresh()
+        made = self._new_folder()
         inner = self._fill(made, path)
         return [Mount(made, f"{self._target}/{path}".rstrip("/")), *inner]
 
@@ -105,7 +109,7 @@ class _Graft:
             (made / inside).parent.mkdir(parents=True, exist_ok=True)
             self._write(made / inside, entry)
 
-    def _write(self, path: Path, entry: Entry) -> Path:
+    def _write(self, path: Path, entry: TreeEntry) -> Path:
         raw = self._content(entry)
         if entry.mode == "120000":
             path.symlink_to(raw.decode(errors="surrogateescape"))
@@ -114,21 +118,21 @@ class _Graft:
             path.chmod(0o755 if entry.mode == "100755" else 0o644)
         return path
 
-    def _fresh(self) -> Path:
-        self._made += 1
-        place = self._area / str(self._made)
+    def _new_folder(self) -> Path:
+        self._folder_count += 1
+        place = self._area / str(self._folder_count)
         place.mkdir(parents=True)
         return place
 
 
-def _replaceable(change: Change) -> bool:
+def _can_be_mounted_over(change: PathChange) -> bool:
     """Whether a mount of the new file over the old says it all; a mounted link would be followed."""
     return all(entry and entry.mode in REGULAR_FILES for entry in (change.before, change.after))
 
 
-def _crowded(changes: Sequence[Change]) -> set[str]:
+def _directories_with_many_changes(changes: Sequence[PathChange]) -> set[str]:
     """Directories in which so many files change that one mount for all is better than one for each."""
-    if len(changes) > _MOST_MOUNTS:
+    if len(changes) > _MAX_FILE_MOUNTS:
         return {str(PurePosixPath(change.path).parent) for change in changes}
     return set()
 
@@ -137,10 +141,10 @@ def _outermost(directories: Iterable[str]) -> list[str]:
     """The directories that lie in no other of them."""
     found: list[str] = []
     for directory in sorted(set(directories), key=len):
-        if not _below(directory, found):
+        if not _is_below(directory, found):
             found.append(directory)
     return found
 
 
-def _below(path: str, directories: Iterable[str]) -> bool:
+def _is_below(path: str, directories: Iterable[str]) -> bool:
     return any(not above or path == above or path.startswith(f"{above}/") for above in directories)

@@ -15,12 +15,12 @@ from typing import IO
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
-from loopty.workspaces.git_objects import REGULAR_FILES, Change, Entry, Objects
-from loopty.workspaces.git_session import Conversation, GitError, line
-from loopty.workspaces.object_store import Store
+from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
+from loopty.workspaces.git_session import GitError, GitSession, read_line
+from loopty.workspaces.object_store import ObjectStore
 
 # A planted fsmonitor or hook would run as us.
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
+_SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "loopty",
     "GIT_AUTHOR_EMAIL": "loopty@localhost",
@@ -38,8 +38,8 @@ _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 # Each object as it is, and one thread: how the user's repository is packed must not show in the bytes.
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
 # What comes from elsewhere is checked; an old git's way to write modes is no harm, and there in good repositories.
-_CHECKED = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
-_OURS = "loopty-"
+_FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
+_NODE_BRANCH_PREFIX = "loopty-"
 _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 
 
@@ -49,20 +49,30 @@ class Repository:
     def __init__(self, top: Path, git_dir: Path) -> None:
         self.top = top
         self._git_dir = git_dir
-        self._env = {**_without_git(os.environ), **_IDENTITY, "GIT_DIR": str(git_dir), "LC_ALL": "C.UTF-8"}
-        reading, measuring = self._open("cat-file", "--batch"), self._open("cat-file", "--batch-check")
-        self._store = Store(reading, measuring, self._object_folder)
-        self._objects = Objects(self._store)
-        self._diffing = self._open("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
+        self._env = {
+            **_environment_without_git(os.environ),
+            **_IDENTITY,
+            "GIT_DIR": str(git_dir),
+            "LC_ALL": "C.UTF-8",
+        }
+        reading, measuring = (
+            self._open_session("cat-file", "--batch"),
+            self._open_session("cat-file", "--batch-check"),
+        )
+        self._store = ObjectStore(reading, measuring, self._object_folder)
+        self._objects = GitObjects(self._store)
+        self._diff_session = self._open_session("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
         # Nobody looks for what a node's branch was before: it is made once.
-        self._naming = self._open("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
+        self._ref_session = self._open_session("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
 
     @classmethod
-    def around(cls, start: Path) -> Repository:
+    def open(cls, start: Path) -> Repository:
         """The repository that this directory lies in."""
-        asked = ["git", *_SAFE, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
+        asked = ["git", *_SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
         try:
-            done = subprocess.run(asked, cwd=start, env=_without_git(os.environ), capture_output=True, text=True)
+            done = subprocess.run(
+                asked, cwd=start, env=_environment_without_git(os.environ), capture_output=True, text=True
+            )
         except FileNotFoundError:
             raise Misuse("git is not installed: install it with the system's package manager") from None
         if done.returncode:
@@ -76,7 +86,7 @@ class Repository:
 
     def head(self) -> CommittedFiles:
         try:
-            return self._committed("HEAD")
+            return self._resolve("HEAD")
         except GitError:
             raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
 
@@ -103,7 +113,7 @@ class Repository:
         commit = self._git("commit-tree", tree, "-p", head.commit, "-m", message).strip()
         return CommittedFiles(commit, tree)
 
-    def commit(self, parent: str, edits: Edits, modes: Mapping[str, Entry], message: str) -> CommittedFiles:
+    def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
         try:
             return self._objects.commit(parent, edits, modes, message)
@@ -112,7 +122,7 @@ class Repository:
                 f"cannot write to the repository ({error.strerror}): make room, or mend its rights"
             ) from None
 
-    def transplanted(self, base: str, commit: str, message: str) -> tuple[str, str]:
+    def transplant(self, base: str, commit: str, message: str) -> tuple[str, str]:
         """The whole change from base to commit as one commit; and the commit that it stands on.
 
         That is HEAD where HEAD has the base's version of every changed file, else the base.
@@ -130,21 +140,21 @@ class Repository:
 
         The same trees give the same bytes.
         """
-        start = self._undated(baseline, "baseline")
-        end = self._undated(tree, "winner", "-p", start)
+        start = self._commit_undated(baseline, "baseline")
+        end = self._commit_undated(tree, "winner", "-p", start)
         head = "# v2 git bundle" if len(tree) == 40 else "# v3 git bundle\n@object-format=sha256"
         with to.open("wb") as file:
             file.write(f"{head}\n{end} HEAD\n{start} {_BASELINE}\n{end} {_WINNER}\n\n".encode())
             file.flush()
-            self._raw("pack-objects", *_PACK, stdin=f"{end}\n".encode(), into=file)
+            self._git_bytes("pack-objects", *_PACK, stdin=f"{end}\n".encode(), into=file)
 
-    def _undated(self, tree: str, message: str, *parents: str) -> str:
+    def _commit_undated(self, tree: str, message: str, *parents: str) -> str:
         at = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
         coded = ("i18n.commitEncoding=UTF-8",)
         return self._git("commit-tree", tree, *parents, "-m", message, env=at, config=coded).strip()
 
     @classmethod
-    def unbundled(cls, bundle: Path, top: Path) -> tuple[Repository, CommittedFiles, CommittedFiles]:
+    def from_bundle(cls, bundle: Path, top: Path) -> tuple[Repository, CommittedFiles, CommittedFiles]:
         """A new repository with what `write_bundle` wrote, the baseline checked out; baseline and winner.
 
         Raises GitError where the bundle is not sound, or files are in the way.
@@ -155,16 +165,16 @@ class Repository:
         made._git("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top)
         wanted = (f"{ref}:{ref}" for ref in (_BASELINE, _WINNER))
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc")
-        made._git("fetch", *quiet, str(bundle.resolve()), *wanted, config=_CHECKED)
+        made._git("fetch", *quiet, str(bundle.resolve()), *wanted, config=_FETCH_CONFIG)
         branch, at_top = _BASELINE.removeprefix("refs/heads/"), {"GIT_WORK_TREE": str(top)}
         made._git("checkout", "--quiet", branch, "--", env=at_top, cwd=top)
-        return made, made._committed(_BASELINE), made._committed(_WINNER)
+        return made, made._resolve(_BASELINE), made._resolve(_WINNER)
 
-    def _committed(self, revision: str) -> CommittedFiles:
+    def _resolve(self, revision: str) -> CommittedFiles:
         commit, tree = self._git("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}").split()
         return CommittedFiles(commit, tree)
 
-    def patched(self, tree: str, patch: bytes) -> str | None:
+    def tree_with_patch(self, tree: str, patch: bytes) -> str | None:
         """The tree that a patch makes of this one; None where it does not apply."""
         if not patch:
             return tree
@@ -177,10 +187,10 @@ class Repository:
                 return None
             return self._git("write-tree", env=env).strip()
 
-    def branch(self, name: str, commit: str, move: bool = False) -> None:
+    def make_branch(self, name: str, commit: str, move: bool = False) -> None:
         """Make a branch; one that is there already must be at this commit, unless it is to be moved."""
         # Our own names are plain; what else may be the name of a branch, `git branch` knows.
-        if not move and name.startswith(_OURS) and self._created(name, commit):
+        if not move and name.startswith(_NODE_BRANCH_PREFIX) and self._create_branch(name, commit):
             return
         try:
             self._git("branch", "--no-track", *(("--force",) if move else ()), name, commit)
@@ -188,12 +198,12 @@ class Repository:
             if move or self.tip(name) != commit:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
 
-    def _created(self, name: str, commit: str) -> bool:
+    def _create_branch(self, name: str, commit: str) -> bool:
         """Make a new branch; False when that could not be done, for `git branch` to say why."""
         said = [b"start: ok", b"prepare: ok", b"commit: ok"]
         with contextlib.suppress(EOFError):
             question = f"start\ncreate refs/heads/{name} {commit}\nprepare\ncommit\n".encode()
-            return self._naming.ask(question, lambda stream: [line(stream) for _ in said]) == said
+            return self._ref_session.ask(question, lambda stream: [read_line(stream) for _ in said]) == said
         return False
 
     def tip(self, branch: str) -> str | None:
@@ -208,20 +218,22 @@ class Repository:
         return self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{pattern}").splitlines()
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
-    def listing(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, Entry]:
+    def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
         """The files of a commit by path, all or those at or below these paths; links and submodules included."""
-        found = {path: entry for place in below or ("",) for path, entry in self._objects.below(commit, place)}
+        found = {
+            path: entry for place in below or ("",) for path, entry in self._objects.files_below(commit, place)
+        }
         if len(below) > 1:  # git's order, however the places are named: seeded choices depend on it
             return dict(sorted(found.items(), key=lambda item: os.fsencode(item[0])))
         return found
 
     def files_up_to(self, commit: str, most_bytes: int) -> list[str]:
         """The regular files of a commit that are no larger."""
-        files = {path: entry.blob for path, entry in self.listing(commit).items() if entry.mode in REGULAR_FILES}
+        files = {path: entry.blob for path, entry in self.files(commit).items() if entry.mode in REGULAR_FILES}
         sizes = self._store.sizes(files.values())
         return [path for path, blob in files.items() if sizes[blob] <= most_bytes]
 
-    def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, Entry]:
+    def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, TreeEntry]:
         """What stands at exactly these paths: files, links, submodules and directories."""
         found = ((path, self._objects.entry(commit, path)) for path in paths)
         return {path: entry for path, entry in found if entry}
@@ -235,7 +247,7 @@ class Repository:
     def blob(self, blob: str) -> bytes:
         return self._store.read(blob)
 
-    def changes(self, before: str, after: str) -> list[Change]:
+    def changes(self, before: str, after: str) -> list[PathChange]:
         """What differs between two commits, file by file."""
         return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
@@ -243,20 +255,22 @@ class Repository:
         """The difference of two commits for a reader's eyes."""
         if not colour:
             return self.patch(before, after).decode(errors="replace")
-        return self._raw("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(errors="replace")
+        return self._git_bytes("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(
+            errors="replace"
+        )
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference of two commits as `git apply` takes it, whatever format the user likes to read."""
         pair = f"{self._objects.tree_of(before)} {self._objects.tree_of(after)}\n".encode()
 
-        def answer(stream: IO[bytes]) -> bytes:
+        def read_answer(stream: IO[bytes]) -> bytes:
             lines = []
-            while (read := line(stream)) != _END_OF_PATCH:
+            while (read := read_line(stream)) != _END_OF_PATCH:
                 lines.append(read + b"\n")
             return b"".join(lines[1:])  # the first names the two trees
 
         try:
-            return self._diffing.ask(pair + _END_OF_PATCH + b"\n", answer)
+            return self._diff_session.ask(pair + _END_OF_PATCH + b"\n", read_answer)
         except EOFError:
             raise GitError("diff-tree", f"ended before it had told {before} from {after}") from None
 
@@ -268,22 +282,22 @@ class Repository:
             listed = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=listed)
 
-    def apply(self, patch: bytes, dry: bool = False) -> None:
+    def apply(self, patch: bytes, dry_run: bool = False) -> None:
         """Apply a patch to the user's working tree, which only `loopty apply --patch` does, on request."""
-        flags = ("--check",) if dry else ()
+        flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
-    def _open(self, *args: str, config: Iterable[str] = ()) -> Conversation:
-        return Conversation(_command(*args, config=config), self._env, self._git_dir)
+    def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
+        return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
 
     def _object_folder(self) -> Path:
         return self._git_dir / self._git("rev-parse", "--git-path", "objects").strip()
 
     def _git(self, *args: str, **how: object) -> str:
-        return self._raw(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]
+        return self._git_bytes(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]
 
-    def _raw(
+    def _git_bytes(
         self,
         *args: str,
         stdin: bytes = b"",
@@ -293,7 +307,7 @@ class Repository:
         config: Iterable[str] = (),
     ) -> bytes:
         done = subprocess.run(
-            _command(*args, config=config),
+            _git_command(*args, config=config),
             input=stdin,
             stdout=into or subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -307,10 +321,10 @@ class Repository:
         return done.stdout or b""
 
 
-def _command(*args: str, config: Iterable[str] = ()) -> list[str]:
-    return ["git", *_SAFE, *(part for setting in config for part in ("-c", setting)), *args]
+def _git_command(*args: str, config: Iterable[str] = ()) -> list[str]:
+    return ["git", *_SAFE_CONFIG, *(part for setting in config for part in ("-c", setting)), *args]
 
 
-def _without_git(environ: Mapping[str, str]) -> dict[str, str]:
+def _environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without variables that point git at another repository or index."""
     return {name: value for name, value in environ.items() if not name.startswith("GIT_")}

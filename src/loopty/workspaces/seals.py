@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
-from loopty.kit.atomic_file import put
+from loopty.kit.atomic_file import write_atomically
 from loopty.workspaces.host_paths import HostPaths
 
 # Within one tick of the kernel's clock a file can change twice and show it once.
@@ -37,7 +37,7 @@ class Seal:
         """What a change leaves a mark on, even one that was undone."""
         return _signature(self.root, self.files)
 
-    def broken(self) -> str | None:
+    def first_change(self) -> str | None:
         """The first name that is not what it was, or None."""
         now = _contents(self.root, self.files)
         if now == self.contents:
@@ -49,18 +49,18 @@ class Seal:
         )
 
 
-def sealed(root: Path, files: Sequence[str] | None, record: Path) -> Seal:
+def load_or_make_seal(root: Path, files: Sequence[str] | None, record: Path) -> Seal:
     """The seal of what was just made; in `record` it outlives the process."""
     chosen = None if files is None else tuple(files)
     try:
         return Seal(root, chosen, json.loads(record.read_text()))
     except FileNotFoundError:
-        seal = taken(root, chosen)
-    put(record.parent, record.name, json.dumps(dict(seal.contents)).encode())
+        seal = current_seal(root, chosen)
+    write_atomically(record.parent, record.name, json.dumps(dict(seal.contents)).encode())
     return seal
 
 
-def taken(root: Path, files: tuple[str, ...] | None = None) -> Seal:
+def current_seal(root: Path, files: tuple[str, ...] | None = None) -> Seal:
     """The seal of what is there now."""
     return Seal(root, files, _contents(root, files))
 
@@ -68,7 +68,7 @@ def taken(root: Path, files: tuple[str, ...] | None = None) -> Seal:
 def data_digest(top: Path, stated: Sequence[str]) -> str:
     """A digest of the files and directories that `benchmark.data` names, over their names and contents."""
     sources = HostPaths(top, stated, "benchmark.data").sources()
-    found = [(name, taken(path).contents) for name, path in zip(stated, sources, strict=True)]
+    found = [(name, current_seal(path).contents) for name, path in zip(stated, sources, strict=True)]
     return hashlib.sha256(codec.text(found).encode()).hexdigest()
 
 
@@ -77,15 +77,15 @@ def _contents(root: Path, files: tuple[str, ...] | None) -> Mapping[str, str]:
     signature = _signature(root, files)
     newest = max((times[-1] for times in signature), default=0)
     settled = time.time_ns() - newest > _SETTLED_NS
-    return _read(root, signature, 0 if settled else time.monotonic_ns())
+    return _read_contents(root, signature, 0 if settled else time.monotonic_ns())
 
 
 def _signature(root: Path, files: tuple[str, ...] | None) -> Signature:
-    names = _names(root) if files is None else _with_directories(files)
-    return tuple(sorted(_state(root, name) for name in names))
+    names = _names_below(root) if files is None else _with_directories(files)
+    return tuple(sorted(_file_state(root, name) for name in names))
 
 
-def _names(root: Path) -> Iterator[str]:
+def _names_below(root: Path) -> Iterator[str]:
     """Everything below, without following links; the root itself when it is a file."""
     if root.is_symlink() or not root.is_dir():
         yield ""
@@ -103,7 +103,7 @@ def _with_directories(files: tuple[str, ...]) -> Iterator[str]:
     yield from {f"{PurePosixPath(name).parent}/" for name in files}
 
 
-def _state(root: Path, name: str) -> tuple[str, int, int, int, int, int]:
+def _file_state(root: Path, name: str) -> tuple[str, int, int, int, int, int]:
     try:
         status = os.lstat(root / name)
     except OSError:
@@ -112,7 +112,7 @@ def _state(root: Path, name: str) -> tuple[str, int, int, int, int, int]:
 
 
 @functools.lru_cache(maxsize=64)
-def _read(root: Path, signature: Signature, unsettled: int) -> Mapping[str, str]:  # noqa: ARG001
+def _read_contents(root: Path, signature: Signature, unsettled: int) -> Mapping[str, str]:  # noqa: ARG001
     return {name: _digest(root / name, mode) for name, mode, *_ in signature}
 
 

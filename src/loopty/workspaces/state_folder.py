@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateFolder:
     """The paths below `.loopty/`."""
 
     top: Path
@@ -56,19 +56,19 @@ class State:
         """Replies of the user role's model that are given again to equal requests."""
         return self.folder / "replies"
 
-    def node(self, node: NodeId) -> Path:
+    def node_folder(self, node: NodeId) -> Path:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.folder / "nodes" / node.name
 
-    def audit(self, node: NodeId, number: int) -> Path:
+    def audit_folder(self, node: NodeId, number: int) -> Path:
         """What an audit left: apart from the node's folder, which the search reads."""
         return self.folder / "audits" / f"{node.name}-{number}"
 
-    def draft(self, node: NodeId) -> Path:
+    def draft_folder(self, node: NodeId) -> Path:
         """Where a node made by hand is edited until it runs."""
         return self.folder / "drafts" / node.name
 
-    def trial(self, node: NodeId, number: int) -> Path:
+    def trial_folder(self, node: NodeId, number: int) -> Path:
         """A trial's own directory, gone when it ends."""
         return self.trials / f"{node.name}-{number}"
 

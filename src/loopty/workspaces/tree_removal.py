@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 
-def removed(folder: Path) -> None:
+def remove_tree(folder: Path) -> None:
     """Remove the folder and all below it, if it is there."""
     try:
         shutil.rmtree(folder)

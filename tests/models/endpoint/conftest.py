@@ -4,7 +4,7 @@ import pytest
 
 from ..server import ScriptedServer, answer
 from ..vendor_replies import openai_reply
-from .desk import Desk
+from .desk import ServedRun
 
 
 @pytest.fixture
@@ -15,4 +15,4 @@ def server():
 
 @pytest.fixture
 def desk(tmp_path, server):
-    return Desk(tmp_path, url=f"{server.url}/v1")
+    return ServedRun(tmp_path, url=f"{server.url}/v1")

@@ -12,7 +12,7 @@ from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.models.endpoint.endpoint_factory import opened
+from loopty.models.endpoint.endpoint_factory import make_endpoint
 from loopty.models.purse import RunPurse
 from loopty.record.recorder import Recorder
 from loopty.record.spend import CallReserved, CallSettled
@@ -24,7 +24,7 @@ KEY = "sk-the-real-key-0123456789"
 MODEL = "the-model"
 
 
-class Desk:
+class ServedRun:
     """Serves trials of node 1.2 of one run."""
 
     def __init__(self, folder, pools=None, funds=None, **stated):
@@ -38,7 +38,9 @@ class Desk:
         usual = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
         known = {"user": ModelSpec(**{**usual, **stated})}
         catalogue = Catalogue(known, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
-        self.serving = opened(catalogue, self.funds, purse, Archive(folder / "calls"), folder / "model-cache")
+        self.serving = make_endpoint(
+            catalogue, self.funds, purse, Archive(folder / "calls"), folder / "model-cache"
+        )
         self.place = ""
 
     @contextlib.asynccontextmanager
@@ -51,7 +53,7 @@ class Desk:
             listener.setblocking(False)
             # The client is closed last: one that closes while it waits for an answer confuses the event loop.
             async with client(place) as asking, self.serving(NodeId("1.2"), listener) as door:
-                asking.headers["authorization"] = f"Bearer {door.word}"
+                asking.headers["authorization"] = f"Bearer {door.key}"
                 yield asking, door
 
     @property

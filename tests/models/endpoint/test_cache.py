@@ -11,7 +11,7 @@ from loopty.record.spend import Spend
 
 from ..server import ScriptedServer, answer, refusal, stream
 from ..vendor_replies import openai_events, openai_reply
-from .desk import Desk, chat
+from .desk import ServedRun, chat
 
 CHAT = "/v1/chat/completions"
 
@@ -19,7 +19,7 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture
 def cached(tmp_path):
     def made(server, when="auto", **limits):
-        return Desk(tmp_path, None, RoleBudget("user", cache=when, **limits), url=f"{server.url}/v1")
+        return ServedRun(tmp_path, None, RoleBudget("user", cache=when, **limits), url=f"{server.url}/v1")
 
     return made
 

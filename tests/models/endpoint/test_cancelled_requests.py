@@ -7,15 +7,15 @@ import pytest
 
 from loopty.record.spend import Spend
 
-from ..server import ScriptedServer, answer, hang, hang_up, refusal, stalling, stream
+from ..server import ScriptedServer, answer, hang, hang_up, refusal, stalled_stream, stream
 from ..vendor_replies import openai_events, openai_reply
-from .desk import Desk, chat
+from .desk import ServedRun, chat
 
 CHAT = "/v1/chat/completions"
 BEHAVIOURS = {
     "answers": (answer(openai_reply()),),
     "streams": (stream(openai_events()),),
-    "stalls": (stalling(openai_events()),),
+    "stalls": (stalled_stream(openai_events()),),
     "hangs": (hang,),
     "fails at first": (refusal(503, "later"), hang_up, answer(openai_reply())),
 }
@@ -26,7 +26,7 @@ BEHAVIOURS = {
 async def test_whenever_a_call_is_broken_off_it_is_settled_once(tmp_path, behaviour, streamed):
     rng = random.Random(repr((len(behaviour), streamed)))
     with ScriptedServer(*behaviour) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         for _ in range(8):
             async with desk.trial() as (client, _door):
                 asking = [asyncio.create_task(client.post(CHAT, json=chat(stream=streamed))) for _ in range(3)]

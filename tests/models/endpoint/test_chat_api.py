@@ -9,7 +9,7 @@ from loopty.domain.model import Outage
 from loopty.domain.task import RoleBudget
 from loopty.record.spend import Spend
 
-from .desk import Desk, chat
+from .desk import ServedRun, chat
 
 CHAT = "/v1/chat/completions"
 USED = {"input_tokens": 20, "output_tokens": 12, "cached_tokens": 8, "reasoning_tokens": 5}
@@ -20,7 +20,7 @@ def scripted(tmp_path):
     def made(*lines, funds=None):
         (tmp_path / "script.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         settings = {"provider": "scripted", "model": "", "key_env": "", "file": "script.jsonl"}
-        return Desk(tmp_path, None, funds, **settings)
+        return ServedRun(tmp_path, None, funds, **settings)
 
     return made
 

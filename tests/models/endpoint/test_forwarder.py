@@ -11,7 +11,17 @@ from loopty.domain.model import Outage, Usage
 from loopty.domain.task import Pools, RoleBudget
 from loopty.record.spend import Spend
 
-from ..server import ScriptedServer, answer, hang, hang_up, refusal, said, stalling, stream, unframed
+from ..server import (
+    ScriptedServer,
+    answer,
+    hang,
+    hang_up,
+    raw_answer,
+    refusal,
+    stalled_stream,
+    stream,
+    unframed_stream,
+)
 from ..vendor_replies import (
     anthropic_events,
     anthropic_reply,
@@ -20,7 +30,7 @@ from ..vendor_replies import (
     openai_events,
     openai_reply,
 )
-from .desk import KEY, MODEL, Desk, chat
+from .desk import KEY, MODEL, ServedRun, chat
 
 COUNTED = Usage(20, 12, 8, 5)
 CHAT = "/v1/chat/completions"
@@ -33,7 +43,7 @@ def served(tmp_path):
 
     def made(server, pools=None, funds=None, **stated):
         url = server.url + ("/v1" if stated.get("provider", "openai") == "openai" else "")
-        return Desk(tmp_path, pools, funds, url=url, **stated)
+        return ServedRun(tmp_path, pools, funds, url=url, **stated)
 
     return made
 
@@ -246,7 +256,7 @@ async def test_a_provider_that_is_down_is_no_fault_of_the_candidate(served, stat
 
 
 async def test_a_server_that_is_not_there_is_an_outage_that_costs_nothing(tmp_path):
-    desk = Desk(tmp_path, url="http://127.0.0.1:9/v1", retries=1, outage_seconds=0.0)
+    desk = ServedRun(tmp_path, url="http://127.0.0.1:9/v1", retries=1, outage_seconds=0.0)
     async with desk.trial() as (client, door):
         found = await client.post(CHAT, json=chat())
     assert (found.status_code, found.json()["error"]["type"]) == (502, "api_error")
@@ -322,8 +332,8 @@ async def test_a_model_that_is_not_there_is_an_outage_that_says_what_to_look_at(
 
 
 async def test_an_address_without_its_version_is_told_with_the_path_that_was_asked(tmp_path):
-    with ScriptedServer(said(b"<html>404 not found</html>", 404, "text/html")) as server:
-        async with Desk(tmp_path, url=server.url).trial() as (client, door):
+    with ScriptedServer(raw_answer(b"<html>404 not found</html>", 404, "text/html")) as server:
+        async with ServedRun(tmp_path, url=server.url).trial() as (client, door):
             await client.post(CHAT, json=chat())
     told = str(door.excuse(False))
     assert "404 at /chat/completions: no model" in told
@@ -356,7 +366,7 @@ async def test_a_refusal_of_the_request_itself_is_the_benchmarks_to_read(served)
 
 async def test_a_server_that_tells_the_key_is_not_passed_on(served):
     def echo(connection):
-        said(json.dumps({"seen": connection.request.headers}).encode(), 200, "application/json")(connection)
+        raw_answer(json.dumps({"seen": connection.request.headers}).encode(), 200, "application/json")(connection)
 
     events = [{"choices": [{"delta": {"content": KEY}}]}, *openai_events()]
     with ScriptedServer(echo, stream(events)) as server:
@@ -369,7 +379,7 @@ async def test_a_server_that_tells_the_key_is_not_passed_on(served):
 CUTS = {
     "reset": stream(openai_events()[:3], whole=False, reset=True),
     "closed": stream(openai_events()[:3], whole=False),
-    "unframed": unframed(openai_events()[:3]),
+    "unframed": unframed_stream(openai_events()[:3]),
     "says so": stream([*openai_events()[:3], {"error": {"message": "overloaded"}}]),
 }
 
@@ -389,7 +399,7 @@ async def test_a_stream_that_breaks_off_is_charged_as_reserved_and_seen_as_broke
 
 
 async def test_a_stream_of_anthropic_that_ends_early_is_not_taken_for_whole(served):
-    with ScriptedServer(unframed(anthropic_events(finish=None))) as server:
+    with ScriptedServer(unframed_stream(anthropic_events(finish=None))) as server:
         desk = served(server, provider="anthropic")
         async with desk.trial() as (client, _):
             with pytest.raises(httpx2.RemoteProtocolError):
@@ -407,7 +417,7 @@ async def until(desk, true):
 
 
 async def test_a_client_that_leaves_in_the_middle_pays_all_the_same(served):
-    with ScriptedServer(stalling(openai_events()[:2])) as server:
+    with ScriptedServer(stalled_stream(openai_events()[:2])) as server:
         desk = served(server)
         async with desk.trial() as (client, door):
             async with client.stream("POST", CHAT, json=chat(stream=True)) as found:

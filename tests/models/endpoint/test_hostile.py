@@ -9,14 +9,14 @@ import pytest
 from loopty.domain.model import ModelSpec, Usage
 from loopty.domain.task import Pools, RoleBudget
 from loopty.models.endpoint import endpoint, http_exchange, usage_reader
-from loopty.models.endpoint.answer_source import Answered
-from loopty.models.endpoint.provider_faults import fault_of
-from loopty.models.endpoint.usage_reader import Events
-from loopty.models.http import Unacceptable
+from loopty.models.endpoint.answer_source import HttpResponse
+from loopty.models.endpoint.provider_faults import provider_fault
+from loopty.models.endpoint.usage_reader import EventSplitter
+from loopty.models.http import UnacceptableAnswer
 
-from ..server import ScriptedServer, answer, endless, refusal, said, stream
+from ..server import ScriptedServer, answer, endless_answer, raw_answer, refusal, stream
 from ..vendor_replies import google_reply, openai_events, openai_reply
-from .desk import KEY, MODEL, Desk, chat
+from .desk import KEY, MODEL, ServedRun, chat
 
 CHAT, RESPONSES, GENERATE = "/v1/chat/completions", "/v1/responses", "/v1beta/models/x:generateContent"
 
@@ -36,10 +36,12 @@ async def test_headers_of_the_provider_are_passed_on_where_they_are_plain_and_wi
     events = (f"data: {json.dumps(event)}\n\n" for event in openai_events() if isinstance(event, dict))
     body = "".join((*events, "data: [DONE]\n\n"))
     behaviour = (
-        said(body.encode(), 200, "text/event-stream", **odd) if streamed else answer(openai_reply(), 200, **odd)
+        raw_answer(body.encode(), 200, "text/event-stream", **odd)
+        if streamed
+        else answer(openai_reply(), 200, **odd)
     )
     with ScriptedServer(behaviour) as server:
-        async with Desk(tmp_path, url=f"{server.url}/v1").trial() as (client, _):
+        async with ServedRun(tmp_path, url=f"{server.url}/v1").trial() as (client, _):
             found = await client.post(CHAT, json=chat(stream=streamed))
     assert found.status_code == 200
     assert {"request-id", "x-request-id"}.isdisjoint(found.headers)
@@ -81,7 +83,7 @@ async def test_a_request_leads_to_one_model_and_says_all_by_itself(desk, server,
 
 async def test_the_number_of_answers_of_google_is_bounded_too(tmp_path):
     with ScriptedServer(answer(google_reply())) as server:
-        desk = Desk(tmp_path, url=server.url, provider="google")
+        desk = ServedRun(tmp_path, url=server.url, provider="google")
         async with desk.trial() as (client, _):
             for config in ({"candidateCount": "8"}, {"candidate_count": 10**9}):
                 found = await client.post(GENERATE, json={"contents": [], "generationConfig": config})
@@ -107,7 +109,7 @@ async def test_a_text_that_looks_like_a_picture_counts_as_a_text_at_the_worst(de
 
 
 async def test_a_request_beyond_the_context_is_refused_and_spends_no_cap(tmp_path, server):
-    desk = Desk(tmp_path, Pools(tokens=50_000), url=f"{server.url}/v1", context_tokens=20_000)
+    desk = ServedRun(tmp_path, Pools(tokens=50_000), url=f"{server.url}/v1", context_tokens=20_000)
     async with desk.trial() as (client, door):
         found = await client.post(CHAT, json=chat("a word " * 100_000))
         assert (found.status_code, found.json()["error"]["code"]) == (400, "context_length_exceeded")
@@ -125,7 +127,7 @@ async def test_a_request_beyond_the_context_is_refused_and_spends_no_cap(tmp_pat
 async def test_a_provider_that_lies_about_its_usage_is_charged_as_reserved(tmp_path, told):
     reply = {**openai_reply(), "usage": told}
     with ScriptedServer(answer(reply)) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1", input_usd=1.0, output_usd=1.0)
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1", input_usd=1.0, output_usd=1.0)
         async with desk.trial() as (client, _):
             assert (await client.post(CHAT, json=chat())).status_code == 200
     assert desk.settled[0].tokens == desk.reserved[0].tokens
@@ -141,7 +143,7 @@ async def test_a_provider_that_lies_about_its_usage_is_charged_as_reserved(tmp_p
 )
 async def test_counts_that_are_none_are_nothing(tmp_path, told):
     with ScriptedServer(answer({**openai_reply(), "usage": told})) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             await client.post(CHAT, json=chat())
     assert desk.settled[0].tokens >= 0
@@ -149,7 +151,7 @@ async def test_counts_that_are_none_are_nothing(tmp_path, told):
 
 async def test_replies_are_kept_apart_by_the_headers_that_they_were_asked_with(tmp_path):
     with ScriptedServer(answer(openai_reply("odd")), answer(openai_reply("plain"))) as server:
-        desk = Desk(tmp_path, None, RoleBudget("user"), url=f"{server.url}/v1")
+        desk = ServedRun(tmp_path, None, RoleBudget("user"), url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             await client.post(CHAT, json=chat(temperature=0), headers={"openai-beta": "poison"})
         async with desk.trial() as (client, _):
@@ -160,13 +162,13 @@ async def test_replies_are_kept_apart_by_the_headers_that_they_were_asked_with(t
 async def test_who_does_not_read_is_left_and_blames_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(http_exchange, "UNREAD_SECONDS", 0.2)
     event = f"data: {json.dumps({'choices': [{'delta': {'content': 'x' * 10_000}}]})}\n\n".encode()
-    with ScriptedServer(endless(b"", event)) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+    with ScriptedServer(endless_answer(b"", event)) as server:
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (_, door):
             reader, writer = await asyncio.open_unix_connection(desk.place)
             reader._transport.pause_reading()  # as one that is alive and does not look
             body = json.dumps(chat(stream=True)).encode()
-            head = f"POST {CHAT} HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer {door.word}\r\n"
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer {door.key}\r\n"
             writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             await asyncio.to_thread(server.left.wait, 60)
             writer.close()
@@ -215,8 +217,8 @@ async def test_a_system_without_descriptors_is_waited_for(desk, monkeypatch):
 
 async def test_an_event_without_end_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(usage_reader, "LARGEST_EVENT", 100_000)
-    with ScriptedServer(endless(b"data: ", b"x" * 1000)) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+    with ScriptedServer(endless_answer(b"data: ", b"x" * 1000)) as server:
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             with pytest.raises(httpx2.RemoteProtocolError):
                 await client.post(CHAT, json=chat(stream=True))
@@ -226,25 +228,25 @@ async def test_an_event_without_end_is_left(tmp_path, monkeypatch):
 def test_events_are_cut_wherever_their_pieces_end():
     whole = b"data: 1\n\ndata: 2\r\n\r\n: ping\n\ndata: 3\n\n\ndata: 4"
     for size in (1, 2, 3, 5, 100):
-        events = Events()
-        found = [event for at in range(0, len(whole), size) for event in events.fed(whole[at : at + size])]
+        events = EventSplitter()
+        found = [event for at in range(0, len(whole), size) for event in events.feed(whole[at : at + size])]
         assert b"".join([*found, events.rest]) == whole
         assert found[:2] == [b"data: 1\n\n", b"data: 2\r\n\r\n"]
         assert len(found) == 4
 
 
 def test_an_event_that_does_not_end_is_not_looked_through_again_and_again():
-    events = Events()
+    events = EventSplitter()
     for _ in range(usage_reader.LARGEST_EVENT // 100):
-        events.fed(b"x" * 100)
-    with pytest.raises(Unacceptable):
-        events.fed(b"x" * 100)
+        events.feed(b"x" * 100)
+    with pytest.raises(UnacceptableAnswer):
+        events.feed(b"x" * 100)
 
 
 async def test_an_answer_of_nothing_but_brackets_is_passed_on_unread(tmp_path):
     body = b'{"a":[' + b"[]," * 600_000 + b'0],"usage":{"prompt_tokens":1}}'
-    with ScriptedServer(said(body, 200, "application/json")) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+    with ScriptedServer(raw_answer(body, 200, "application/json")) as server:
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             assert (await client.post(CHAT, json=chat())).content == body
     assert desk.settled[0].usage is None
@@ -266,8 +268,8 @@ async def test_an_answer_of_nothing_but_brackets_is_passed_on_unread(tmp_path):
 )
 @pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
 def test_what_a_provider_says_of_when_to_ask_again_is_a_time_or_nothing(header, name):
-    refused, stated = Answered(429, {}, b""), ModelSpec("openai")
-    down = fault_of(refused, {name: header}, stated, "/v1/chat/completions", None, known=True)
+    refused, stated = HttpResponse(429, {}, b""), ModelSpec("openai")
+    down = provider_fault(refused, {name: header}, stated, "/v1/chat/completions", None, has_answered=True)
     assert down.retry_after_seconds in (None, 0.0)
 
 
@@ -275,13 +277,13 @@ def test_what_a_provider_says_of_when_to_ask_again_is_a_time_or_nothing(header, 
     ("key", "told"), [("a-key-that-was-sent", "the key in OPENAI_API_KEY"), (None, "the server asks for a key")]
 )
 def test_a_key_that_was_never_sent_is_not_called_refused(key, told):
-    refused, stated = Answered(401, {}, b""), ModelSpec("openai")
-    assert told in str(fault_of(refused, {}, stated, "/v1/chat/completions", key, known=False))
+    refused, stated = HttpResponse(401, {}, b""), ModelSpec("openai")
+    assert told in str(provider_fault(refused, {}, stated, "/v1/chat/completions", key, has_answered=False))
 
 
 async def test_a_refusal_that_quotes_the_key_is_read_without_it(tmp_path):
     with ScriptedServer(refusal(400, f"{KEY} may not do this")) as server:
-        async with Desk(tmp_path, url=f"{server.url}/v1").trial() as (client, _):
+        async with ServedRun(tmp_path, url=f"{server.url}/v1").trial() as (client, _):
             found = await client.post(CHAT, json=chat())
     assert KEY not in found.text
     assert "[key] may not do this" in found.text
@@ -290,7 +292,7 @@ async def test_a_refusal_that_quotes_the_key_is_read_without_it(tmp_path):
 async def test_a_stream_is_paid_for_where_it_says_nothing_of_its_usage(tmp_path):
     events = [event for event in openai_events() if isinstance(event, str) or not event.get("usage")]
     with ScriptedServer(stream(events)) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             await client.post(CHAT, json=chat(stream=True))
     assert desk.settled[0].tokens == desk.reserved[0].tokens > Usage(1, 100).tokens

@@ -3,15 +3,15 @@
 import pytest
 
 from .. import tiny_gguf
-from .desk import Desk, chat
+from .desk import ServedRun, chat
 
 pytest.importorskip("xllamacpp")
 
 
 async def test_a_local_model_is_forwarded_to(tmp_path):
-    file = tiny_gguf.written(tmp_path / "tiny.gguf")
+    file = tiny_gguf.write_model(tmp_path / "tiny.gguf")
     served = {"provider": "local", "model": "", "key_env": "", "file": str(file), "settings": {"threads": 1}}
-    desk = Desk(tmp_path, **served, max_output_tokens=5)
+    desk = ServedRun(tmp_path, **served, max_output_tokens=5)
     async with desk.trial() as (client, door):
         whole = await client.post("/v1/chat/completions", json=chat())
         streamed = await client.post("/v1/chat/completions", json=chat(stream=True))

@@ -10,7 +10,7 @@ from loopty.models.endpoint.http_exchange import LARGEST_BODY
 from loopty.record.spend import Spend
 
 from ..server import ScriptedServer, answer
-from .desk import MODEL, Desk, chat
+from .desk import MODEL, ServedRun, chat
 
 CHAT = "/v1/chat/completions"
 
@@ -179,7 +179,7 @@ async def test_nothing_of_the_benchmarks_headers_and_query_reaches_the_provider(
 
 async def test_an_answer_that_says_nothing_of_its_usage_is_charged_as_reserved(tmp_path):
     with ScriptedServer(answer({"choices": [], "usage": {"prompt_tokens": "many"}}), answer([])) as server:
-        desk = Desk(tmp_path, url=f"{server.url}/v1")
+        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
         async with desk.trial() as (client, _):
             await client.post(CHAT, json=chat())
             await client.post(CHAT, json=chat())

@@ -29,9 +29,9 @@ from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.selectors.best_node import BestSelector
 from loopty.taskfile import read
 from loopty.testing.fakes import ScriptedRoleModel
-from loopty.workspaces.node_files import Files
+from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import State
+from loopty.workspaces.state_folder import StateFolder
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -75,11 +75,11 @@ class World:
             (top / name).write_bytes(text.encode())
         for words in ("init --quiet --initial-branch=main", "add --all", "commit --quiet --message=work"):
             subprocess.run(["git", *words.split()], cwd=top, env=ENVIRONMENT, check=True, capture_output=True)
-        self.repository = Repository.around(top)
+        self.repository = Repository.open(top)
         task = read.load(top)
-        state = State(top)
+        state = StateFolder(top)
         state.prepare()
-        self.files = Files(self.repository, state, task.without_held_out())
+        self.files = NodeFiles(self.repository, state, task.without_held_out())
         self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
         base = self.repository.head()
         self.recorder.record(lambda history: decisions.start_run(history, task, "", "", base, "asked for"))
@@ -99,8 +99,8 @@ class World:
             options,
             given.pop("selector", BestSelector()),
             PlainBriefing(),
-            files.writable,
-            files.readable,
+            files.writable_files,
+            files.readable_files,
             files.text,
             files.refusal,
             **given,

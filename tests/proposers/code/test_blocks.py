@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from loopty.domain.proposal import Objection
 from loopty.proposers.code.blocks import Block
-from loopty.proposers.code.line_match import Lines
-from loopty.proposers.code.reply_faults import Unfit
+from loopty.proposers.code.line_match import FileLines
+from loopty.proposers.code.reply_faults import ProposalFault
 
 
 def replaced(before: str | None, search: str, replace: str) -> str:
     lines = [tuple(text.split("\n")) if text else () for text in (search, replace)]
-    return Block("a.py", *lines).applied(before)
+    return Block("a.py", *lines).apply(before)
 
 
-def objection(before: str | None, search: str, replace: str = "x") -> Unfit:
-    with pytest.raises(Unfit) as caught:
+def objection(before: str | None, search: str, replace: str = "x") -> ProposalFault:
+    with pytest.raises(ProposalFault) as caught:
         replaced(before, search, replace)
     assert caught.value.objection is Objection.APPLY
     assert len(caught.value.reason.splitlines()) == 1
@@ -91,7 +91,7 @@ def test_an_empty_search_makes_a_new_file_and_nothing_else() -> None:
 
 @given(st.text(alphabet="ab \t\r\n\x0c\u2028ä"))
 def test_a_text_is_the_same_after_it_was_taken_apart(text: str) -> None:
-    assert str(Lines.of(text)) == text
+    assert str(FileLines.of(text)) == text
 
 
 @given(st.lists(st.sampled_from(["a", "b", " a", "", "c"]), max_size=8), st.integers(0, 7), st.integers(1, 4))
@@ -99,8 +99,8 @@ def test_a_block_replaces_its_lines_alone_or_says_why_not(lines: list[str], star
     before = "".join(f"{line}\n" for line in lines)
     search = tuple(lines[start : start + count]) or ("zzz",)
     try:
-        after = Block("a", search, ("NEW",)).applied(before)
-    except Unfit:
+        after = Block("a", search, ("NEW",)).apply(before)
+    except ProposalFault:
         return
     assert after == "".join(f"{line}\n" for line in [*lines[:start], "NEW", *lines[start + count :]])
 

@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 from loopty.domain.proposal import Objection
 from loopty.proposers.code.blocks import Block
-from loopty.proposers.code.code_replies import SEPARATOR, Change, changes, items, summary
-from loopty.proposers.code.new_files import edited
-from loopty.proposers.code.reply_faults import Unfit
+from loopty.proposers.code.code_replies import SEPARATOR, FileChange, parse_changes, parse_items, summary
+from loopty.proposers.code.new_files import apply_changes
+from loopty.proposers.code.reply_faults import ProposalFault
 from loopty.proposers.code.unified_diff import Patch, Removal
-from loopty.proposers.code.whole_file import Whole
+from loopty.proposers.code.whole_file import WholeFile
 
 KNOWN = ("src/a.py", "b.py", "my file.txt", "Makefile")
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
 
 
-def read(text: str, sole: str | None = None) -> list[Change]:
-    (item,) = items(text, whole=True, most=1)
-    return changes(item, KNOWN, sole)
+def read(text: str, sole: str | None = None) -> list[FileChange]:
+    (item,) = parse_items(text, whole=True, limit=1)
+    return parse_changes(item, KNOWN, sole)
 
 
 def objection(text: str) -> str:
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(ProposalFault) as caught:
         read(text)
     assert caught.value.objection is Objection.REPLY
     return caught.value.reason
@@ -69,7 +69,7 @@ def test_blocks_follow_each_other_under_one_path() -> None:
 
 def test_where_only_one_file_may_be_changed_it_needs_no_path() -> None:
     assert read(SEARCH, "b.py") == [Block("b.py", ("old",), ("new",))]
-    assert read("```python\nx = 1\n```", "b.py") == [Whole("b.py", ("x = 1",))]
+    assert read("```python\nx = 1\n```", "b.py") == [WholeFile("b.py", ("x = 1",))]
     assert "no line with the path" in objection(SEARCH)
     assert objection("```python\nx = 1\n```") == "the reply holds no change"
 
@@ -78,17 +78,17 @@ def test_where_only_one_file_may_be_changed_it_needs_no_path() -> None:
     "opening", ["src/a.py\n```python", "```python src/a.py", "```python:src/a.py", "```src/a.py"]
 )
 def test_a_fence_with_a_path_is_a_whole_file(opening: str) -> None:
-    assert read(f"{opening}\nx = 1\n\n```\n") == [Whole("src/a.py", ("x = 1", ""))]
+    assert read(f"{opening}\nx = 1\n\n```\n") == [WholeFile("src/a.py", ("x = 1", ""))]
 
 
 def test_a_longer_fence_holds_shorter_ones() -> None:
     text = "src/a.py\n````markdown\n```\ninside\n```\n````\n"
-    assert read(text) == [Whole("src/a.py", ("```", "inside", "```"))]
+    assert read(text) == [WholeFile("src/a.py", ("```", "inside", "```"))]
 
 
 def test_blocks_in_fences_may_hold_fences() -> None:
     text = "b.py\n```python\n<<<<<<< SEARCH\n```\n=======\n```x\n>>>>>>> REPLACE\n```\nsrc/a.py\n```\nx\n```\n"
-    assert read(text) == [Block("b.py", ("```",), ("```x",)), Whole("src/a.py", ("x",))]
+    assert read(text) == [Block("b.py", ("```",), ("```x",)), WholeFile("src/a.py", ("x",))]
 
 
 def test_a_diff_may_be_in_any_fence_and_of_several_files() -> None:
@@ -129,9 +129,9 @@ def test_what_is_not_complete_is_an_error() -> None:
 
 def test_a_separator_that_a_file_had_before_may_stay_but_no_other_comes() -> None:
     heading = "Title\n=======\n"
-    assert edited([Whole("b.md", ("Other", "======="))], {"b.md": heading}.get, frozenset())
-    with pytest.raises(Unfit, match="separator"):
-        edited([Whole("b.py", ("x", "======="))], {"b.py": "x\n"}.get, frozenset())
+    assert apply_changes([WholeFile("b.md", ("Other", "======="))], {"b.md": heading}.get, frozenset())
+    with pytest.raises(ProposalFault, match="separator"):
+        apply_changes([WholeFile("b.py", ("x", "======="))], {"b.py": "x\n"}.get, frozenset())
 
 
 def test_thoughts_and_ends_of_lines_do_not_matter() -> None:
@@ -140,26 +140,26 @@ def test_thoughts_and_ends_of_lines_do_not_matter() -> None:
 
 
 def test_a_file_given_twice_is_an_error() -> None:
-    with pytest.raises(Unfit, match="more than once"):
-        edited([Whole("a", ("x",)), Whole("a", ("y",))], lambda _: None, frozenset())
+    with pytest.raises(ProposalFault, match="more than once"):
+        apply_changes([WholeFile("a", ("x",)), WholeFile("a", ("y",))], lambda _: None, frozenset())
 
 
 def test_several_blocks_of_one_file_build_on_each_other() -> None:
     blocks = [Block("a", ("1",), ("2", "3")), Block("a", ("3",), ("4",)), Removal("b")]
-    assert edited(blocks, {"a": "1\n", "b": "x\n"}.get, frozenset()) == {"a": "2\n4\n", "b": None}
+    assert apply_changes(blocks, {"a": "1\n", "b": "x\n"}.get, frozenset()) == {"a": "2\n4\n", "b": None}
 
 
 def test_what_changes_nothing_is_no_proposal() -> None:
-    with pytest.raises(Unfit, match="changes nothing") as caught:
-        edited([Block("a", ("1",), ("1",))], lambda _: "1\n", frozenset())
+    with pytest.raises(ProposalFault, match="changes nothing") as caught:
+        apply_changes([Block("a", ("1",), ("1",))], lambda _: "1\n", frozenset())
     assert caught.value.objection is Objection.DUPLICATE
 
 
 def test_a_change_without_measure_is_refused() -> None:
-    with pytest.raises(Unfit, match="too large"):
-        edited([Whole("a", ("x" * 2_000_000,))], lambda _: None, frozenset())
-    with pytest.raises(Unfit, match="too large"):
-        edited([Whole(f"{number}.py", ("x",)) for number in range(200)], lambda _: None, frozenset())
+    with pytest.raises(ProposalFault, match="too large"):
+        apply_changes([WholeFile("a", ("x" * 2_000_000,))], lambda _: None, frozenset())
+    with pytest.raises(ProposalFault, match="too large"):
+        apply_changes([WholeFile(f"{number}.py", ("x",)) for number in range(200)], lambda _: None, frozenset())
 
 
 def test_proposals_are_told_apart_by_their_headings() -> None:
@@ -167,7 +167,7 @@ def test_proposals_are_told_apart_by_their_headings() -> None:
         "Sure!\n=== PROPOSAL 1: faster ===\none\n**=== Proposal 2 – smaller ===**\ntwo\n"
         "## === PROPOSAL 3 ===\nthree\n=== END ===\nbye\n=== PROPOSAL 4: more ===\nfour\n"
     )
-    found = items(text, whole=True, most=3)
+    found = parse_items(text, whole=True, limit=3)
     assert [(item.title, item.lines[0]) for item in found] == [
         ("faster", "one"),
         ("smaller", "two"),
@@ -178,21 +178,22 @@ def test_proposals_are_told_apart_by_their_headings() -> None:
 
 def test_of_a_cut_reply_the_last_proposal_counts_only_if_its_end_is_there() -> None:
     two = "=== PROPOSAL 1: a ===\nx\n=== PROPOSAL 2: b ===\ny\n"
-    assert [item.title for item in items(two, whole=False, most=9)] == ["a"]
-    assert [item.title for item in items(f"{two}=== END ===\n", whole=False, most=9)] == ["a", "b"]
-    assert items(SEARCH, whole=False, most=9) == []
+    assert [item.title for item in parse_items(two, whole=False, limit=9)] == ["a"]
+    assert [item.title for item in parse_items(f"{two}=== END ===\n", whole=False, limit=9)] == ["a", "b"]
+    assert parse_items(SEARCH, whole=False, limit=9) == []
 
 
 def test_a_huge_reply_is_a_cut_one() -> None:
-    assert items("x\n" * 1_000_000, whole=True, most=9) == []
+    assert parse_items("x\n" * 1_000_000, whole=True, limit=9) == []
     assert (
-        len(items("=== PROPOSAL 1: a ===\n=== PROPOSAL 2: b ===\n" + "x\n" * 1_000_000, whole=True, most=9)) == 1
+        len(parse_items("=== PROPOSAL 1: a ===\n=== PROPOSAL 2: b ===\n" + "x\n" * 1_000_000, whole=True, limit=9))
+        == 1
     )
 
 
 def test_the_summary_is_the_title_else_the_first_words_else_the_files() -> None:
     def told(text: str) -> str:
-        return summary(items(text, whole=True, most=1)[0], ["b", "a"])
+        return summary(parse_items(text, whole=True, limit=1)[0], ["b", "a"])
 
     assert told("=== PROPOSAL 1: **Use a table** ===\nx") == "Use a table"
     assert told(f"# Use a table\nsrc/a.py\n{SEARCH}") == "Use a table"
@@ -236,10 +237,10 @@ FILES = {"src/a.py": "old\nnew\n", "b.py": "# EVOLVE-BLOCK-START\nold\n# EVOLVE-
 
 @given(st.lists(PIECES, max_size=25), st.booleans())
 def test_whatever_is_replied_gives_sound_edits_or_a_reason(lines: list[str], whole: bool) -> None:
-    for item in items("\n".join(lines), whole, most=3):
+    for item in parse_items("\n".join(lines), whole, limit=3):
         edits: dict[str, str | None] = {}
-        with contextlib.suppress(Unfit):
-            edits = edited(changes(item, FILES, None), FILES.get, frozenset())
+        with contextlib.suppress(ProposalFault):
+            edits = apply_changes(parse_changes(item, FILES, None), FILES.get, frozenset())
         assert summary(item, edits or ["a.py"])
         for path, text in edits.items():
             assert text != FILES.get(path)
@@ -248,9 +249,9 @@ def test_whatever_is_replied_gives_sound_edits_or_a_reason(lines: list[str], who
 
 @given(st.text(max_size=400))
 def test_any_text_at_all_is_read_without_a_crash(text: str) -> None:
-    for item in items(text, whole=True, most=3):
-        with contextlib.suppress(Unfit):
-            assert changes(item, FILES, "b.py")
+    for item in parse_items(text, whole=True, limit=3):
+        with contextlib.suppress(ProposalFault):
+            assert parse_changes(item, FILES, "b.py")
 
 
 @pytest.mark.parametrize(
@@ -263,14 +264,14 @@ def test_any_text_at_all_is_read_without_a_crash(text: str) -> None:
     ],
 )
 def test_one_endless_line_is_read_as_fast_as_any_other(piece: str) -> None:
-    for item in items(f"{piece}\n{piece}", whole=True, most=3):
+    for item in parse_items(f"{piece}\n{piece}", whole=True, limit=3):
         summary(item, ["a.py"])
-        with contextlib.suppress(Unfit):
-            changes(item, FILES, None)
+        with contextlib.suppress(ProposalFault):
+            parse_changes(item, FILES, None)
 
 
 @pytest.mark.parametrize("path", ["src/\x1b[31m.py", "src/a\u200b.py", "src/\u202eyp.py", "src/a\x00.py"])
 def test_a_name_that_cannot_be_seen_as_it_is_is_refused(path: str) -> None:
-    for change in (Whole(path, ("x",)), Removal(path), Block(path, (), ("x",))):
-        with pytest.raises(Unfit, match="characters that cannot be seen"):
-            edited([change], lambda _: None, frozenset())
+    for change in (WholeFile(path, ("x",)), Removal(path), Block(path, (), ("x",))):
+        with pytest.raises(ProposalFault, match="characters that cannot be seen"):
+            apply_changes([change], lambda _: None, frozenset())

@@ -9,8 +9,8 @@ import pytest
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.ngrams import cosine, ngrams
-from loopty.proposers.code.normal_form import normalised
+from loopty.proposers.code.ngrams import cosine, ngram_vectors
+from loopty.proposers.code.normal_form import normalise
 
 Block = Callable[..., str]
 
@@ -36,7 +36,7 @@ def area(x):
     ],
 )
 def test_comments_and_white_space_make_no_difference(path: str, one: str, other: str) -> None:
-    assert normalised(one, path) == normalised(other, path)
+    assert normalise(one, path) == normalise(other, path)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_comments_and_white_space_make_no_difference(path: str, one: str, other:
     ],
 )
 def test_what_a_compiler_or_a_reader_sees_makes_a_difference(path: str, one: str, other: str) -> None:
-    assert normalised(one, path) != normalised(other, path)
+    assert normalise(one, path) != normalise(other, path)
 
 
 async def test_texts_are_alike_by_what_is_in_them() -> None:
     renamed = TABLE.replace("cache", "memo")
-    table, spaced, changed, other, nothing = await ngrams(
+    table, spaced, changed, other, nothing = await ngram_vectors(
         [TABLE, TABLE.replace("    ", "\t"), renamed, "while True:\n    send(request)\n" * 5, ""]
     )
     assert cosine(table, spaced) == pytest.approx(1.0)

@@ -50,7 +50,7 @@ async def test_a_rewrite_gives_whole_files_new_ones_and_takes_others_away(world:
         "src/other.py": None,
     }
     node = world.added(proposal)
-    assert sorted(world.files.writable(node.commit)) == ["src/main.py", "src/maths.py"]
+    assert sorted(world.files.writable_files(node.commit)) == ["src/main.py", "src/maths.py"]
 
 
 async def test_a_crossover_shows_another_good_node_and_names_it(world: Any, block: Block) -> None:

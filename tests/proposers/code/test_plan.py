@@ -6,16 +6,16 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.proposers.code.node_texts import Texts, origin
-from loopty.proposers.code.standing import Standing
+from loopty.proposers.code.node_texts import TextCache, origin_of
+from loopty.proposers.code.standing import BestNodes
 
 
-def best(world: Any, standing: Standing) -> list[str]:
+def best(world: Any, standing: BestNodes) -> list[str]:
     return [str(node.id) for node in standing.best(world.ask())]
 
 
 def test_the_best_are_kept_up_to_date_as_results_come(world: Any) -> None:
-    standing = Standing()
+    standing = BestNodes()
     assert best(world, standing) == ["1"]
     world.tried({"src/other.py": "A = 1\n"}, 3.0)
     world.tried({"src/other.py": "A = 2\n"}, None)
@@ -24,14 +24,14 @@ def test_the_best_are_kept_up_to_date_as_results_come(world: Any) -> None:
     for number in range(10):
         world.tried({"src/other.py": f"B = {number}\n"}, 4.0 + number)
     assert best(world, standing) == [f"1.{number}" for number in range(13, 5, -1)]
-    assert best(world, Standing()) == best(world, standing)
+    assert best(world, BestNodes()) == best(world, standing)
 
 
 def test_partners_are_of_another_line_with_other_code(world: Any) -> None:
     first = world.tried({"src/other.py": "A = 1\n"}, 3.0)
     world.tried({"src/other.py": "A = 2\n"}, 2.0, parent="1.1")
     other = world.tried({"src/main.py": "A = 3\n"}, 2.5)
-    assert Standing().partners(world.ask(), first) == [other]
+    assert BestNodes().partners(world.ask(), first) == [other]
 
 
 def test_a_file_is_read_at_the_node_that_changed_it_last(world: Any) -> None:
@@ -45,10 +45,10 @@ def test_a_file_is_read_at_the_node_that_changed_it_last(world: Any) -> None:
             raise Misuse("git has no such file")
         return path
 
-    texts, commits = Texts(text), [history[NodeId(name)].commit for name in ("1", "1.1", "1.1.1")]
+    texts, commits = TextCache(text), [history[NodeId(name)].commit for name in ("1", "1.1", "1.1.1")]
     for node in (child, child, history[NodeId("1.1")]):
         for path in ("src/other.py", "evaluate.py"):
-            assert texts.text(origin(history, node).commit(path), path) == path
-    assert texts.text(origin(history, child).commit("gone"), "gone") is None
+            assert texts.text(origin_of(history, node).commit(path), path) == path
+    assert texts.text(origin_of(history, child).commit("gone"), "gone") is None
     assert read == [(commits[1], "src/other.py"), (commits[0], "evaluate.py"), (commits[0], "gone")]
-    assert origin(history, child).changed == {"src/main.py": commits[2], "src/other.py": commits[1]}
+    assert origin_of(history, child).changed == {"src/main.py": commits[2], "src/other.py": commits[1]}

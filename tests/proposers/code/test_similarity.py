@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.proposers.code.similarity import Likeness
+from loopty.proposers.code.similarity import Similarity
 
 ONE, TWO = NodeId("1.1"), NodeId("1.2")
 
@@ -29,13 +29,13 @@ class Vectors:
 
 async def test_the_closest_is_found_and_every_text_is_asked_for_once() -> None:
     vectors = Vectors(lambda text: [1.0, 0.0] if "a" in text else [0.6, 0.8])
-    likeness = Likeness(vectors)
+    likeness = Similarity(vectors)
     first = await likeness.closest(["ab"], {ONE: ["b"], TWO: ["a"]})
     assert first
-    assert (first.node, first.likeness) == (TWO, pytest.approx(1.0))
+    assert (first.node, first.similarity) == (TWO, pytest.approx(1.0))
     again = await likeness.closest(["b"], {ONE: ["ab"], TWO: ["a"]})
     assert again
-    assert again.likeness == pytest.approx(0.6)
+    assert again.similarity == pytest.approx(0.6)
     assert sorted(vectors.asked) == ["a", "ab", "b"]
 
 
@@ -46,21 +46,21 @@ async def test_those_who_ask_at_the_same_time_do_not_pay_for_the_same_text_twice
         await asyncio.sleep(0)
         return await vectors(texts)
 
-    likeness = Likeness(slowly)
+    likeness = Similarity(slowly)
     await asyncio.gather(*(likeness.closest([own], {ONE: ["a"], TWO: ["b"]}) for own in ("c", "d", "e")))
     assert sorted(vectors.asked) == ["a", "b", "c", "d", "e"]
 
 
 async def test_changes_are_as_alike_as_the_parts_that_differ_most() -> None:
-    likeness = Likeness(Vectors(lambda text: [1.0, 0.0] if "a" in text else [0.6, 0.8]))
+    likeness = Similarity(Vectors(lambda text: [1.0, 0.0] if "a" in text else [0.6, 0.8]))
     found = await likeness.closest(["a", "b"], {ONE: ["a", "a"]})
     assert found
-    assert found.likeness == pytest.approx(0.6)
+    assert found.similarity == pytest.approx(0.6)
 
 
 async def test_without_vectors_nothing_is_said_and_later_they_are_asked_for_again() -> None:
     vectors = Vectors(lambda _: None)
-    likeness = Likeness(vectors)
+    likeness = Similarity(vectors)
     assert await likeness.closest(["a"], {ONE: ["b"]}) is None
     vectors.give = lambda _: [1.0]
     assert await likeness.closest(["a"], {ONE: ["b"]})
@@ -68,7 +68,7 @@ async def test_without_vectors_nothing_is_said_and_later_they_are_asked_for_agai
 
 async def test_vectors_of_another_length_are_not_compared_and_the_old_ones_forgotten() -> None:
     vectors = Vectors(lambda _: [1.0, 0.0])
-    likeness = Likeness(vectors)
+    likeness = Similarity(vectors)
     assert await likeness.closest(["a"], {ONE: ["b"]})
     vectors.give = lambda _: [1.0, 0.0, 0.0]
     assert await likeness.closest(["c"], {ONE: ["b"]}) is None

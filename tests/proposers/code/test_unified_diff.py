@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.proposers.code.reply_faults import Unfit
-from loopty.proposers.code.unified_diff import Patch, Removal, patches
+from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.unified_diff import Patch, Removal, parse_diff
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
 
 
 def applied(diff: str, before: str | None = BEFORE, known: tuple[str, ...] = ("a.py",)) -> str | None:
-    (patch,) = patches(diff.split("\n"), known)
+    (patch,) = parse_diff(diff.split("\n"), known)
     assert patch.path == "a.py"
-    return patch.applied(before)
+    return patch.apply(before)
 
 
 def objection(diff: str, before: str | None = BEFORE) -> str:
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(ProposalFault) as caught:
         applied(diff, before)
     return caught.value.reason
 
@@ -40,13 +40,13 @@ def test_headers_of_git_and_prefixes_are_understood() -> None:
     diff = "diff --git a/a.py b/a.py\nindex 123..456 100644\n" + hunk("-one\n+1\n", "@@ -1 +1 @@")
     assert applied(diff) == "1\ntwo\nthree\nfour\nfive\n"
     assert applied("--- a.py\t2020-01-01\n+++ a.py\t2020-01-02\n@@ -1 +1 @@\n-one\n+1") is not None
-    (patch,) = patches(["--- a/b.py", "+++ a/b.py", "@@ -1 +1 @@", "-x", "+y"], {"a/b.py"})
+    (patch,) = parse_diff(["--- a/b.py", "+++ a/b.py", "@@ -1 +1 @@", "-x", "+y"], {"a/b.py"})
     assert patch.path == "a/b.py"
 
 
 def test_files_are_added_and_taken_away() -> None:
     assert applied("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+x\n+y\n", None) == "x\ny\n"
-    assert patches(["--- a/a.py", "+++ /dev/null", "@@ -1 +0,0 @@", "-x"], ()) == [Removal("a.py")]
+    assert parse_diff(["--- a/a.py", "+++ /dev/null", "@@ -1 +0,0 @@", "-x"], ()) == [Removal("a.py")]
     assert "it exists" in objection("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+x\n")
     assert "no such file" in objection(hunk("-one\n+1"), None)
 
@@ -105,9 +105,9 @@ def test_the_diffs_of_others_are_applied_as_they_mean(old: list[str], new: list[
         )
     ]
     if diff and old:
-        (patch,) = patches(diff, {"f"})
+        (patch,) = parse_diff(diff, {"f"})
         assert isinstance(patch, Patch)
-        assert patch.applied(before) == after
+        assert patch.apply(before) == after
 
 
 @given(
@@ -116,6 +116,6 @@ def test_the_diffs_of_others_are_applied_as_they_mean(old: list[str], new: list[
     )
 )
 def test_no_diff_ends_in_anything_but_a_change_or_a_reason(lines: list[str]) -> None:
-    with contextlib.suppress(Unfit):
-        for patch in patches(lines, {"f"}):
-            patch.applied("a\nb\n")
+    with contextlib.suppress(ProposalFault):
+        for patch in parse_diff(lines, {"f"}):
+            patch.apply("a\nb\n")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.reply_faults import Unfit
-from loopty.proposers.code.whole_file import Whole
+from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.whole_file import WholeFile
 
 HEAD, TAIL = "import os\n\nSEED = 1\n# EVOLVE-BLOCK-START\n", "# EVOLVE-BLOCK-END\n\nprint(run())\n"
 MARKED = f"{HEAD}def run():\n    return 1\n{TAIL}"
@@ -17,7 +17,7 @@ BETTER = "def run():\n    return 2\n"
 
 
 def applied(text: str, before: str | None = MARKED) -> str:
-    return Whole("a.py", tuple(text.removesuffix("\n").split("\n"))).applied(before)
+    return WholeFile("a.py", tuple(text.removesuffix("\n").split("\n"))).apply(before)
 
 
 def test_a_file_is_what_the_reply_says_with_the_ends_of_lines_that_it_had() -> None:
@@ -55,7 +55,7 @@ def test_a_bracket_that_the_block_and_the_file_end_with_stays_with_the_block() -
 def test_of_several_blocks_each_gets_its_own() -> None:
     two = f"{MARKED}# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
     assert applied(two.replace("x = 1", "x = 2").replace("SEED = 1\n", ""), two) == two.replace("x = 1", "x = 2")
-    with pytest.raises(Unfit, match="2 marked blocks"):
+    with pytest.raises(ProposalFault, match="2 marked blocks"):
         applied(BETTER, two)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loopty.kit.markers import editable_spans, outside_changed
+from loopty.kit.markers import change_outside_blocks, editable_spans
 from loopty.proposers.mutation import Mutation, mutate
 
 PYTHON = '''"""Doc 1 + 2."""
@@ -177,7 +177,7 @@ def test_nothing_to_change_is_none(text: str) -> None:
 
 def test_only_marked_blocks_change() -> None:
     for mutation in mutations(MARKED, "a.py"):
-        assert outside_changed(MARKED, mutation.text) is None
+        assert change_outside_blocks(MARKED, mutation.text) is None
 
 
 @pytest.mark.parametrize(
@@ -199,12 +199,12 @@ def test_only_marked_blocks_change() -> None:
 def test_markers_are_found_in_the_comments_of_any_language(line: str) -> None:
     start, end = line.format("EVOLVE-BLOCK-START"), line.format("EVOLVE-BLOCK-END")
     text = f"a\r\n{start}\r\nb\r\n{end}"
-    assert [span.of(text) for span in editable_spans(text)] == ["b\r\n"]
+    assert [span.part_of(text) for span in editable_spans(text)] == ["b\r\n"]
 
 
 def test_without_markers_all_is_editable() -> None:
     assert editable_spans("EVOLVE-BLOCK-START = 1") == ((0, 22),)
-    assert outside_changed("a", "b") is None
+    assert change_outside_blocks("a", "b") is None
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_malformed_markers_name_their_line(text: str, message: str) -> None:
     ],
 )
 def test_a_change_outside_the_blocks_is_named(after: str, reason: str) -> None:
-    assert (outside_changed(MARKED, after) or "").startswith(reason)
+    assert (change_outside_blocks(MARKED, after) or "").startswith(reason)
 
 
 paths = st.sampled_from([*SOURCES, "a.txt", "Makefile", "a.json", "a.sql", "a.go"])
@@ -281,4 +281,4 @@ def test_text_outside_the_blocks_never_changes(lines: list[str], seed: int, path
     block = "\n".join(lines)
     text = f"x = 1\n# EVOLVE-BLOCK-START\n{block}\n# EVOLVE-BLOCK-END\ny = 2\n" * 2
     mutation = mutate(text, path, random.Random(seed))
-    assert mutation is None or outside_changed(text, mutation.text) is None
+    assert mutation is None or change_outside_blocks(text, mutation.text) is None

@@ -1,7 +1,7 @@
 import pytest
 
 from loopty.domain.space import Parameter, ParameterKind
-from loopty.proposers.parameters.coerce import mended
+from loopty.proposers.parameters.coerce import coerce_value
 
 FLOAT = Parameter(ParameterKind.FLOAT, -5.0, 5.0)
 STEPPED = Parameter(ParameterKind.FLOAT, 0.0, 1.05, step=0.1)
@@ -29,7 +29,7 @@ WORDS = Parameter(ParameterKind.CATEGORICAL, choices=("relu", "GELU", 3, 0.5, Tr
     ],
 )
 def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(parameter, word, value) -> None:
-    mend = mended("p", parameter, word)
+    mend = coerce_value("p", parameter, word)
     assert mend.value == value
     assert type(mend.value) is type(value)
     assert mend.note == ""
@@ -50,7 +50,7 @@ def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(paramete
     ],
 )
 def test_a_value_outside_goes_to_the_nearest_one_and_that_is_said(parameter, word, value) -> None:
-    mend = mended("p", parameter, word)
+    mend = coerce_value("p", parameter, word)
     assert mend.value == pytest.approx(value)
     assert parameter.accepts(mend.value)
     assert mend.note.startswith("p ")
@@ -60,16 +60,16 @@ def test_a_value_outside_goes_to_the_nearest_one_and_that_is_said(parameter, wor
 def test_what_is_no_number_is_refused(word) -> None:
     for parameter in (FLOAT, STEPPED, INT):
         with pytest.raises(ValueError, match=r"^p = .* is no number$"):
-            mended("p", parameter, word)
+            coerce_value("p", parameter, word)
 
 
 @pytest.mark.parametrize("word", ["silu", "", 4, False, ["relu"], {}, "x" * 100_000])
 def test_what_is_no_choice_is_refused_with_the_choices(word) -> None:
     with pytest.raises(ValueError, match=r'is none of "relu", "GELU", 3, 0\.5, true') as refused:
-        mended("p", WORDS, word)
+        coerce_value("p", WORDS, word)
     assert len(str(refused.value)) < 200
 
 
 def test_a_word_that_fits_two_choices_is_refused() -> None:
     with pytest.raises(ValueError, match="none of"):
-        mended("p", Parameter(ParameterKind.CATEGORICAL, choices=("A", "a ")), " a")
+        coerce_value("p", Parameter(ParameterKind.CATEGORICAL, choices=("A", "a ")), " a")

@@ -9,7 +9,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.kit.token_count import tokens
-from loopty.proposers.parameters.tried_points import Tried
+from loopty.proposers.parameters.tried_points import TriedPoints
 from loopty.record.nodes import NodeAdded, NodeSealed
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
@@ -23,7 +23,7 @@ def rows(text):
 
 def told(desk, most, tried=None):
     """The rows of what is told, by name."""
-    return rows((tried or Tried(most)).text(desk.ask(), desk.root))
+    return rows((tried or TriedPoints(most)).text(desk.ask(), desk.root))
 
 
 def test_the_start_comes_first_then_the_best_then_the_newest(tmp_path) -> None:
@@ -56,7 +56,7 @@ def test_what_was_measured_with_other_code_is_not_told(tmp_path) -> None:
 
 
 def test_a_node_whose_files_become_those_of_the_parent_is_told_from_then_on(tmp_path) -> None:
-    desk, tried = Desk(tmp_path), Tried(9)
+    desk, tried = Desk(tmp_path), TriedPoints(9)
     draft = desk.root.id.child(1)
     desk.tell(NodeAdded(draft, Pool.ATTEMPT, "hand", "", "commit", "other", {"x": 0.75}, draft=True))
     desk.tried({"x": 0.1}, -5.0)
@@ -70,7 +70,7 @@ def test_the_text_keeps_within_its_tokens_however_long_a_configuration_is(tmp_pa
     desk = Desk(tmp_path)
     for number in range(40):
         desk.tried({f"parameter_{other}": number / 7 for other in range(150)}, float(number))
-    text = Tried(40).text(desk.ask(), desk.root)
+    text = TriedPoints(40).text(desk.ask(), desk.root)
     assert 2_000 < tokens(text) < 4_200
     assert text.splitlines()[2].startswith("1.40 | ")
 
@@ -108,7 +108,7 @@ def finished(rng):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("most", [0, 1, 4, 7])
 def test_it_tells_what_sorting_all_nodes_would_and_the_same_after_a_restart(tmp_path, objective, most) -> None:
-    desk, tried, rng = Desk(tmp_path, objective=objective), Tried(most), random.Random(f"{objective} {most}")
+    desk, tried, rng = Desk(tmp_path, objective=objective), TriedPoints(most), random.Random(f"{objective} {most}")
     begun, ended, kept = [], [], []
     for number in range(80):
         step = rng.randrange(5)
@@ -144,7 +144,7 @@ def test_results_within_a_tolerance_are_told_apart_by_the_next_metric(tmp_path) 
 
 
 def test_it_looks_at_no_node_that_cannot_have_changed(tmp_path) -> None:
-    desk, tried = Desk(tmp_path), Tried(4)
+    desk, tried = Desk(tmp_path), TriedPoints(4)
     for number in range(200):
         desk.tried({"x": number / 200}, float(-number))
     told(desk, 4, tried)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-TOLD_BY = ("accept", "anthropic-version", "anthropic-beta", "openai-beta")
+API_HEADERS = ("accept", "anthropic-version", "anthropic-beta", "openai-beta")
 """The headers that say how an API is to answer."""
 
 

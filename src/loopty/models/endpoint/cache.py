@@ -11,9 +11,9 @@ import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from loopty.kit.atomic_file import put
-from loopty.models.endpoint.answer_source import Answered
-from loopty.models.endpoint.forwarded_call import Call
+from loopty.kit.atomic_file import write_atomically
+from loopty.models.endpoint.answer_source import HttpResponse
+from loopty.models.endpoint.forwarded_call import ForwardedCall
 
 LARGEST_REPLY = 4 << 20
 _ALL_REPLIES = 1 << 30
@@ -26,34 +26,34 @@ class Cache:
         self._folder = folder
         self._when = when
         self._model = model
-        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._bytes: int | None = None
 
-    def key(self, call: Call) -> str | None:
+    def key(self, call: ForwardedCall) -> str | None:
         """Under what the reply to a call is kept; None when it is not."""
         if self._when == "never" or (self._when == "auto" and not call.repeatable):
             return None
         return hashlib.sha256(f"{self._model} {call.digest}".encode()).hexdigest()
 
     @contextlib.asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[None]:
+    async def lock(self, key: str) -> AsyncIterator[None]:
         """One of those who ask the same at the same time goes first, and the others find its reply."""
-        lock = self._turns.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             yield
 
-    def find(self, key: str) -> Answered | None:
+    def find(self, key: str) -> HttpResponse | None:
         try:
             head, _, body = self._path(key).read_bytes().partition(b"\n")
             fields = json.loads(head)
             headers = {"content-type": fields["content_type"], "x-loopty-cached": "true"}
-            kept = Answered(200, headers, body)
+            kept = HttpResponse(200, headers, body)
             # What was cut by a full disk, or changed by hand, is as good as not there.
             return kept if fields["sha256"] == hashlib.sha256(body).hexdigest() else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def keep(self, key: str, reply: Answered) -> None:
+    def keep(self, key: str, reply: HttpResponse) -> None:
         """Keep a reply, whole or not at all. A folder that is full or cannot be written makes no trial fail."""
         head = {
             "content_type": reply.headers.get("content-type", ""),
@@ -67,7 +67,7 @@ class Cache:
             if len(reply.body) > LARGEST_REPLY or self._bytes + len(content) > _ALL_REPLIES:
                 return
             self._bytes += len(content)
-            put(self._folder, self._path(key).name, content)
+            write_atomically(self._folder, self._path(key).name, content)
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.reply"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Usage
-from loopty.models.endpoint.forwarded_call import Call
-from loopty.models.meter import BROKEN_OFF, Meter, Subject
+from loopty.models.endpoint.forwarded_call import ForwardedCall
+from loopty.models.meter import CANCELLED, Meter, Subject
 
 
 @dataclass(slots=True)
@@ -18,12 +18,12 @@ class Bill:
 
     usage: Usage | None = None
     """None: it is charged as it was reserved."""
-    failure: str = BROKEN_OFF
+    failure: str = CANCELLED
     """Why there was no reply; empty when there was one."""
 
 
 @contextlib.asynccontextmanager
-async def charged(meter: Meter, call: Call, subject: Subject) -> AsyncIterator[Bill]:
+async def charge(meter: Meter, call: ForwardedCall, subject: Subject) -> AsyncIterator[Bill]:
     """The bill of a call, to be filled in; it is settled when the block ends, however that is.
 
     Waits for the throttle, and for calls in flight that may need the rest of a cap. Raises Exhausted, Overspent.

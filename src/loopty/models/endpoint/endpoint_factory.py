@@ -13,56 +13,58 @@ from loopty.domain.task import RoleBudget
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.models.endpoint.answer_source import Source
+from loopty.models.endpoint.answer_source import AnswerSource
 from loopty.models.endpoint.cache import Cache
-from loopty.models.endpoint.chat_api import Speaking
+from loopty.models.endpoint.chat_api import RoleModelSource
 from loopty.models.endpoint.endpoint import Endpoint, Offer
-from loopty.models.endpoint.forwarder import Forwarding
-from loopty.models.endpoint.trial_access import Door, Serving
-from loopty.models.endpoint.upstream import Upstream, on_this_machine, upstream
+from loopty.models.endpoint.forwarder import Forwarder
+from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
+from loopty.models.endpoint.upstream import Upstream, local_upstream, upstream_of
 from loopty.models.purse import RunPurse
 from loopty.models.spend_caps import Price
 
 
-def opened(catalogue: Catalogue, funds: RoleBudget, purse: RunPurse, archive: Archive, folder: Path) -> Serving:
+def make_endpoint(
+    catalogue: Catalogue, budget: RoleBudget, purse: RunPurse, archive: Archive, folder: Path
+) -> ServeTrial:
     """What serves the user role's model, paid from the purse; `folder` keeps replies for equal requests.
 
     Raises Misuse where the model is not known, its key is missing, or money is capped and cannot be counted.
     """
-    name, stated = funds.model, catalogue.stated(funds.model)
-    allowance = _allowance(funds)
+    name, stated = budget.model, catalogue.spec(budget.model)
+    allowance = _allowance(budget)
     prices.require_cap(Role.USER, name, stated, allowance, "trial_tokens under [roles.user]")
-    source: Source
-    if (way := _way(catalogue, name)) is not None:
+    source: AnswerSource
+    if (way := _upstream(catalogue, name)) is not None:
         model = way.model
-        source = Forwarding(way, stated, catalogue.meter(Role.USER, name, purse), catalogue.retry(name))
+        source = Forwarder(way, stated, catalogue.meter(Role.USER, name, purse), catalogue.retry(name))
     else:
-        line = catalogue.line(Role.USER, name, purse, archive)
-        model, source = line.model, Speaking(line)
-    offer = Offer(model, stated, source, purse, Cache(folder, funds.cache, f"{model} {stated.url}"), allowance)
+        line = catalogue.role_model(Role.USER, name, purse, archive)
+        model, source = line.model, RoleModelSource(line)
+    offer = Offer(model, stated, source, purse, Cache(folder, budget.cache, f"{model} {stated.url}"), allowance)
 
-    def serving(node: NodeId, listener: socket.socket) -> AbstractAsyncContextManager[Door]:
-        return Endpoint(offer, node).serving(listener)
+    def serve(node: NodeId, listener: socket.socket) -> AbstractAsyncContextManager[TrialAccess]:
+        return Endpoint(offer, node).serve(listener)
 
-    return serving
+    return serve
 
 
-def _allowance(funds: RoleBudget) -> Price:
-    tokens, money_usd = funds.allowance
+def _allowance(budget: RoleBudget) -> Price:
+    tokens, money_usd = budget.allowance
     return Price(math.inf if tokens is None else tokens, math.inf if money_usd is None else money_usd)
 
 
-def _way(catalogue: Catalogue, name: str) -> Upstream | None:
-    stated = catalogue.stated(name)
+def _upstream(catalogue: Catalogue, name: str) -> Upstream | None:
+    stated = catalogue.spec(name)
     if stated.provider != "local":
-        return upstream(stated.display_name(name), stated, catalogue.key(name))
+        return upstream_of(stated.display_name(name), stated, catalogue.key(name))
     from loopty.models.local_model import LocalModel
 
     model = catalogue.model(name)
     assert isinstance(model, LocalModel)
 
-    async def served() -> tuple[int, str]:
-        address = await model.served()
+    async def server_address() -> tuple[int, str]:
+        address = await model.server_address()
         return address.port, address.key
 
-    return on_this_machine(model.name, served)
+    return local_upstream(model.name, server_address)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopty.models.endpoint.http_exchange import Refused
+from loopty.models.endpoint.http_exchange import RequestRefused
 
 _OWN_TOOLS = ("function", "custom", "local_shell", "apply_patch", "bash_", "text_editor_", "computer_", "memory_")
 """Kinds of tools that the client runs, of OpenAI and Anthropic; one of Anthropic's without a kind is such, too."""
@@ -42,7 +42,7 @@ _DATA = ("input", "args", "arguments", "parameters", "input_schema", "schema", "
 """Objects under these names are a tool's own, whatever they hold."""
 
 
-def refuse_hosted(body: dict[str, Any]) -> None:
+def refuse_hosted_tools(body: dict[str, Any]) -> None:
     """Raise Refused when the request asks the provider for more than the model."""
     for name, value in body.items():
         if value in (None, False, "", []):
@@ -50,7 +50,7 @@ def refuse_hosted(body: dict[str, Any]) -> None:
         if name in _SERVICES:
             _refuse(f"`{name}`")
         if name in _ELSEWHERE and not (name == "service_tier" and value in _USUAL_TIERS):
-            raise Refused(400, "invalid_request_error", f"`{name}` {_ELSEWHERE[name]}: it is not served")
+            raise RequestRefused(400, "invalid_request_error", f"`{name}` {_ELSEWHERE[name]}: it is not served")
     # Google takes one tool for a list of one.
     tools = body.get("tools") or []
     for tool in tools if isinstance(tools, list) else [tools]:
@@ -88,4 +88,4 @@ def _refuse_addresses(part: Any) -> None:
 
 def _refuse(what: str, remedy: str = "") -> None:
     message = f"{what} would have the provider reach out of the sandbox: it is not served{remedy}"
-    raise Refused(400, "invalid_request_error", message)
+    raise RequestRefused(400, "invalid_request_error", message)

@@ -38,7 +38,7 @@ class Request:
     body: bytes
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, not a fault of ours
+class RequestRefused(Exception):  # noqa: N818 - it is an answer, not a fault of ours
     """A request that is answered with an error, in the shape that the clients of all providers read."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -52,21 +52,21 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a fault of ours
         return json.dumps({"type": "error", "error": said}).encode()
 
 
-class Gone(Exception):  # noqa: N818
+class ClientGone(Exception):  # noqa: N818
     """Whoever asked has left."""
 
 
-class Held:
+class RequestBytes:
     """How many bytes of requests are under way."""
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.total = 0
 
 
 class Exchange:
     """A connection on which one request comes and one answer goes."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: Held) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: RequestBytes) -> None:
         import h11
 
         self._reader = reader
@@ -75,7 +75,7 @@ class Exchange:
         self._mine = 0
         self._patience = UNREAD_SECONDS
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
-        self._bare = False
+        self._head_only = False
         """Whether the answer has a head alone."""
 
     async def request(self) -> Request:
@@ -90,33 +90,35 @@ class Exchange:
                     head = event
                 elif isinstance(event, h11.Data):
                     body += event.data
-                    self._hold(len(event.data))
+                    self._count_bytes(len(event.data))
                 else:
-                    raise Gone
+                    raise ClientGone
         except h11.RemoteProtocolError as error:
-            raise Refused(400, "invalid_request_error", f"this is no HTTP request: {error}") from None
+            raise RequestRefused(400, "invalid_request_error", f"this is no HTTP request: {error}") from None
         assert head is not None
-        self._bare = head.method == b"HEAD"
+        self._head_only = head.method == b"HEAD"
         path, _, query = head.target.decode("latin-1").partition("?")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         return Request(head.method.decode("latin-1"), path, query, headers, bytes(body))
 
     def close(self, at_once: bool) -> None:
         """End the connection; at once, where nobody is there to read what is on its way."""
-        self._all.bytes -= self._mine
+        self._all.total -= self._mine
         if at_once:
             self._writer.transport.abort()
         self._writer.close()
 
-    def _hold(self, more: int) -> None:
+    def _count_bytes(self, more: int) -> None:
         self._mine += more
-        self._all.bytes += more
+        self._all.total += more
         if self._mine > LARGEST_BODY:
-            raise Refused(413, "request_too_large", f"the request has more than {LARGEST_BODY} bytes")
-        if self._all.bytes > ALL_BODIES:
-            raise Refused(413, "request_too_large", f"the requests under way have more than {ALL_BODIES} bytes")
+            raise RequestRefused(413, "request_too_large", f"the request has more than {LARGEST_BODY} bytes")
+        if self._all.total > ALL_BODIES:
+            raise RequestRefused(
+                413, "request_too_large", f"the requests under way have more than {ALL_BODIES} bytes"
+            )
 
-    async def gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Return when the one who asked has left; whatever else comes is not looked at."""
         with contextlib.suppress(ConnectionError):
             while await self._reader.read(_READ_BYTES):
@@ -131,7 +133,7 @@ class Exchange:
     async def send(self, data: bytes) -> None:
         import h11
 
-        if not self._bare:
+        if not self._head_only:
             await self._write(h11.Data(data=data))
 
     async def end(self) -> None:
@@ -145,7 +147,7 @@ class Exchange:
         await self.send(body)
         await self.end()
 
-    async def refuse(self, refusal: Refused) -> None:
+    async def refuse(self, refusal: RequestRefused) -> None:
         await self.answer(refusal.status, {"content-type": "application/json", **NO_RETRY}, refusal.body)
 
     async def linger(self) -> None:
@@ -153,7 +155,7 @@ class Exchange:
         with contextlib.suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(_LINGER_SECONDS):
-                await self.gone()
+                await self.wait_for_disconnect()
 
     async def _event(self) -> Any:
         import h11
@@ -164,7 +166,7 @@ class Exchange:
             try:
                 self._wire.receive_data(await self._reader.read(_READ_BYTES))
             except ConnectionError:
-                raise Gone from None
+                raise ClientGone from None
         return event
 
     async def _write(self, event: Any) -> None:
@@ -176,5 +178,5 @@ class Exchange:
             async with asyncio.timeout(self._patience):
                 await self._writer.drain()
         except (ConnectionError, TimeoutError):
-            raise Gone from None
+            raise ClientGone from None
         self._patience -= clock() - began

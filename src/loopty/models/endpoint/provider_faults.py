@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopty.domain.model import ModelFault, ModelSpec, Usage
-from loopty.models.client_faults import UNKEYED, not_there, passes, quoted
-from loopty.models.endpoint.answer_source import Answered
+from loopty.models.client_faults import KEY_NEEDED, is_transient, not_found_reason, server_message
+from loopty.models.endpoint.answer_source import HttpResponse
 from loopty.models.endpoint.charges import Bill
-from loopty.models.endpoint.http_exchange import Refused
-from loopty.models.http import Unacceptable
-from loopty.models.keys import place_of
+from loopty.models.endpoint.http_exchange import RequestRefused
+from loopty.models.http import UnacceptableAnswer
+from loopty.models.keys import key_location
 
 _KEY_REFUSED = (401, 402, 403)
 _NOT_THERE = (404, 405, 410)
@@ -26,47 +26,62 @@ _LOOKED_AT = 8_000
 _WHOSE = " of the model under [roles.user]"
 
 
-class Down(ModelFault):
+class ProviderFault(ModelFault):
     """A request that the provider did not answer; what it said instead, if anything."""
 
     def __init__(
-        self, reason: str, *, transient: bool, after: float | None = None, said: Answered | None = None
+        self,
+        reason: str,
+        *,
+        transient: bool,
+        retry_after_seconds: float | None = None,
+        response: HttpResponse | None = None,
     ) -> None:
-        super().__init__(reason, transient=transient, retry_after_seconds=after)
-        self.said = said
+        super().__init__(reason, transient=transient, retry_after_seconds=retry_after_seconds)
+        self.response = response
 
 
-def fault_of(
-    answered: Answered, headers: Mapping[str, str], stated: ModelSpec, place: str, key: str | None, *, known: bool
-) -> Down | None:
+def provider_fault(
+    answered: HttpResponse,
+    headers: Mapping[str, str],
+    stated: ModelSpec,
+    path: str,
+    key: str | None,
+    *,
+    has_answered: bool,
+) -> ProviderFault | None:
     """The fault that a refusal stands for; None where the request itself is to blame.
 
     `place` is the path that was asked, `key` what was sent. `known`: the model has answered before, so what is not
     found now is something else that the request asks for.
     """
     status, error = answered.status, _error(answered.body)
-    words = _words_of(answered, key)
+    words = _quote(answered, key)
     if status in _KEY_REFUSED or _is_key_refused(error):
-        why = UNKEYED if key is None else f"the key in {place_of(stated)} was refused, or its account"
+        why = KEY_NEEDED if key is None else f"the key in {key_location(stated)} was refused, or its account"
         # To the benchmark without what the server said: that may quote a part of the key.
-        said = Refused(_BAD_GATEWAY, "api_error", f"loopty: {status}: {why}")
-        shown = Answered(said.status, {"content-type": "application/json"}, said.body)
-        return Down(f"{status} at {place}: {why}{words}", transient=False, said=shown)
-    if not known and (status in _NOT_THERE or error.get("code") == "model_not_found"):
-        return Down(f"{status} at {place}: {not_there(stated, _WHOSE)}{words}", transient=False, said=answered)
-    if not passes(status):
+        said = RequestRefused(_BAD_GATEWAY, "api_error", f"loopty: {status}: {why}")
+        shown = HttpResponse(said.status, {"content-type": "application/json"}, said.body)
+        return ProviderFault(f"{status} at {path}: {why}{words}", transient=False, response=shown)
+    if not has_answered and (status in _NOT_THERE or error.get("code") == "model_not_found"):
+        return ProviderFault(
+            f"{status} at {path}: {not_found_reason(stated, _WHOSE)}{words}", transient=False, response=answered
+        )
+    if not is_transient(status):
         return None
     if b"insufficient_quota" in answered.body:
         why = "the account's quota is used up, top it up"
-        return Down(f"{status}: {why}{words}", transient=False, said=answered)
+        return ProviderFault(f"{status}: {why}{words}", transient=False, response=answered)
     after = _retry_after(headers)
-    return Down(f"the provider answered {status}{words}", transient=True, after=after, said=answered)
+    return ProviderFault(
+        f"the provider answered {status}{words}", transient=True, retry_after_seconds=after, response=answered
+    )
 
 
-def refusal_of(answered: Answered, place: str, key: str | None, *, known: bool) -> str:
+def refusal_reason(answered: HttpResponse, path: str, key: str | None, *, has_answered: bool) -> str:
     """What a refusal says of a request that is itself to blame, as far as can be told."""
-    doubt = "" if known else f", or `model` or `url`{_WHOSE} is wrong"
-    return f"{answered.status} at {place}: the request was refused{doubt}{_words_of(answered, key)}"
+    doubt = "" if has_answered else f", or `model` or `url`{_WHOSE} is wrong"
+    return f"{answered.status} at {path}: the request was refused{doubt}{_quote(answered, key)}"
 
 
 def _is_key_refused(error: Mapping[str, Any]) -> bool:
@@ -77,19 +92,19 @@ def _is_key_refused(error: Mapping[str, Any]) -> bool:
     )
 
 
-def _words_of(answered: Answered, key: str | None) -> str:
+def _quote(answered: HttpResponse, key: str | None) -> str:
     """What the server said, to be put behind what it means."""
-    said = quoted(_parsed(answered.body), key)
+    said = server_message(_parse(answered.body), key)
     return f": {said}" if said and not said.startswith("<") else ""  # pages for people say nothing here
 
 
 def _error(body: bytes) -> Mapping[str, Any]:
-    said = _parsed(body)
+    said = _parse(body)
     error = said.get("error") if isinstance(said, dict) else None
     return error if isinstance(error, dict) else {}
 
 
-def _parsed(body: bytes) -> Any:
+def _parse(body: bytes) -> Any:
     """The JSON of an answer, or else its text."""
     text = body[:_LOOKED_AT].decode(errors="replace")
     try:
@@ -100,7 +115,7 @@ def _parsed(body: bytes) -> Any:
 
 
 @contextlib.contextmanager
-def faults(bill: Bill, stated: ModelSpec) -> Iterator[None]:
+def convert_faults(bill: Bill, stated: ModelSpec) -> Iterator[None]:
     """Have what goes wrong on the way to a provider raised as Down; what was never sent costs nothing."""
     import httpx2
 
@@ -109,21 +124,21 @@ def faults(bill: Bill, stated: ModelSpec) -> Iterator[None]:
         return
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
         bill.usage = Usage()
-        down = Down(f"no connection to the provider: {_words(error)}", transient=True)
+        down = ProviderFault(f"no connection to the provider: {_error_text(error)}", transient=True)
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
         bill.usage = Usage()
-        down = Down(f"`url` is no address of a server: {_words(error)}", transient=False)
+        down = ProviderFault(f"`url` is no address of a server: {_error_text(error)}", transient=False)
     except (httpx2.TransportError, httpx2.StreamError) as error:
-        down = Down(f"the connection to the provider broke: {_words(error)}", transient=True)
-    except Unacceptable as error:
-        down = Down(str(error), transient=error.transient)
+        down = ProviderFault(f"the connection to the provider broke: {_error_text(error)}", transient=True)
+    except UnacceptableAnswer as error:
+        down = ProviderFault(str(error), transient=error.transient)
     except TimeoutError:
-        down = Down(f"no whole answer within {stated.timeout_seconds:g} s", transient=True)
+        down = ProviderFault(f"no whole answer within {stated.timeout_seconds:g} s", transient=True)
     bill.failure = str(down)
     raise down
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
@@ -132,13 +147,13 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     said = headers.get("retry-after", "")
     try:
         milliseconds = headers.get("retry-after-ms")
-        seconds = float(milliseconds) / 1000 if milliseconds else _seconds(said)
+        seconds = float(milliseconds) / 1000 if milliseconds else _seconds_until(said)
     except (ValueError, OverflowError):
         return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _seconds(said: str) -> float:
+def _seconds_until(said: str) -> float:
     try:
         return float(said)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopty.domain.model import ModelSpec
 from loopty.models.endpoint.apis import Api
-from loopty.models.endpoint.http_exchange import Refused
+from loopty.models.endpoint.http_exchange import RequestRefused
 
 Body = dict[str, Any]
 
@@ -35,16 +35,16 @@ def refuse_misspelt(body: Body) -> None:
     """Raise Refused where a term is spelt otherwise: a server that does not look at the case would take it."""
     for name in body:
         if (known := _FOLDED.get(name.casefold())) and name not in _SPELT:
-            raise Refused(400, "invalid_request_error", f"`{name}` is spelt `{known}`")
+            raise RequestRefused(400, "invalid_request_error", f"`{name}` is spelt `{known}`")
 
 
-def settle_terms(api: Api, body: Body, stated: ModelSpec, model: str) -> int:
+def apply_rules(api: Api, body: Body, stated: ModelSpec, model: str) -> int:
     """Write the terms into a request; the most tokens that its answer may have. Raises Refused."""
     if api is not Api.GENERATE:  # there the path says it
         body["model"] = model
     if api is Api.CHAT and body.get("stream") is True:
         body["stream_options"] = {**stream_options(body), "include_usage": True}
-    return _TERMS[api](body, stated)
+    return _RULES[api](body, stated)
 
 
 def stream_options(body: Body) -> Body:
@@ -58,27 +58,29 @@ def is_repeatable(api: Api, body: Body) -> bool:
     return settings.get("temperature") == 0 or settings.get("seed") is not None or api is Api.EMBEDDINGS
 
 
-def _chat(body: Body, stated: ModelSpec) -> int:
-    _tempered(body, stated)
+def _apply_to_chat(body: Body, stated: ModelSpec) -> int:
+    _set_temperature(body, stated)
     # Servers that only speak like OpenAI may not know the newer name, and OpenAI's newer models not the older.
     usual = "max_tokens" if stated.url or stated.provider != "openai" else "max_completion_tokens"
     names = [name for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None] or [usual]
-    return max(_capped(body, name, stated) for name in names) * _times(body, "n")
+    return max(_cap_output(body, name, stated) for name in names) * _answer_count(body, "n")
 
 
-def _responses(body: Body, stated: ModelSpec) -> int:
+def _apply_to_responses(body: Body, stated: ModelSpec) -> int:
     if body.get("background"):
-        raise Refused(400, "invalid_request_error", "`background` is not served: nobody would count its tokens")
-    _tempered(body, stated)
-    return _capped(body, "max_output_tokens", stated)
+        raise RequestRefused(
+            400, "invalid_request_error", "`background` is not served: nobody would count its tokens"
+        )
+    _set_temperature(body, stated)
+    return _cap_output(body, "max_output_tokens", stated)
 
 
-def _messages(body: Body, stated: ModelSpec) -> int:
-    _tempered(body, stated)
-    return _capped(body, "max_tokens", stated)
+def _apply_to_messages(body: Body, stated: ModelSpec) -> int:
+    _set_temperature(body, stated)
+    return _cap_output(body, "max_tokens", stated)
 
 
-def _generate(body: Body, stated: ModelSpec) -> int:
+def _apply_to_generate(body: Body, stated: ModelSpec) -> int:
     # One spelling of what is ours to say: the API knows two, and would take either.
     settings = body.pop("generation_config", None)
     settings = body.get("generationConfig", settings)
@@ -88,36 +90,38 @@ def _generate(body: Body, stated: ModelSpec) -> int:
             spelled = settings.pop(other)
             settings.setdefault(name, spelled)
     body["generationConfig"] = settings
-    _tempered(settings, stated)
-    return _capped(settings, "maxOutputTokens", stated) * _times(settings, "candidateCount")
+    _set_temperature(settings, stated)
+    return _cap_output(settings, "maxOutputTokens", stated) * _answer_count(settings, "candidateCount")
 
 
-_TERMS: dict[Api, Callable[[Body, ModelSpec], int]] = {
-    Api.CHAT: _chat,
-    Api.RESPONSES: _responses,
-    Api.MESSAGES: _messages,
-    Api.GENERATE: _generate,
+_RULES: dict[Api, Callable[[Body, ModelSpec], int]] = {
+    Api.CHAT: _apply_to_chat,
+    Api.RESPONSES: _apply_to_responses,
+    Api.MESSAGES: _apply_to_messages,
+    Api.GENERATE: _apply_to_generate,
     Api.EMBEDDINGS: lambda _body, _stated: 0,
 }
 
 
-def _capped(settings: Body, name: str, stated: ModelSpec) -> int:
+def _cap_output(settings: Body, name: str, stated: ModelSpec) -> int:
     asked, limit = settings.get(name), stated.max_output_tokens
     sound = isinstance(asked, int) and not isinstance(asked, bool) and asked > 0
     settings[name] = tokens = min(int(asked or limit), limit) if sound else limit
     return tokens
 
 
-def _times(settings: Body, name: str) -> int:
+def _answer_count(settings: Body, name: str) -> int:
     """How many answers are asked for at once. Raises Refused."""
     asked = settings.get(name)
     if asked is None:
         return 1
     if not isinstance(asked, int) or not 1 <= asked <= _MOST_AT_ONCE:
-        raise Refused(400, "invalid_request_error", f"`{name}` is a whole number from 1 to {_MOST_AT_ONCE} here")
+        raise RequestRefused(
+            400, "invalid_request_error", f"`{name}` is a whole number from 1 to {_MOST_AT_ONCE} here"
+        )
     return asked
 
 
-def _tempered(settings: Body, stated: ModelSpec) -> None:
+def _set_temperature(settings: Body, stated: ModelSpec) -> None:
     if stated.temperature is not None:
         settings.setdefault("temperature", stated.temperature)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from loopty.kit.token_count import size, tokens
-from loopty.models.meter import Size
+from loopty.kit.token_count import byte_size, tokens
+from loopty.models.meter import RequestSize
 
 _MEDIA_TOKENS = 4096
 _MEDIA = re.compile(r"(data:[^,]*,)?[A-Za-z0-9+/=_-]{4096,}")
 """A picture, a sound or a document, in letters: what it costs has little to do with its length."""
 
 
-def size_of(body: dict[str, Any], output_tokens: int) -> Size:
+def request_size(body: dict[str, Any], output_tokens: int) -> RequestSize:
     expected = worst = 0
     waiting: list[Any] = [body]
     while waiting:
@@ -24,8 +24,8 @@ def size_of(body: dict[str, Any], output_tokens: int) -> Size:
             waiting += found
         elif isinstance(found, str) and _MEDIA.fullmatch(found):
             # A text may look like one: it is a picture in the estimate, and a text at the worst.
-            expected, worst = expected + _MEDIA_TOKENS, worst + max(_MEDIA_TOKENS, size(found))
+            expected, worst = expected + _MEDIA_TOKENS, worst + max(_MEDIA_TOKENS, byte_size(found))
         else:
             text = str(found)
-            expected, worst = expected + tokens(text), worst + size(text)
-    return Size(expected, worst, output_tokens)
+            expected, worst = expected + tokens(text), worst + byte_size(text)
+    return RequestSize(expected, worst, output_tokens)

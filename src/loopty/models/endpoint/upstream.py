@@ -6,24 +6,24 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from loopty.domain.model import ModelSpec
-from loopty.models.endpoint.apis import TOLD_BY, Api
-from loopty.models.endpoint.forwarded_call import Call
-from loopty.models.endpoint.http_exchange import Refused, Request
-from loopty.models.hosts import ADDRESSES
+from loopty.models.endpoint.apis import API_HEADERS, Api
+from loopty.models.endpoint.forwarded_call import ForwardedCall
+from loopty.models.endpoint.http_exchange import Request, RequestRefused
+from loopty.models.hosts import PROVIDER_URLS
 
 _OPENAI = (Api.CHAT, Api.RESPONSES, Api.EMBEDDINGS)
-_LIKE_OPENAI = ADDRESSES.keys() - {"anthropic", "google"}
+_LIKE_OPENAI = PROVIDER_URLS.keys() - {"anthropic", "google"}
 _SHOWN = ("content-type", "retry-after", "request-id", "x-request-id")
 _VERSION = "/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UpstreamAddress:
     """An address and the key to it; `bare` when the version is no part of the address."""
 
-    address: str
+    base_url: str
     key: str | None = field(repr=False)
-    bare: bool = True
+    versionless: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,67 +33,69 @@ class Upstream:
     model: str
     """As the ledger shows it."""
     apis: Collection[Api]
-    place: Callable[[], Awaitable[Place]]
+    address: Callable[[], Awaitable[UpstreamAddress]]
     """Raises ModelFault where it takes more than a look, and fails."""
     key_header: str = "authorization"
 
-    def refuse_unspoken(self, call: Call) -> None:
+    def refuse_unsupported(self, call: ForwardedCall) -> None:
         if call.api not in self.apis:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "invalid_request_error",
                 f"the user role's model, {self.model}, is not asked at {call.path}: use {', '.join(self.apis)}",
             )
 
-    def url(self, place: Place, call: Call) -> str:
-        path = call.path if place.bare else call.path.removeprefix(_VERSION)
-        return place.address.rstrip("/") + path + (f"?{call.query}" if call.query else "")
+    def url(self, address: UpstreamAddress, call: ForwardedCall) -> str:
+        path = call.path if address.versionless else call.path.removeprefix(_VERSION)
+        return address.base_url.rstrip("/") + path + (f"?{call.query}" if call.query else "")
 
-    def headers(self, place: Place, request: Request) -> dict[str, str]:
+    def headers(self, address: UpstreamAddress, request: Request) -> dict[str, str]:
         """What goes along: nothing of the benchmark's but what the API is told by."""
-        passed = {name: request.headers[name] for name in TOLD_BY if _plain(request.headers.get(name, ""))}
+        passed = {name: request.headers[name] for name in API_HEADERS if _is_plain(request.headers.get(name, ""))}
         if Api.MESSAGES in self.apis:
             passed.setdefault("anthropic-version", "2023-06-01")
         passed["content-type"] = "application/json"
-        if place.key is not None:
-            passed[self.key_header] = f"Bearer {place.key}" if self.key_header == "authorization" else place.key
+        if address.key is not None:
+            passed[self.key_header] = (
+                f"Bearer {address.key}" if self.key_header == "authorization" else address.key
+            )
         return passed
 
 
-def upstream(model: str, stated: ModelSpec, key: str | None) -> Upstream | None:
+def upstream_of(model: str, stated: ModelSpec, key: str | None) -> Upstream | None:
     """How the provider is spoken to; None for those that loopty does not know how to forward to."""
 
-    def at(bare: bool) -> Callable[[], Awaitable[Place]]:
-        async def place() -> Place:
-            return Place(stated.url or ADDRESSES[stated.provider], key, bare)
+    def address_source(versionless: bool) -> Callable[[], Awaitable[UpstreamAddress]]:
+        async def address() -> UpstreamAddress:
+            return UpstreamAddress(stated.url or PROVIDER_URLS[stated.provider], key, versionless)
 
-        return place
+        return address
 
     if stated.provider == "anthropic":
-        return Upstream(model, (Api.MESSAGES,), at(bare=True), "x-api-key")
+        return Upstream(model, (Api.MESSAGES,), address_source(versionless=True), "x-api-key")
     if stated.provider == "google":
-        return Upstream(model, (Api.GENERATE,), at(bare=True), "x-goog-api-key")
+        return Upstream(model, (Api.GENERATE,), address_source(versionless=True), "x-goog-api-key")
     if stated.provider in _LIKE_OPENAI:
-        return Upstream(model, _OPENAI, at(bare=False))
+        return Upstream(model, _OPENAI, address_source(versionless=False))
     return None
 
 
-def on_this_machine(model: str, served: Callable[[], Awaitable[tuple[int, str]]]) -> Upstream:
+def local_upstream(model: str, server_address: Callable[[], Awaitable[tuple[int, str]]]) -> Upstream:
     """A server of ours on loopback: `served` gives its port and its key, and starts it if need be."""
 
-    async def place() -> Place:
-        port, key = await served()
-        return Place(f"http://127.0.0.1:{port}", key)
+    async def address() -> UpstreamAddress:
+        port, key = await server_address()
+        return UpstreamAddress(f"http://127.0.0.1:{port}", key)
 
-    return Upstream(model, (Api.CHAT, Api.RESPONSES, Api.MESSAGES), place)
+    return Upstream(model, (Api.CHAT, Api.RESPONSES, Api.MESSAGES), address)
 
 
-def passed_on(headers: Mapping[str, str], key: str | None) -> dict[str, str]:
+def visible_headers(headers: Mapping[str, str], key: str | None) -> dict[str, str]:
     """What the benchmark sees of a provider's headers."""
     found = {name: headers.get(name, "") for name in _SHOWN}
-    return {name: value for name, value in found.items() if _plain(value) and not (key and key in value)}
+    return {name: value for name, value in found.items() if _is_plain(value) and not (key and key in value)}
 
 
-def _plain(value: str) -> bool:
+def _is_plain(value: str) -> bool:
     """Whether a header has this and can be sent on: some take more bytes than others send."""
     return bool(value) and value.isascii() and value.isprintable()

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopty.domain.model import Usage
 from loopty.models.endpoint.apis import Api
-from loopty.models.http import Unacceptable
+from loopty.models.http import UnacceptableAnswer
 
 LARGEST_EVENT = 4 << 20
 _ENDS = ("message_stop", "response.completed", "response.incomplete")
@@ -18,13 +18,13 @@ _MOST_PARTS = 500_000
 """Of brackets in what is looked through: a few megabytes of them would be hundreds in memory."""
 
 
-class Events:
+class EventSplitter:
     """Cuts a stream of server-sent events into whole events."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def fed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes]:
         """The events that are whole by now, each as it came. Raises Unacceptable when one does not end."""
         # What was looked through before is not looked through again: an event may come in many pieces.
         start, begin = max(len(self._rest) - _LONGEST_END + 1, 0), 0
@@ -35,7 +35,9 @@ class Events:
             begin = end
         del self._rest[:begin]
         if len(self._rest) > LARGEST_EVENT:
-            raise Unacceptable(f"an event of the stream is longer than {LARGEST_EVENT:,} bytes", transient=True)
+            raise UnacceptableAnswer(
+                f"an event of the stream is longer than {LARGEST_EVENT:,} bytes", transient=True
+            )
         return whole
 
     @property
@@ -43,7 +45,7 @@ class Events:
         return bytes(self._rest)
 
 
-class Reading:
+class UsageReader:
     """What the events of one stream say of its usage and its end."""
 
     def __init__(self, api: Api) -> None:
@@ -59,7 +61,7 @@ class Reading:
         return _usage(self._api, self._parts) if self._parts else None
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether a stream that stops here came to its end; a chat that tells its usage has, for most servers."""
         told = self._api in (Api.CHAT, Api.GENERATE) and bool(self._parts)
         return not self.failed and (self.whole or told)
@@ -71,8 +73,8 @@ class Reading:
         if data == b"[DONE]":
             self.whole = True
             return False
-        said = _object(data)
-        kind, found = said.get("type"), _reported(self._api, said)
+        said = _parse_object(data)
+        kind, found = said.get("type"), _usage_part(self._api, said)
         self._parts |= {name: value for name, value in found.items() if value is not None}
         self.failed |= kind in ("error", "response.failed") or bool(said.get("error"))
         self.whole |= kind in _ENDS or (self._api is Api.GENERATE and _is_last(said))
@@ -81,24 +83,24 @@ class Reading:
 
 def usage_of(api: Api, body: bytes) -> Usage | None:
     """The usage of a whole answer; None where it does not say."""
-    said = _parsed(body)
+    said = _parse_json(body)
     if isinstance(said, list):  # Google streams so to those who do not ask for events
         said = next((part for part in reversed(said) if isinstance(part, dict) and "usageMetadata" in part), None)
-    found = _reported(api, said) if isinstance(said, dict) else {}
+    found = _usage_part(api, said) if isinstance(said, dict) else {}
     return _usage(api, found) if found else None
 
 
 def is_reply(body: bytes) -> bool:
     """Whether a whole answer is one that would be given again: OpenAI also answers that it failed."""
-    return _object(body).get("status") not in ("failed", "cancelled", "in_progress", "queued")
+    return _parse_object(body).get("status") not in ("failed", "cancelled", "in_progress", "queued")
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    said = _parsed(data)
+def _parse_object(data: bytes) -> dict[str, Any]:
+    said = _parse_json(data)
     return said if isinstance(said, dict) else {}
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_json(data: bytes) -> Any:
     """The JSON of an answer; None where it is none, or not worth its memory."""
     if data.count(b"[") + data.count(b"{") > _MOST_PARTS:
         return None
@@ -108,7 +110,7 @@ def _parsed(data: bytes) -> Any:
         return None
 
 
-def _reported(api: Api, said: dict[str, Any]) -> dict[str, Any]:
+def _usage_part(api: Api, said: dict[str, Any]) -> dict[str, Any]:
     """The part of an answer or an event that tells its usage."""
     if api is Api.GENERATE:
         found = said.get("usageMetadata")

@@ -6,12 +6,12 @@ import difflib
 from collections import Counter
 from dataclasses import dataclass
 
-from loopty.proposers.code.line_match import Lines, places
-from loopty.proposers.code.reply_faults import misfit
+from loopty.proposers.code.line_match import FileLines, line_matches
+from loopty.proposers.code.reply_faults import apply_fault
 
-_SHOWN = 12
-_LOOKED_AT = 2_000
-_COMMON = 20
+_MAX_SHOWN_LINES = 12
+_MAX_COMPARED_LINES = 2_000
+_MAX_OCCURRENCES = 20
 """A line that occurs more often says nothing about the place."""
 
 
@@ -23,35 +23,39 @@ class Block:
     search: tuple[str, ...]
     replace: tuple[str, ...]
 
-    def applied(self, before: str | None) -> str:
+    def apply(self, before: str | None) -> str:
         """The file with the block in it; raises Unfit unless it has exactly one place."""
         if not any(line.strip() for line in self.search):
             if before:
-                raise misfit(f"{self.path}: SEARCH is empty, and the file exists: put the lines to replace there")
+                raise apply_fault(
+                    f"{self.path}: SEARCH is empty, and the file exists: put the lines to replace there"
+                )
             return "".join(f"{line}\n" for line in self.replace)
         if before is None:
-            raise misfit(f"{self.path}: there is no such file to search in")
-        lines = Lines.of(before)
-        found = places(lines.bodies, self.search)
+            raise apply_fault(f"{self.path}: there is no such file to search in")
+        lines = FileLines.of(before)
+        found = line_matches(lines.bodies, self.search)
         first = next(line for line in self.search if line.strip()).strip()
         if not found:
-            raise misfit(f"{self.path}: SEARCH is not in the file: {first}", _closest(lines, self.search))
+            raise apply_fault(
+                f"{self.path}: SEARCH is not in the file: {first}", _closest_lines(lines, self.search)
+            )
         if len(found) > 1:
             at = ", ".join(str(place.start + 1) for place in found[:5])
-            raise misfit(
+            raise apply_fault(
                 f"{self.path}: SEARCH is in the file {len(found)} times: {first}",
                 f"It begins at lines {at}. Put more of the lines around it into SEARCH, so that it is there once.",
             )
         (place,) = found
-        return str(lines.replaced(place.start, len(self.search), place.indented(self.replace)))
+        return str(lines.replace(place.start, len(self.search), place.fit_indentation(self.replace)))
 
 
-def _closest(lines: Lines, wanted: tuple[str, ...]) -> str:
+def _closest_lines(lines: FileLines, wanted: tuple[str, ...]) -> str:
     """What the file has at the place that was probably meant."""
     start = _likely_start(lines.bodies, wanted)
     if start is None:
         return "Copy the lines exactly as the file has them."
-    shown = lines.bodies[start : start + min(len(wanted), _SHOWN)]
+    shown = lines.bodies[start : start + min(len(wanted), _MAX_SHOWN_LINES)]
     return "The closest lines of the file are:\n" + "\n".join(shown)
 
 
@@ -63,11 +67,11 @@ def _likely_start(bodies: tuple[str, ...], wanted: tuple[str, ...]) -> int | Non
     votes: Counter[int] = Counter()
     for offset, line in enumerate(wanted):
         spots = found.get(line.strip(), [])
-        if line.strip() and len(spots) <= _COMMON:
+        if line.strip() and len(spots) <= _MAX_OCCURRENCES:
             votes.update(max(spot - offset, 0) for spot in spots)
     if votes:
         return votes.most_common(1)[0][0]
     first = next(line.strip() for line in wanted if line.strip())
-    looked_at = [body.strip() for body in bodies[:_LOOKED_AT]]
+    looked_at = [body.strip() for body in bodies[:_MAX_COMPARED_LINES]]
     close = difflib.get_close_matches(first[:200], looked_at, n=1)
     return looked_at.index(close[0]) if close else None

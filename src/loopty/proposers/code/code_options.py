@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, replace
 
 from loopty.kit.option import option
-from loopty.proposers.prompt_context import BriefingOptions
+from loopty.proposers.prompt_context import PromptContextOptions
 
 
 class Operator(enum.StrEnum):
@@ -52,9 +52,11 @@ class CodeOptions:
         "or while it cannot be had: they are compared by their runs of four characters.",
         "",
     )
-    briefing: BriefingOptions = option("How much the model is told besides the files.", BriefingOptions())
+    briefing: PromptContextOptions = option(
+        "How much the model is told besides the files.", PromptContextOptions()
+    )
 
-    def within(self, most: int) -> CodeOptions:
+    def within(self, limit_tokens: int) -> CodeOptions:
         """The same, for a model that can be told so many tokens: those of another node's files come on top."""
-        files = min(self.file_tokens, most * 2 // 5)
-        return replace(self, file_tokens=files, briefing=self.briefing.within(most * 3 // 10))
+        files = min(self.file_tokens, limit_tokens * 2 // 5)
+        return replace(self, file_tokens=files, briefing=self.briefing.within(limit_tokens * 3 // 10))

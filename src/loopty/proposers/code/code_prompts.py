@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Speaker
-from loopty.kit.fence import FENCED_IS_DATA, fenced
+from loopty.kit.fence import FENCED_IS_DATA, fence_text
 from loopty.proposers.code.code_options import Operator
 from loopty.proposers.code.plan import Plan
-from loopty.proposers.code.reply_faults import Unfit
-from loopty.proposers.code.source_files import Page, Shelf
+from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.source_files import FileView, ShownFile
 from loopty.record.node_record import Node
 
-_MOST_NAMES = 200
+_MAX_NAMES = 200
 _LONGEST_ERROR = 4_000
 _LONGEST_ANSWER = 40_000
 
@@ -51,36 +51,40 @@ _TASKS = {
 }
 
 
-def prompt_of(plan: Plan, briefing: str, shelf: Shelf, others: Sequence[Page], batch: int) -> Prompt:
+def first_prompt(
+    plan: Plan, context: str, files: FileView, other_files: Sequence[ShownFile], batch: int
+) -> Prompt:
     """The whole conversation up to the model's reply.
 
     What stays the same from call to call comes first, because providers take less for it: the files of a node that
     is changed again and again. The form of the reply comes last, where models remember it best.
     """
-    parts = [_files(plan.parent.id, shelf), briefing]
+    parts = [_files_text(plan.parent.id, files), context]
     if plan.operator is Operator.FIX:
         parts.append(
-            f"# How {plan.parent.id.name} failed\n\n{fenced('error', _error(plan.parent), _LONGEST_ERROR)}"
+            f"# How {plan.parent.id.name} failed\n\n{fence_text('error', _error_text(plan.parent), _LONGEST_ERROR)}"
         )
     for node in plan.inspirations:
-        shown = "\n\n".join(map(_page, others))
+        shown = "\n\n".join(map(_file_text, other_files))
         parts.append(f"# The other program: where node {node.id.name} differs\n\n{shown}")
-    parts.append(f"# What to do\n\n{_TASKS[plan.operator]}{_several(batch)} {_form(plan.operator, batch)}")
+    parts.append(
+        f"# What to do\n\n{_TASKS[plan.operator]}{_batch_request(batch)} {_reply_form(plan.operator, batch)}"
+    )
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),))
 
 
-def answered(prompt: Prompt, reply: str, unfit: Unfit, batch: int, longest: int) -> Prompt:
+def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, limit_chars: int) -> Prompt:
     """The conversation with what is wrong with the reply, of which at most so many characters are repeated."""
-    told = f"That cannot be used: {unfit.reason}."
-    if unfit.advice:
-        told += f"\n{fenced('details', unfit.advice, _LONGEST_ERROR, exact=True)}"
+    told = f"That cannot be used: {fault.reason}."
+    if fault.advice:
+        told += f"\n{fence_text('details', fault.advice, _LONGEST_ERROR, exact=True)}"
     many = "a proposal" if batch == 1 else f"{batch} proposals"
     return prompt.with_reply(
-        reply[: min(longest, _LONGEST_ANSWER)], f"{told}\nReply once more, in the same form, with {many}."
+        reply[: min(limit_chars, _LONGEST_ANSWER)], f"{told}\nReply once more, in the same form, with {many}."
     )
 
 
-def _form(operator: Operator, batch: int) -> str:
+def _reply_form(operator: Operator, batch: int) -> str:
     whole = operator in (Operator.REWRITE, Operator.DRAFT)
     numbers = "" if batch == 1 else f", and so on up to {batch}"
     return (
@@ -89,7 +93,7 @@ def _form(operator: Operator, batch: int) -> str:
     )
 
 
-def _several(batch: int) -> str:
+def _batch_request(batch: int) -> str:
     if batch == 1:
         return ""
     return (
@@ -99,22 +103,22 @@ def _several(batch: int) -> str:
 
 
 @functools.lru_cache(16)
-def _files(node: NodeId, shelf: Shelf) -> str:
-    parts = [f"# The files of node {node.name}", *map(_page, shelf.pages)]
-    if names := shelf.unshown:
-        more = f"\nand {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        listed = "\n".join(names[:_MOST_NAMES]) + more
-        parts += ["Files that are not shown:", fenced("names of files", listed, len(listed))]
+def _files_text(node: NodeId, files: FileView) -> str:
+    parts = [f"# The files of node {node.name}", *map(_file_text, files.shown)]
+    if names := files.not_shown:
+        more = f"\nand {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+        listed = "\n".join(names[:_MAX_NAMES]) + more
+        parts += ["Files that are not shown:", fence_text("names of files", listed, len(listed))]
     return "\n\n".join(parts)
 
 
-def _page(page: Page) -> str:
-    notes = ["may be changed" if page.writable else "may only be read"]
-    notes += ["only between the EVOLVE-BLOCK lines"] * page.marked
-    notes += [f"shown in part: {page.lines}"] * bool(page.lines)
-    return fenced(f"{page.path} ({', '.join(notes)})", page.text, len(page.text), exact=True)
+def _file_text(file: ShownFile) -> str:
+    notes = ["may be changed" if file.writable else "may only be read"]
+    notes += ["only between the EVOLVE-BLOCK lines"] * file.marked
+    notes += [f"shown in part: {file.line_range}"] * bool(file.line_range)
+    return fence_text(f"{file.path} ({', '.join(notes)})", file.text, len(file.text), exact=True)
 
 
-def _error(node: Node) -> str:
+def _error_text(node: Node) -> str:
     told = [node.outcome.ending, node.outcome.reason] if node.outcome else []
     return "\n".join(dict.fromkeys(filter(None, (*told, node.reason))))

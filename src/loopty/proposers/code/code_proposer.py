@@ -18,39 +18,39 @@ from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.ngrams import Embed
-from loopty.proposers.code.node_texts import Texts
+from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.plan import Plan, planned
-from loopty.proposers.code.proposal_checks import Checks
-from loopty.proposers.code.reply_faults import Unfit, unreadable
-from loopty.proposers.code.source_files import Sources
-from loopty.proposers.code.standing import Standing
-from loopty.proposers.unread_replies import Queue, Waiting
+from loopty.proposers.code.plan import Plan, make_plan
+from loopty.proposers.code.proposal_checks import ProposalChecks
+from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
+from loopty.proposers.code.source_files import FileViews
+from loopty.proposers.code.standing import BestNodes
+from loopty.proposers.unread_replies import UnreadItem, UnreadReplies
 from loopty.record.node_record import Node
 
-_CHILDREN = 16
-_PER_TOKEN = 4
+_MAX_CHILDREN = 16
+_CHARS_PER_TOKEN = 4
 """Characters."""
 
 
-class Briefs(Protocol):
+class ContextWriter(Protocol):
     """Tells a model of the task and of the search so far."""
 
     def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _CheckedReply:
     """A reply with what became of its items, up to the first that can be used."""
 
-    items: Sequence[code_replies.Item]
-    read: Sequence[Edits | Unfit]
+    items: Sequence[code_replies.ReplyItem]
+    results: Sequence[Edits | ProposalFault]
 
     @property
-    def useless(self) -> Unfit | None:
+    def fault(self) -> ProposalFault | None:
         """What is wrong with the first item, when no item can be used."""
-        first = self.read[0]
-        return first if isinstance(first, Unfit) and isinstance(self.read[-1], Unfit) else None
+        first = self.results[0]
+        return first if isinstance(first, ProposalFault) and isinstance(self.results[-1], ProposalFault) else None
 
 
 class CodeProposer:
@@ -60,10 +60,10 @@ class CodeProposer:
 
     def __init__(
         self,
-        line: RoleModel,
+        model: RoleModel,
         options: CodeOptions,
         selector: Selector,
-        briefing: Briefs,
+        context: ContextWriter,
         writable: Callable[[str], Sequence[str]],
         readable: Callable[[str], Sequence[str]],
         text: Callable[[str, str], str | None],
@@ -72,114 +72,123 @@ class CodeProposer:
         width: int = 1,
     ) -> None:
         self.width = width
-        self._line = line
+        self._model = model
         self._options = options
         self._selector = selector
-        self._briefing = briefing
-        texts = Texts(text)
-        self._sources = Sources(writable, readable, texts, options.file_tokens)
-        self._checks = Checks(self._sources, texts, refusal, Novelty(texts, embed, options.similarity))
-        self._standing = Standing()
-        self._queue = Queue(tuple(Operator))
-        self._asking = 0
+        self._context = context
+        texts = TextCache(text)
+        self._file_views = FileViews(writable, readable, texts, options.file_tokens)
+        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, embed, options.similarity))
+        self._best_nodes = BestNodes()
+        self._unread = UnreadReplies(tuple(Operator))
+        self._open_questions = 0
 
     async def propose(self, ask: Ask) -> Proposal | Refusal | None:
-        if waiting := self._queue.take(ask):
-            return await self._taken(ask, waiting)
-        self._asking += 1
+        if waiting := self._unread.take(ask):
+            return await self._from_unread(ask, waiting)
+        self._open_questions += 1
         try:
-            return await self._new(ask)
+            return await self._from_new_call(ask)
         except Exhausted:
             # What was asked beside this, for the last of the money, may bring or have brought more than one.
-            if waiting := self._queue.take(ask):
-                return await self._taken(ask, waiting)
-            if self._asking == 1:
+            if waiting := self._unread.take(ask):
+                return await self._from_unread(ask, waiting)
+            if self._open_questions == 1:
                 raise
             return None
         finally:
-            self._asking -= 1
+            self._open_questions -= 1
 
-    async def _new(self, ask: Ask) -> Proposal | Refusal:
+    async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
         """What another call gives."""
-        plan = planned(ask, self._options, self._selector, self._standing)
+        plan = make_plan(ask, self._options, self._selector, self._best_nodes)
         prompt = self._prompt(ask, plan)
-        answer = await self._asked(ask, plan, prompt)
-        reading = await self._read(ask, plan, answer.reply)
+        answer = await self._ask_model(ask, plan, prompt)
+        reading = await self._check_reply(ask, plan, answer.reply)
         calls: tuple[str, ...] = (answer.call,)
-        if unfit := reading.useless:
+        if unfit := reading.fault:
             options, text = self._options, answer.reply.text
             # A change is as long as the files at the most; what a small model wrote without end is not sent again.
-            objection = code_prompts.answered(prompt, text, unfit, options.batch, _PER_TOKEN * options.file_tokens)
+            objection = code_prompts.retry_prompt(
+                prompt, text, unfit, options.batch, _CHARS_PER_TOKEN * options.file_tokens
+            )
             try:
-                answer = await self._asked(ask, plan, objection)
+                answer = await self._ask_model(ask, plan, objection)
             except Exhausted:
                 return Refusal(plan.operator, unfit.reason, unfit.objection, calls)
             except Outage:
-                self._queue.put(answer.call, 0, 1)  # else nobody would ever say that it is of no use
+                self._unread.put(answer.call, 0, 1)  # else nobody would ever say that it is of no use
                 raise
-            reading = await self._read(ask, plan, answer.reply)
+            reading = await self._check_reply(ask, plan, answer.reply)
             calls = (*calls, answer.call)
-        left = 0 if reading.useless else len(reading.items) - 1
-        self._queue.put(answer.call, 1, left)
-        return _suggestion(plan, reading.items[0], reading.read[0], calls, left, 0)
+        left = 0 if reading.fault else len(reading.items) - 1
+        self._unread.put(answer.call, 1, left)
+        return _suggestion(plan, reading.items[0], reading.results[0], calls, left, 0)
 
-    async def _asked(self, ask: Ask, plan: Plan, prompt: Prompt) -> Answer:
-        return await self._line.ask(prompt, plan.operator, plan.parent.id, ask.pool)
+    async def _ask_model(self, ask: Ask, plan: Plan, prompt: Prompt) -> Answer:
+        return await self._model.ask(prompt, plan.operator, plan.parent.id, ask.pool)
 
     def _prompt(self, ask: Ask, plan: Plan) -> Prompt:
-        shelf = self._sources.shelf(ask.history, plan.parent)
+        shelf = self._file_views.of(ask.history, plan.parent)
         if not shelf.writable:
             raise Exhausted(
                 f"{self.name} found no file to change (access.write): commit one, if only an empty one"
             )
         others = [
-            page for node in plan.inspirations for page in self._sources.differing(ask.history, node, plan.parent)
+            page
+            for node in plan.inspirations
+            for page in self._file_views.different_files(ask.history, node, plan.parent)
         ]
-        briefing = self._briefing.text(ask, plan.parent, plan.inspirations)
-        return code_prompts.prompt_of(plan, briefing, shelf, others, self._options.batch)
+        briefing = self._context.text(ask, plan.parent, plan.inspirations)
+        return code_prompts.first_prompt(plan, briefing, shelf, others, self._options.batch)
 
-    async def _read(self, ask: Ask, plan: Plan, reply: Reply) -> _Reading:
-        items = code_replies.items(reply.text, reply.whole, self._options.batch)
+    async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> _CheckedReply:
+        items = code_replies.parse_items(reply.text, reply.whole, self._options.batch)
         if not items:
-            cut = unreadable("the reply was cut off before a proposal was complete", "Be shorter.")
-            return _Reading([code_replies.NOTHING], [cut])
-        read: list[Edits | Unfit] = []
+            cut = parse_fault("the reply was cut off before a proposal was complete", "Be shorter.")
+            return _CheckedReply([code_replies.EMPTY_ITEM], [cut])
+        read: list[Edits | ProposalFault] = []
         for item in items:
             read.append(await self._edits(ask, plan, item))
-            if not isinstance(read[-1], Unfit):
+            if not isinstance(read[-1], ProposalFault):
                 break
-        return _Reading(items, read)
+        return _CheckedReply(items, read)
 
-    async def _edits(self, ask: Ask, plan: Plan, item: code_replies.Item) -> Edits | Unfit:
+    async def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
         try:
             return await self._checks.edits(ask, plan.operator, plan.parent, item)
-        except Unfit as unfit:
+        except ProposalFault as unfit:
             return unfit
 
-    async def _taken(self, ask: Ask, waiting: Waiting) -> Proposal | Refusal:
+    async def _from_unread(self, ask: Ask, unread: UnreadItem) -> Proposal | Refusal:
         """What an item of an earlier reply comes to."""
-        operator, calls = Operator(waiting.operator), (waiting.call,)
+        operator, calls = Operator(unread.operator), (unread.call,)
         try:
-            reply = self._line.saved_reply(waiting.call)
+            reply = self._model.saved_reply(unread.call)
         except Misuse as gone:
-            self._queue.close(waiting.call)
+            self._unread.close(unread.call)
             return Refusal(operator, str(gone), Objection.REPLY, calls)
-        items = code_replies.items(reply.text, reply.whole, self._options.batch)
-        left = len(items) - 1 - waiting.item
+        items = code_replies.parse_items(reply.text, reply.whole, self._options.batch)
+        left = len(items) - 1 - unread.item
         if left <= 0:
-            self._queue.close(waiting.call)
+            self._unread.close(unread.call)
         if left < 0:
             return Refusal(operator, "the reply holds no proposal any more", Objection.REPLY, calls)
-        parent = ask.history[waiting.node]
-        plan = Plan(operator, parent, "the same reply changed it before", _inspirations(ask, parent, waiting.call))
-        edits = await self._edits(ask, plan, items[waiting.item])
-        return _suggestion(plan, items[waiting.item], edits, calls, left, waiting.item)
+        parent = ask.history[unread.node]
+        plan = Plan(operator, parent, "the same reply changed it before", _inspirations(ask, parent, unread.call))
+        edits = await self._edits(ask, plan, items[unread.item])
+        return _suggestion(plan, items[unread.item], edits, calls, left, unread.item)
 
 
 def _suggestion(
-    plan: Plan, item: code_replies.Item, edits: Edits | Unfit, calls: tuple[str, ...], left: int, number: int
+    plan: Plan,
+    item: code_replies.ReplyItem,
+    edits: Edits | ProposalFault,
+    calls: tuple[str, ...],
+    left: int,
+    number: int,
 ) -> Proposal | Refusal:
-    if isinstance(edits, Unfit):
+    if isinstance(edits, ProposalFault):
         return Refusal(plan.operator, edits.reason, edits.objection, calls, left, number)
     return Proposal(
         plan.operator,
@@ -197,7 +206,7 @@ def _suggestion(
 def _inspirations(ask: Ask, parent: Node, call: str) -> tuple[Node, ...]:
     """What a call was shown beside its node: found at what was made of it before."""
     newest = ask.history[parent.id].children
-    for number in range(newest, max(newest - _CHILDREN, 0), -1):
+    for number in range(newest, max(newest - _MAX_CHILDREN, 0), -1):
         made = ask.history[parent.id.child(number)]
         if call in made.calls:
             return tuple(map(ask.history.__getitem__, made.inspirations))

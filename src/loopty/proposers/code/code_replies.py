@@ -20,20 +20,20 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from loopty.kit.fence import one_line
-from loopty.kit.reasoning_blocks import without_thoughts
+from loopty.kit.reasoning_blocks import without_reasoning
 from loopty.proposers.code.blocks import Block
-from loopty.proposers.code.reply_faults import unreadable
-from loopty.proposers.code.unified_diff import Patch, Removal, patches
-from loopty.proposers.code.whole_file import Whole
+from loopty.proposers.code.reply_faults import parse_fault
+from loopty.proposers.code.unified_diff import Patch, Removal, parse_diff
+from loopty.proposers.code.whole_file import WholeFile
 
-Change = Block | Whole | Patch | Removal
+FileChange = Block | WholeFile | Patch | Removal
 
 SEPARATOR = re.compile(r"^[ \t]*(?:<{5,9} ?SEARCH|={7}|>{5,9} ?REPLACE)[ \t]*$", re.MULTILINE)
 """A line that never is part of a program."""
 
 _LONGEST_REPLY = 1_000_000
 _LONGEST_SUMMARY = 160
-_LOOKED_AT = 1_000
+_MAX_TITLE_CHARS = 1_000
 _EDGES = "#*`=>-–:. \t"
 # None of these takes more than one way through a line: a reply may be one endless line.
 _HEADING = re.compile(r"[#*\s]*={3,} *PROPOSAL\b *\d*(.*)$", re.IGNORECASE)
@@ -49,20 +49,20 @@ _LONGEST_PATH = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ReplyItem:
     """One proposal of a reply, not yet read."""
 
     title: str
     lines: tuple[str, ...]
 
 
-NOTHING = Item("", ())
+EMPTY_ITEM = ReplyItem("", ())
 
 
-def items(text: str, whole: bool, most: int) -> list[Item]:
+def parse_items(text: str, whole: bool, limit: int) -> list[ReplyItem]:
     """The proposals of a reply; of one that was cut off, those that are complete."""
     text, whole = text[:_LONGEST_REPLY], whole and len(text) <= _LONGEST_REPLY
-    lines = without_thoughts(text).replace("\r\n", "\n").split("\n")
+    lines = without_reasoning(text).replace("\r\n", "\n").split("\n")
     starts = [index for index, line in enumerate(lines) if _HEADING.match(line)] or [-1]
     found = []
     for start, stop in zip(starts, [*starts[1:], None], strict=True):
@@ -70,121 +70,121 @@ def items(text: str, whole: bool, most: int) -> list[Item]:
         body = lines[start + 1 : stop]
         end = next((index for index, line in enumerate(body) if _END.match(line)), None)
         if whole or stop is not None or end is not None:
-            found.append(Item(heading[1].strip(_EDGES) if heading else "", tuple(body[:end])))
-    return found[:most]
+            found.append(ReplyItem(heading[1].strip(_EDGES) if heading else "", tuple(body[:end])))
+    return found[:limit]
 
 
-def summary(item: Item, paths: Collection[str]) -> str:
+def summary(item: ReplyItem, paths: Collection[str]) -> str:
     """The model's description in one line; without one, the files that it changes."""
-    told = item.title or next(_talk(item.lines), "")
-    line = one_line(told[:_LOOKED_AT].strip(_EDGES), _LONGEST_SUMMARY)
+    told = item.title or next(_prose(item.lines), "")
+    line = one_line(told[:_MAX_TITLE_CHARS].strip(_EDGES), _LONGEST_SUMMARY)
     return line or one_line(f"changes {', '.join(sorted(paths))}", _LONGEST_SUMMARY)
 
 
-def changes(item: Item, known: Collection[str], sole: str | None) -> list[Change]:
+def parse_changes(item: ReplyItem, known: Collection[str], only_file: str | None) -> list[FileChange]:
     """What the proposal changes; raises Unfit. `sole` is the file that is meant where no path is given."""
-    found = list(_Reader(item.lines, known, sole).changes())
+    found = list(_ItemParser(item.lines, known, only_file).changes())
     if not found:
-        raise unreadable(
+        raise parse_fault(
             "the reply holds no change", "No SEARCH/REPLACE block, no file in a fence and no diff is there."
         )
     return found
 
 
-def _talk(lines: tuple[str, ...]) -> Iterator[str]:
+def _prose(lines: tuple[str, ...]) -> Iterator[str]:
     """Lines up to the first change."""
     for line in lines:
         if _SEARCH.match(line) or _FENCE.match(line) or _DELETE.match(line):
             return
-        if line.strip() and not _path(line, ()):
+        if line.strip() and not _path_in(line, ()):
             yield line
 
 
-class _Reader:
+class _ItemParser:
     """Goes through the lines of one proposal."""
 
-    def __init__(self, lines: tuple[str, ...], known: Collection[str], sole: str | None) -> None:
+    def __init__(self, lines: tuple[str, ...], known: Collection[str], only_file: str | None) -> None:
         self._lines = lines
         self._known = known
-        self._sole = sole
-        self._at = 0
-        self._named: str | None = None
-        self._last: str | None = None
+        self._only_file = only_file
+        self._position = 0
+        self._path_above: str | None = None
+        self._last_path: str | None = None
         self._wrappers: list[str] = []
 
-    def changes(self) -> Iterator[Change]:
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            self._at += 1
+    def changes(self) -> Iterator[FileChange]:
+        while self._position < len(self._lines):
+            line = self._lines[self._position]
+            self._position += 1
             if _SEARCH.match(line):
-                yield self._block()
+                yield self._read_block()
             elif delete := _DELETE.match(line):
-                yield Removal(_path(delete[1], self._known) or delete[1].strip())
+                yield Removal(_path_in(delete[1], self._known) or delete[1].strip())
             elif SEPARATOR.match(line):
-                raise unreadable(f"a separator is out of place: {line.strip()}")
+                raise parse_fault(f"a separator is out of place: {line.strip()}")
             elif fence := _FENCE.match(line):
-                yield from self._fence(fence[1], fence[2].strip())
-            elif named := _path(line, self._known):
-                self._named = named
+                yield from self._read_fence(fence[1], fence[2].strip())
+            elif named := _path_in(line, self._known):
+                self._path_above = named
 
-    def _block(self) -> Block:
-        path = self._target() or self._last
+    def _read_block(self) -> Block:
+        path = self._take_target() or self._last_path
         if not path:
-            raise unreadable("a SEARCH block has no line with the path of a file above it")
-        self._last = path
-        search = self._until(_MIDDLE, "=======")
-        replace = self._until(_REPLACE, ">>>>>>> REPLACE")
+            raise parse_fault("a SEARCH block has no line with the path of a file above it")
+        self._last_path = path
+        search = self._read_until(_MIDDLE, "=======")
+        replace = self._read_until(_REPLACE, ">>>>>>> REPLACE")
         return Block(path, search, replace)
 
-    def _until(self, mark: re.Pattern[str], name: str) -> tuple[str, ...]:
-        start = self._at
+    def _read_until(self, mark: re.Pattern[str], name: str) -> tuple[str, ...]:
+        start = self._position
         for index in range(start, len(self._lines)):
             line = self._lines[index]
             if mark.match(line):
-                self._at = index + 1
+                self._position = index + 1
                 return self._lines[start:index]
             if SEPARATOR.match(line):
-                raise unreadable(f"a separator is out of place: {line.strip()} before {name}")
-        raise unreadable(f"a SEARCH block is not complete: {name} is missing")
+                raise parse_fault(f"a separator is out of place: {line.strip()} before {name}")
+        raise parse_fault(f"a SEARCH block is not complete: {name} is missing")
 
-    def _fence(self, mark: str, info: str) -> Iterator[Change]:
+    def _read_fence(self, mark: str, info: str) -> Iterator[FileChange]:
         if not info and self._wrappers and mark.startswith(self._wrappers[-1]):
             self._wrappers.pop()
             return
-        if self._wraps():
+        if self._is_wrapper():
             self._wrappers.append(mark)
             return
-        body = self._fenced(mark)
+        body = self._read_fence_body(mark)
         if info.split(" ")[0].lower() in ("diff", "patch", "udiff") or _is_diff(body):
-            yield from patches(body, self._known)
-            self._named = None
-        elif path := self._target(info):
+            yield from parse_diff(body, self._known)
+            self._path_above = None
+        elif path := self._take_target(info):
             if stray := next((line for line in body if _SEARCH.match(line) or _REPLACE.match(line)), None):
-                raise unreadable(f"a separator is out of place: {stray.strip()} in {path}")
-            yield Whole(path, body)
+                raise parse_fault(f"a separator is out of place: {stray.strip()} in {path}")
+            yield WholeFile(path, body)
 
-    def _wraps(self) -> bool:
+    def _is_wrapper(self) -> bool:
         """Whether the fence that was just opened only stands around SEARCH blocks."""
-        ahead = [line for line in self._lines[self._at : self._at + 4] if line.strip()][:2]
+        ahead = [line for line in self._lines[self._position : self._position + 4] if line.strip()][:2]
         return any(_SEARCH.match(line) or _DELETE.match(line) for line in ahead)
 
-    def _fenced(self, mark: str) -> tuple[str, ...]:
-        start = self._at
+    def _read_fence_body(self, mark: str) -> tuple[str, ...]:
+        start = self._position
         for index in range(start, len(self._lines)):
             fence = _FENCE.match(self._lines[index])
             if fence and not fence[2].strip() and fence[1].startswith(mark):
-                self._at = index + 1
+                self._position = index + 1
                 return self._lines[start:index]
-        raise unreadable("a fence is not closed")
+        raise parse_fault("a fence is not closed")
 
-    def _target(self, info: str = "") -> str | None:
+    def _take_target(self, info: str = "") -> str | None:
         """The file that the next change is of: named above it or in the fence, else the only one there is."""
         words = re.split(r"[\s:=]+", info)
-        path = self._named or next((word for word in words if word in self._known), None)
+        path = self._path_above or next((word for word in words if word in self._known), None)
         if not path and len(words) > 1:
-            path = _path(words[-1], self._known)
-        self._named = None
-        return path or self._sole
+            path = _path_in(words[-1], self._known)
+        self._path_above = None
+        return path or self._only_file
 
 
 def _is_diff(body: tuple[str, ...]) -> bool:
@@ -195,7 +195,7 @@ def _is_diff(body: tuple[str, ...]) -> bool:
     )
 
 
-def _path(line: str, known: Collection[str]) -> str | None:
+def _path_in(line: str, known: Collection[str]) -> str | None:
     """The path that a line consists of, whatever decorates it; None when it is talk."""
     if len(line) > _LONGEST_PATH:
         return None

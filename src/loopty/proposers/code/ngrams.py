@@ -12,14 +12,14 @@ Vector = Sequence[float]
 Embed = Callable[[Sequence[str]], Awaitable[Sequence[Vector] | None]]
 """A vector for each text; None where they cannot be had now."""
 
-_RUN = 4
+_RUN_LENGTH = 4
 _BUCKETS = 512
-_LONGEST = 100_000
+_MAX_CHARACTERS = 100_000
 
 
-async def ngrams(texts: Sequence[str]) -> list[Vector]:
+async def ngram_vectors(texts: Sequence[str]) -> list[Vector]:
     """Vectors of length 1; white space does not count."""
-    return [_vector("".join(text.split())[:_LONGEST]) for text in texts]
+    return [_vector("".join(text.split())[:_MAX_CHARACTERS]) for text in texts]
 
 
 def cosine(one: Vector, other: Vector) -> float:
@@ -29,7 +29,7 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def _vector(text: str) -> Vector:
-    runs = Counter(text[at : at + _RUN] for at in range(max(len(text) - _RUN + 1, 1)))
+    runs = Counter(text[at : at + _RUN_LENGTH] for at in range(max(len(text) - _RUN_LENGTH + 1, 1)))
     vector = [0.0] * _BUCKETS
     for run, count in runs.items():
         # The root, so that one line repeated often does not drown the others. crc32: the same in every process.

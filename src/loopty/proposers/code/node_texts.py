@@ -10,7 +10,7 @@ from loopty.domain.errors import LooptyError
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
-_KEPT = 512
+_MAX_CACHED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Origin:
         return self.changed.get(path, self.base)
 
 
-def origin(history: History, node: Node) -> Origin:
+def origin_of(history: History, node: Node) -> Origin:
     """Up to the baseline, or to a node of which only its commit is known, because a person made it."""
     changed: dict[str, str] = {}
     for at in map(history.__getitem__, reversed(node.id.lineage)):
@@ -35,15 +35,15 @@ def origin(history: History, node: Node) -> Origin:
     return Origin(at.commit, changed)
 
 
-class Texts:
+class TextCache:
     """Reads files of commits, and keeps the last of them."""
 
     def __init__(self, read: Callable[[str, str], str | None]) -> None:
-        self.text = functools.lru_cache(_KEPT)(functools.partial(_text, read))
+        self.text = functools.lru_cache(_MAX_CACHED)(functools.partial(_read_text, read))
         """A file of a commit; None when it is not there or not text."""
 
 
-def _text(read: Callable[[str, str], str | None], commit: str, path: str) -> str | None:
+def _read_text(read: Callable[[str, str], str | None], commit: str, path: str) -> str | None:
     try:
         return read(commit, path)
     except LooptyError:  # git has no such file

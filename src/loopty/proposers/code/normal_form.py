@@ -11,7 +11,7 @@ _DIRECTIVE = re.compile(r"[#/!*;%\-()|]++ *+(?:[^\w\s]|[\w.-]+:|pragma\b|EVOLVE)
 """Comments that compilers and tools obey: `!$omp`, `# cython: …`, `//go:build`. Better too many."""
 
 
-def normalised(text: str, path: str) -> str:
+def normalise(text: str, path: str) -> str:
     """The same for two files that differ only in how they look."""
     text = text.replace("\r\n", "\n")
     language = language_of(path)

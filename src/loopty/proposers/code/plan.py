@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code.code_options import CodeOptions, Operator
-from loopty.proposers.code.standing import Standing, broken
+from loopty.proposers.code.standing import BestNodes, node_to_fix
 from loopty.record.node_record import Node
 
 
@@ -20,12 +20,12 @@ class Plan:
     inspirations: tuple[Node, ...] = ()
 
 
-def planned(ask: Ask, options: CodeOptions, selector: Selector, standing: Standing) -> Plan:
+def make_plan(ask: Ask, options: CodeOptions, selector: Selector, best_nodes: BestNodes) -> Plan:
     """Drawn among the operators that apply now; where none does, some lines of the parent are changed."""
     selection = selector.select(ask)
     parent, reason = selection.node, selection.reason
-    failed = broken(ask) if Operator.FIX in options.operators else None
-    partners = standing.partners(ask, parent) if Operator.CROSSOVER in options.operators else []
+    failed = node_to_fix(ask) if Operator.FIX in options.operators else None
+    partners = best_nodes.partners(ask, parent) if Operator.CROSSOVER in options.operators else []
     lacking = {Operator.FIX: failed is None, Operator.CROSSOVER: not partners}
     usable = [operator for operator in options.operators if not lacking.get(operator)]
     match ask.rng.choice(usable or [Operator.DIFF]):

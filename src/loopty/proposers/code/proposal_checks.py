@@ -8,53 +8,53 @@ from loopty.domain.proposal import Edits, Objection, Proposal
 from loopty.engine.protocols import Ask
 from loopty.proposers.code import code_replies
 from loopty.proposers.code.code_options import Operator
-from loopty.proposers.code.new_files import edited
-from loopty.proposers.code.node_texts import Texts, origin
+from loopty.proposers.code.new_files import apply_changes
+from loopty.proposers.code.node_texts import TextCache, origin_of
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.reply_faults import Unfit
-from loopty.proposers.code.source_files import Shelf, Sources
+from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.source_files import FileView, FileViews
 from loopty.record.node_record import Node
 
 
-class Checks:
+class ProposalChecks:
     """Reads items against the node that they were asked for."""
 
     def __init__(
         self,
-        sources: Sources,
-        texts: Texts,
+        file_views: FileViews,
+        texts: TextCache,
         refusal: Callable[[Node, Proposal], str | None],
         novelty: Novelty,
     ) -> None:
-        self._sources = sources
+        self._file_views = file_views
         self._texts = texts
         self._refusal = refusal
         self._novelty = novelty
 
-    async def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.Item) -> Edits:
+    async def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.ReplyItem) -> Edits:
         """What the item makes of the parent's files; raises Unfit with what is wrong with it."""
-        shelf = self._sources.shelf(ask.history, parent)
-        changes = code_replies.changes(item, shelf.known, shelf.sole)
-        whence = origin(ask.history, parent)
+        shelf = self._file_views.of(ask.history, parent)
+        changes = code_replies.parse_changes(item, shelf.known, shelf.only_writable)
+        whence = origin_of(ask.history, parent)
 
         def read(path: str) -> str | None:
             return self._texts.text(whence.commit(path), path) if path in shelf.known else None
 
-        self._allowed(parent, shelf, {change.path for change in changes}, read)
-        edits = edited(changes, read, frozenset() if operator is Operator.DRAFT else shelf.unseen)
-        self._permitted(parent, edits)
+        self._check_writable(parent, shelf, {change.path for change in changes}, read)
+        edits = apply_changes(changes, read, frozenset() if operator is Operator.DRAFT else shelf.not_fully_shown)
+        self._check_access(parent, edits)
         await self._novelty.check(ask, parent, edits)
         return edits
 
-    def _allowed(
-        self, parent: Node, shelf: Shelf, paths: Iterable[str], read: Callable[[str], str | None]
+    def _check_writable(
+        self, parent: Node, files: FileView, paths: Iterable[str], read: Callable[[str], str | None]
     ) -> None:
         """Before anything else is said of a file that may not be changed: it may not be changed."""
-        self._permitted(parent, {path: read(path) or "" for path in paths if path not in shelf.writable})
+        self._check_access(parent, {path: read(path) or "" for path in paths if path not in files.writable})
 
-    def _permitted(self, parent: Node, edits: Edits) -> None:
+    def _check_access(self, parent: Node, edits: Edits) -> None:
         if edits:
             proposal = Proposal("", parent.id, "", edits=edits)
             # Not in a thread: git is asked through an open pipe, which is faster than the way there.
             if reason := self._refusal(parent, proposal):
-                raise Unfit(Objection.FORBIDDEN, reason)
+                raise ProposalFault(Objection.FORBIDDEN, reason)

@@ -9,7 +9,7 @@ from loopty.kit.fence import one_line
 _LONGEST_REASON = 300
 
 
-class Unfit(LooptyError):  # noqa: N818
+class ProposalFault(LooptyError):  # noqa: N818
     """A change that cannot be read or applied, or may not be made."""
 
     def __init__(self, objection: Objection, reason: str, advice: str = "") -> None:
@@ -19,9 +19,9 @@ class Unfit(LooptyError):  # noqa: N818
         super().__init__(self.reason)
 
 
-def unreadable(reason: str, advice: str = "") -> Unfit:
-    return Unfit(Objection.REPLY, reason, advice)
+def parse_fault(reason: str, advice: str = "") -> ProposalFault:
+    return ProposalFault(Objection.REPLY, reason, advice)
 
 
-def misfit(reason: str, advice: str = "") -> Unfit:
-    return Unfit(Objection.APPLY, reason, advice)
+def apply_fault(reason: str, advice: str = "") -> ProposalFault:
+    return ProposalFault(Objection.APPLY, reason, advice)

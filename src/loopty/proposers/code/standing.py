@@ -11,20 +11,20 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.node_record import Node
 from loopty.record.spend import Reservation, Spend, UnreadReply
 
-_BEST = 8
-_RECENT = 8
-_FIXES = 2
+_MAX_BEST = 8
+_MAX_RECENT = 8
+_MAX_FIXES = 2
 """In a row; what fails after them is given up."""
 _FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.REFUSED)
 
 
-class Standing:
+class BestNodes:
     """Remembers the best nodes; each ask looks only at those that were added or decided since."""
 
     def __init__(self) -> None:
-        self._of: object = None
-        self._seen = 0
-        self._open: list[NodeId] = []
+        self._key: object = None
+        self._nodes_seen = 0
+        self._undecided: list[NodeId] = []
         self._best: list[NodeId] = []
 
     def best(self, ask: Ask) -> list[Node]:
@@ -33,16 +33,16 @@ class Standing:
             ask.history.nodes_of_pool(ask.run, ask.pool),
             Cohorts.of(ask.history.runs[ask.run]).fingerprint,
         )
-        if self._of != (of := (ask.run, ask.pool, fingerprint)) or self._seen > len(lane):
-            self._of, self._seen, self._open, self._best = of, 0, [], []
-        waiting = [*self._open, *lane[self._seen :]]
-        self._seen = len(lane)
-        self._open = [node for node in waiting if not ask.history[node].verdict]
+        if self._key != (of := (ask.run, ask.pool, fingerprint)) or self._nodes_seen > len(lane):
+            self._key, self._nodes_seen, self._undecided, self._best = of, 0, [], []
+        waiting = [*self._undecided, *lane[self._nodes_seen :]]
+        self._nodes_seen = len(lane)
+        self._undecided = [node for node in waiting if not ask.history[node].verdict]
         for node in waiting:
-            self._enter(ask, ask.history[node], fingerprint)
+            self._rank(ask, ask.history[node], fingerprint)
         return [ask.history[node] for node in self._best]
 
-    def _enter(self, ask: Ask, node: Node, fingerprint: str) -> None:
+    def _rank(self, ask: Ask, node: Node, fingerprint: str) -> None:
         metrics = ask.history.counting_metrics(ask.run)
         good = node.verdict in (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
         result = node.result(fingerprint)
@@ -52,12 +52,12 @@ class Standing:
         if any(metric.name not in reached for metric in metrics):
             return
 
-        def behind(other: NodeId) -> bool:
+        def is_behind(other: NodeId) -> bool:
             known = ask.history[other].result(fingerprint)
             return known is None or gain(reached, known.outcome.metrics, metrics).amount > 0
 
-        place = next((index for index, other in enumerate(self._best) if behind(other)), len(self._best))
-        self._best = [*self._best[:place], node.id, *self._best[place:]][:_BEST]
+        place = next((index for index, other in enumerate(self._best) if is_behind(other)), len(self._best))
+        self._best = [*self._best[:place], node.id, *self._best[place:]][:_MAX_BEST]
 
     def partners(self, ask: Ask, parent: Node) -> list[Node]:
         """Good nodes of another line than the parent's, with other code."""
@@ -68,15 +68,17 @@ class Standing:
         ]
 
 
-def broken(ask: Ask) -> Node | None:
+def node_to_fix(ask: Ask) -> Node | None:
     """The newest node that failed, if that was not long ago and nobody has tried to fix it."""
     run = ask.history.runs[ask.run]
     calls: list[Reservation | UnreadReply] = [*Spend.of(run).reservations.values(), *Spend.of(run).unread.values()]
     underway = {call.node for call in calls if call.operator == Operator.FIX}
-    for node in map(ask.history.__getitem__, reversed(ask.history.nodes_of_pool(ask.run, ask.pool)[-_RECENT:])):
+    for node in map(
+        ask.history.__getitem__, reversed(ask.history.nodes_of_pool(ask.run, ask.pool)[-_MAX_RECENT:])
+    ):
         failed = node.verdict is not Verdict.QUARANTINED and node.outcome and node.outcome.ending in _FAILURES
         if failed and node.verdict and node.id.parent and not node.children and node.id not in underway:
-            above = [ask.history[one].operator for one in node.id.lineage[-_FIXES:]]
-            if above.count(Operator.FIX) < _FIXES:
+            above = [ask.history[one].operator for one in node.id.lineage[-_MAX_FIXES:]]
+            if above.count(Operator.FIX) < _MAX_FIXES:
                 return node
     return None

@@ -6,8 +6,8 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from loopty.proposers.code.line_match import Lines, Place, places
-from loopty.proposers.code.reply_faults import misfit, unreadable
+from loopty.proposers.code.line_match import FileLines, LineMatch, line_matches
+from loopty.proposers.code.reply_faults import apply_fault, parse_fault
 
 _HUNK = re.compile(r"@@(?:\s*-(\d{1,9}))?")
 _META = re.compile(r"(?:diff |index |old mode |new mode |new file mode |deleted file mode |similarity |\\ )")
@@ -30,39 +30,39 @@ class Patch:
     hunks: tuple[Hunk, ...]
     new: bool = False
 
-    def applied(self, before: str | None) -> str:
+    def apply(self, before: str | None) -> str:
         """The file with all hunks in it; raises Unfit when one has no place of its own."""
         if self.new and before:
-            raise misfit(f"{self.path}: the diff adds the file, and it exists")
+            raise apply_fault(f"{self.path}: the diff adds the file, and it exists")
         if before is None and not self.new:
-            raise misfit(f"{self.path}: there is no such file to apply the diff to")
-        lines, moved = Lines.of(before or ""), 0
+            raise apply_fault(f"{self.path}: there is no such file to apply the diff to")
+        lines, moved = FileLines.of(before or ""), 0
         for number, hunk in enumerate(self.hunks, start=1):
-            place = self._place(lines, hunk, moved, number)
+            place = self._match(lines, hunk, moved, number)
             if hunk.line is not None:
                 moved = place.start - hunk.line
-            lines = lines.replaced(place.start, len(hunk.before), hunk.after)
+            lines = lines.replace(place.start, len(hunk.before), hunk.after)
             moved += len(hunk.after) - len(hunk.before)
         return str(lines)
 
-    def _place(self, lines: Lines, hunk: Hunk, moved: int, number: int) -> Place:
+    def _match(self, lines: FileLines, hunk: Hunk, offset: int, number: int) -> LineMatch:
         where = f"{self.path}, hunk {number}"
         if not hunk.before:
             if lines.bodies:
-                raise misfit(f"{where} has no line of the file: give some lines around the change")
-            return Place(0)
+                raise apply_fault(f"{where} has no line of the file: give some lines around the change")
+            return LineMatch(0)
         # Indentation that is off cannot be told from context that is wrong.
-        found = [place for place in places(lines.bodies, hunk.before) if not place.add and not place.drop]
+        found = [place for place in line_matches(lines.bodies, hunk.before) if not place.add and not place.drop]
         if not found:
             first = next((line for line in hunk.before if line.strip()), "")
-            raise misfit(f"{where}: its lines are not in the file: {first.strip()}")
+            raise apply_fault(f"{where}: its lines are not in the file: {first.strip()}")
         if len(found) == 1:
             return found[0]
         if hunk.line is None:
-            raise misfit(f"{where}: its lines are in the file {len(found)} times: give more of them")
-        near = sorted(found, key=lambda place: abs(place.start - (hunk.line or 0) - moved))
-        if abs(near[0].start - hunk.line - moved) == abs(near[1].start - hunk.line - moved):
-            raise misfit(f"{where}: its lines are in the file {len(found)} times: give more of them")
+            raise apply_fault(f"{where}: its lines are in the file {len(found)} times: give more of them")
+        near = sorted(found, key=lambda place: abs(place.start - (hunk.line or 0) - offset))
+        if abs(near[0].start - hunk.line - offset) == abs(near[1].start - hunk.line - offset):
+            raise apply_fault(f"{where}: its lines are in the file {len(found)} times: give more of them")
         return near[0]
 
 
@@ -72,31 +72,31 @@ class Removal:
 
     path: str
 
-    def applied(self, before: str | None) -> None:
+    def apply(self, before: str | None) -> None:
         if before is None:
-            raise misfit(f"{self.path}: there is no such file to delete")
+            raise apply_fault(f"{self.path}: there is no such file to delete")
 
 
-def patches(lines: Sequence[str], known: Container[str]) -> list[Patch | Removal]:
+def parse_diff(lines: Sequence[str], known: Container[str]) -> list[Patch | Removal]:
     """What a diff changes, file by file; raises Unfit when it cannot be read."""
     found: list[Patch | Removal] = []
     at = 0
     while at < len(lines):
         if _is_header(lines, at):
-            old, new = (_path(line, known) for line in lines[at : at + 2])
-            hunks, at = _hunks(lines, at + 2)
+            old, new = (_header_path(line, known) for line in lines[at : at + 2])
+            hunks, at = _parse_hunks(lines, at + 2)
             if new is None and old is not None:
                 found.append(Removal(old))
             elif new is not None and hunks:
                 if old is not None and old != new:
-                    raise unreadable(f"the diff renames {old} to {new}: delete the one and add the other")
+                    raise parse_fault(f"the diff renames {old} to {new}: delete the one and add the other")
                 found.append(Patch(new, tuple(hunks), new=old is None))
             else:
-                raise unreadable("the diff has a file without a hunk")
+                raise parse_fault("the diff has a file without a hunk")
         elif not lines[at].strip() or _META.match(lines[at]):
             at += 1
         else:
-            raise unreadable(f"the diff has a line that belongs to no file: {lines[at]}")
+            raise parse_fault(f"the diff has a line that belongs to no file: {lines[at]}")
     return found
 
 
@@ -104,7 +104,7 @@ def _is_header(lines: Sequence[str], at: int) -> bool:
     return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
 
 
-def _path(header: str, known: Container[str]) -> str | None:
+def _header_path(header: str, known: Container[str]) -> str | None:
     """The path in a header, with git's prefix taken off; None for /dev/null."""
     named = header[4:].split("\t")[0].strip().strip('"')
     if named == "/dev/null":
@@ -113,7 +113,7 @@ def _path(header: str, known: Container[str]) -> str | None:
     return named if named in known and bare not in known else bare.removeprefix("./")
 
 
-def _hunks(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
+def _parse_hunks(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
     found: list[Hunk] = []
     while at < len(lines) and (match := _HUNK.match(lines[at])):
         at += 1
@@ -123,11 +123,11 @@ def _hunks(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
         ):
             at += 1
         line = max(int(match[1]) - 1, 0) if match[1] else None
-        found.append(_hunk(line, lines[began:at]))
+        found.append(_parse_hunk(line, lines[began:at]))
     return found, at
 
 
-def _hunk(line: int | None, body: Sequence[str]) -> Hunk:
+def _parse_hunk(line: int | None, body: Sequence[str]) -> Hunk:
     # Models leave out the space of an empty line, and put empty lines behind the last one.
     whole = [text or " " for text in body]
     while whole and not body[len(whole) - 1]:
@@ -145,5 +145,5 @@ def _hunk(line: int | None, body: Sequence[str]) -> Hunk:
             case "+":
                 after.append(text[1:])
             case _:
-                raise unreadable(f"a line of the diff begins with none of space, + and -: {text}")
+                raise parse_fault(f"a line of the diff begins with none of space, + and -: {text}")
     return Hunk(line, tuple(before), tuple(after))

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopty.kit.markers import Span, editable_spans
-from loopty.proposers.code.line_match import Lines
-from loopty.proposers.code.reply_faults import misfit
+from loopty.proposers.code.line_match import FileLines
+from loopty.proposers.code.reply_faults import apply_fault
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeFile:
     """All lines of a file, or of its only marked block."""
 
     path: str
     lines: tuple[str, ...]
 
-    def applied(self, before: str | None) -> str:
-        end = Lines.of(before or "").end
+    def apply(self, before: str | None) -> str:
+        end = FileLines.of(before or "").end
         after = "".join(f"{line}{end}" for line in self.lines)
         return after if before is None else _within_markers(self.path, before, after)
 
@@ -33,18 +33,18 @@ def _within_markers(path: str, before: str, after: str) -> str:
         return after
     if news == (Span(0, len(after)),):
         if len(blocks) > 1:
-            raise misfit(f"{path} has {len(blocks)} marked blocks: keep the lines with the markers")
-        return _grafted(before, blocks, [_only_block(before, blocks[0], after)])
-    if len(blocks) == len(news) and _nothing_new(_outside(before, blocks), _outside(after, news)):
-        return _grafted(before, blocks, [block.of(after) for block in news])
+            raise apply_fault(f"{path} has {len(blocks)} marked blocks: keep the lines with the markers")
+        return _with_blocks(before, blocks, [_only_block(before, blocks[0], after)])
+    if len(blocks) == len(news) and _adds_nothing(_text_outside(before, blocks), _text_outside(after, news)):
+        return _with_blocks(before, blocks, [block.part_of(after) for block in news])
     return after
 
 
 def _only_block(before: str, block: Span, after: str) -> str:
     """The block of a file that came without markers: all of it, unless the rest of the file is around it."""
-    head = _bare(before[: block.start])[:-1]
-    tail = _bare(before[block.end :])[1:]
-    lines = Lines.of(after)
+    head = _bare_lines(before[: block.start])[:-1]
+    tail = _bare_lines(before[block.end :])[1:]
+    lines = FileLines.of(after)
     written = [index for index, body in enumerate(lines.bodies) if body.strip()]
     bare = [lines.bodies[index].strip() for index in written]
     # A block may end as the file does, with a bracket: that alone does not tell.
@@ -55,24 +55,24 @@ def _only_block(before: str, block: Span, after: str) -> str:
         return after
     start = written[len(head)] if len(head) < len(written) else len(lines.bodies)
     end = written[-len(tail)] if tail else len(lines.bodies)
-    return str(Lines(lines.bodies[start:end], lines.ends[start:end]))
+    return str(FileLines(lines.bodies[start:end], lines.ends[start:end]))
 
 
-def _bare(text: str) -> list[str]:
+def _bare_lines(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def _outside(text: str, blocks: Sequence[Span]) -> str:
+def _text_outside(text: str, blocks: Sequence[Span]) -> str:
     edges = [0, *(edge for block in blocks for edge in block), len(text)]
     return "".join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
 
 
-def _nothing_new(before: str, after: str) -> bool:
+def _adds_nothing(before: str, after: str) -> bool:
     """Whether everything in `after` was there before: a model that is sloppy leaves out, it does not add."""
-    return set(_bare(after)) <= set(_bare(before))
+    return set(_bare_lines(after)) <= set(_bare_lines(before))
 
 
-def _grafted(before: str, blocks: Sequence[Span], contents: Sequence[str]) -> str:
+def _with_blocks(before: str, blocks: Sequence[Span], contents: Sequence[str]) -> str:
     made, at = [], 0
     for block, content in zip(blocks, contents, strict=True):
         made += [before[at : block.start], content]

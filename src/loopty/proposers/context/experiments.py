@@ -16,72 +16,72 @@ from loopty.domain.objective import Metric, Metrics
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.proposers.context.node_line import NodeLines
-from loopty.proposers.context.room import cost, fitting
+from loopty.proposers.context.room import line_tokens, lines_within
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
-MOST = 40
+_MAX_PER_LIST = 40
 """Of each list."""
 
 
-class Experiments:
+class ExperimentDigest:
     """The nodes of one pool of one run that were decided of under one fingerprint."""
 
-    def __init__(self, run: int, pool: Pool, told: NodeLines) -> None:
+    def __init__(self, run: int, pool: Pool, node_lines: NodeLines) -> None:
         self._run = run
         self._pool = pool
-        self._told = told
-        self._known = 0
+        self._node_lines = node_lines
+        self._nodes_seen = 0
         """How many nodes of the lane were looked at."""
         self._undecided: list[NodeId] = []
-        self._kept: deque[NodeId] = deque(maxlen=MOST)
-        self._failed: deque[NodeId] = deque(maxlen=MOST)
-        self._newest: deque[NodeId] = deque(maxlen=MOST)
-        self._close: list[tuple[float, int, NodeId]] = []
+        self._kept: deque[NodeId] = deque(maxlen=_MAX_PER_LIST)
+        self._failed: deque[NodeId] = deque(maxlen=_MAX_PER_LIST)
+        self._newest_not_kept: deque[NodeId] = deque(maxlen=_MAX_PER_LIST)
+        self._best_not_kept: list[tuple[float, int, NodeId]] = []
         """The best of those that were not kept: worth, event of the verdict, node; the best last."""
         self._verdicts: Counter[str] = Counter()
 
     def update(self, history: History) -> None:
         """Take in what was decided since."""
         lane = history.nodes_of_pool(self._run, self._pool)
-        waiting = [history[node] for node in (*self._undecided, *lane[self._known :]) if node.parent]
-        self._known = len(lane)
+        waiting = [history[node] for node in (*self._undecided, *lane[self._nodes_seen :]) if node.parent]
+        self._nodes_seen = len(lane)
         self._undecided = [node.id for node in waiting if node.verdict is None]
         for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
-            self._take(history, node)
+            self._take_verdict(history, node)
 
-    def lines(self, history: History, room: int) -> list[str]:
+    def lines(self, history: History, limit_tokens: int) -> list[str]:
         """All experiments in so many tokens: the best, what failed and why, the newest others."""
         if not self._verdicts:
             return []
         total = sum(self._verdicts.values())
         counts = ", ".join(f"{count} {name}" for name, count in sorted(self._verdicts.items()))
-        lines = fitting([f"{total} experiments were decided: {counts}."], room)
+        lines = lines_within([f"{total} experiments were decided: {counts}."], limit_tokens)
         shown: set[NodeId] = set()
-        close = (node for _, _, node in reversed(self._close))
+        close = (node for _, _, node in reversed(self._best_not_kept))
         parts = (
             ("Kept, the newest and best first:", reversed(self._kept), 3),
             ("Failed or rejected, the newest first:", reversed(self._failed), 3),
             ("Not kept, the best first:", close, 2),
-            ("Not kept, the newest first:", reversed(self._newest), 1),
+            ("Not kept, the newest first:", reversed(self._newest_not_kept), 1),
         )
         for head, nodes, share in parts:
-            left = room - sum(map(cost, lines))
-            lines += self._part(history, head, nodes, shown, left // share)
+            left = limit_tokens - sum(map(line_tokens, lines))
+            lines += self._list_lines(history, head, nodes, shown, left // share)
         return lines
 
-    def _part(
-        self, history: History, head: str, nodes: Iterator[NodeId], shown: set[NodeId], room: int
+    def _list_lines(
+        self, history: History, heading: str, nodes: Iterator[NodeId], shown: set[NodeId], limit_tokens: int
     ) -> list[str]:
         """A heading and the lines below it, as far as they fit."""
         fresh = [node for node in nodes if node not in shown]
-        told = (self._told.of(history, history[node], why=False) for node in fresh)
-        lines = fitting(_headed(head, told), room)
+        told = (self._node_lines.of(history, history[node], with_reason=False) for node in fresh)
+        lines = lines_within(_with_heading(heading, told), limit_tokens)
         shown.update(fresh[: len(lines) - 1])
         return lines if len(lines) > 1 else []
 
-    def _take(self, history: History, node: Node) -> None:
+    def _take_verdict(self, history: History, node: Node) -> None:
         assert node.verdict is not None
         without = node.outcome is None or not node.outcome.is_finished
         failed = without or node.verdict in (Verdict.REJECTED, Verdict.QUARANTINED)
@@ -91,15 +91,15 @@ class Experiments:
         elif node.verdict is Verdict.KEPT:
             self._kept.append(node.id)
         else:
-            self._newest.append(node.id)
+            self._newest_not_kept.append(node.id)
             self._rank(history, node)
 
     def _rank(self, history: History, node: Node) -> None:
         assert node.outcome is not None
         worth = _worth(node.outcome.metrics, history.metrics(node))
         if worth is not None and node.outcome.fingerprint == Cohorts.of(history.runs[self._run]).fingerprint:
-            bisect.insort(self._close, (worth, node.judged, node.id))
-            del self._close[:-MOST]
+            bisect.insort(self._best_not_kept, (worth, node.judged, node.id))
+            del self._best_not_kept[:-_MAX_PER_LIST]
 
 
 def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> float | None:
@@ -111,6 +111,6 @@ def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> float | None:
     return sum((metric.weight or 1.0) * metric.direction.sign * reported[metric.name] for metric in counting)
 
 
-def _headed(head: str, lines: Iterator[str]) -> Iterator[str]:
-    yield head
+def _with_heading(heading: str, lines: Iterator[str]) -> Iterator[str]:
+    yield heading
     yield from lines

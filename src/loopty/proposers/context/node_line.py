@@ -6,50 +6,50 @@ import functools
 
 from loopty.domain.ids import NodeId
 from loopty.kit.fence import one_line
-from loopty.proposers.params_text import listed
+from loopty.proposers.params_text import params_line
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
-_MOST_METRICS = 4
+_MAX_METRICS = 4
 _SUMMARY, _REASON, _NAME = 240, 240, 80
-_REMEMBERED = 1024
+_MAX_CACHED = 1024
 
 
-_line = functools.lru_cache(maxsize=4096)(one_line)
+_short_line = functools.lru_cache(maxsize=4096)(one_line)
 
 
 class NodeLines:
     """The line of each node: the same nodes are told of in briefing after briefing."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[NodeId, bool], tuple[Node, str]] = {}
+        self._cache: dict[tuple[NodeId, bool], tuple[Node, str]] = {}
         """With the record that it was made from."""
 
-    def of(self, history: History, node: Node, why: bool = True) -> str:
+    def of(self, history: History, node: Node, with_reason: bool = True) -> str:
         """`1.3 | code:diff | unroll the loop | score 2.41 | kept: better: score 2.41 against 2.2 of 1`."""
-        key = node.id, why
-        known = self._made.get(key)
+        key = node.id, with_reason
+        known = self._cache.get(key)
         if known is None or known[0] is not node:
-            if len(self._made) >= _REMEMBERED:
-                self._made.clear()
-            known = self._made[key] = node, _node_line(history, node, why)
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            known = self._cache[key] = node, _node_line(history, node, with_reason)
         return known[1]
 
 
-def _node_line(history: History, node: Node, why: bool) -> str:
-    said = node.summary or (listed(node.params) if node.params else "")
+def _node_line(history: History, node: Node, with_reason: bool) -> str:
+    said = node.summary or (params_line(node.params) if node.params else "")
     ended = node.verdict and node.outcome and not node.outcome.is_finished
     parts = [
         node.id.name,
-        _line(node.operator, _NAME),
-        _line(said, _SUMMARY),
+        _short_line(node.operator, _NAME),
+        _short_line(said, _SUMMARY),
         "" if ended else result_words(history, node),  # the reason of the verdict says it
-        _decided(node, why or bool(ended)),
+        _verdict_text(node, with_reason or bool(ended)),
     ]
     return " | ".join(part for part in parts if part)
 
 
-def result_words(history: History, node: Node, most: int = _MOST_METRICS) -> str:
+def result_words(history: History, node: Node, limit: int = _MAX_METRICS) -> str:
     """The metrics that count, else how the trial ended."""
     outcome = node.outcome
     if outcome is None:
@@ -57,11 +57,15 @@ def result_words(history: History, node: Node, most: int = _MOST_METRICS) -> str
     known = [metric.name for metric in history.metrics(node) if metric.name in outcome.metrics]
     if not outcome.is_finished or not known:
         return str(outcome.ending)
-    figures = (f"{_line(name, _NAME)} {outcome.metrics[name]:.6g}" for name in known[:most])
+    figures = (f"{_short_line(name, _NAME)} {outcome.metrics[name]:.6g}" for name in known[:limit])
     return ", ".join(figures)
 
 
-def _decided(node: Node, why: bool) -> str:
+def _verdict_text(node: Node, with_reason: bool) -> str:
     if node.verdict is None:
         return ""
-    return f"{node.verdict}: {_line(node.reason, _REASON)}" if why and node.reason else str(node.verdict)
+    return (
+        f"{node.verdict}: {_short_line(node.reason, _REASON)}"
+        if with_reason and node.reason
+        else str(node.verdict)
+    )

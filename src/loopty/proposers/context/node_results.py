@@ -7,52 +7,56 @@ from collections.abc import Callable, Iterator, Sequence
 from loopty.domain.leftovers import Leftovers
 from loopty.kit.fence import one_line
 from loopty.proposers.context.node_line import NodeLines
-from loopty.proposers.context.room import in_room
-from loopty.proposers.params_text import listed
+from loopty.proposers.context.room import fence_to_budget
+from loopty.proposers.params_text import params_line
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
-_MOST_METRICS = 40
+_MAX_METRICS = 40
 _NAME = 120
 
 
 def results_text(node: Node) -> str:
     """The node's parameters and everything that was measured of it, a line each."""
-    lines = [f"parameters: {one_line(listed(node.params), 2000)}"] if node.params else []
+    lines = [f"parameters: {one_line(params_line(node.params), 2000)}"] if node.params else []
     if outcome := node.outcome:
         reason = f": {one_line(outcome.reason, 500)}" if outcome.reason else ""
         lines.append(f"trial: {outcome.ending} after {outcome.seconds:.3g} s{reason}")
-        shown = list(outcome.metrics.items())[:_MOST_METRICS]
+        shown = list(outcome.metrics.items())[:_MAX_METRICS]
         lines += [f"{one_line(name, _NAME)}: {value:.6g}" for name, value in shown]
         if len(outcome.metrics) > len(shown):
             lines.append(f"… {len(outcome.metrics) - len(shown)} more metrics")
     return "\n".join(lines)
 
 
-def left_texts(node: Node, left: Leftovers, room: int) -> Iterator[str]:
+def leftover_texts(node: Node, leftovers: Leftovers, limit_tokens: int) -> Iterator[str]:
     """The evaluator's artifacts, the traces, and the ends of the logs: each in half of the room that is left."""
-    artifacts = "\n".join(f"{one_line(name, _NAME)}: {text}" for name, text in left.artifacts.items())
-    traces = "\n\n".join(f"task {one_line(task, _NAME)}\n{text}" for task, text in left.traces.items())
+    artifacts = "\n".join(f"{one_line(name, _NAME)}: {text}" for name, text in leftovers.artifacts.items())
+    traces = "\n\n".join(f"task {one_line(task, _NAME)}\n{text}" for task, text in leftovers.traces.items())
     whole = (
         ("what the benchmark says", artifacts),
         ("traces of tasks, failed ones first", traces),
-        ("the end of stderr", left.stderr),
-        ("the end of stdout", left.stdout),
+        ("the end of stderr", leftovers.stderr),
+        ("the end of stdout", leftovers.stdout),
     )
     for label, text in whole:
-        if made := in_room(f"{label}, node {node.id.name}", text, room // 2):
-            room = room // 2
+        if made := fence_to_budget(f"{label}, node {node.id.name}", text, limit_tokens // 2):
+            limit_tokens = limit_tokens // 2
             yield made
 
 
 def inspiration_texts(
-    history: History, nodes: Sequence[Node], notes: Callable[[Node], Leftovers], room: int, told: NodeLines
+    history: History,
+    nodes: Sequence[Node],
+    read_leftovers: Callable[[Node], Leftovers],
+    limit_tokens: int,
+    node_lines: NodeLines,
 ) -> Iterator[str]:
     """Each of these nodes in a line, with its change below: the same room for each."""
     for node in nodes:
-        left, name = notes(node), node.id.name
-        change = left.diff or listed(node.params)
-        line = told.of(history, node)
+        left, name = read_leftovers(node), node.id.name
+        change = left.diff or params_line(node.params)
+        line = node_lines.of(history, node)
         text = f"{line}\n\n{change}" if change else line
-        if made := in_room(f"node {name} and its change", text, room // len(nodes)):
+        if made := fence_to_budget(f"node {name} and its change", text, limit_tokens // len(nodes)):
             yield made

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from loopty.kit.markers import editable_spans
-from loopty.proposers.mutation.edit_places import Edit, Kind, Place, spliced
+from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace, apply_edits
 from loopty.proposers.mutation.python_places import compiles, python_places
 from loopty.proposers.mutation.token_places import token_places
 
-_WEIGHTS: dict[Kind, float] = {"number": 0.6, "operator": 0.2, "statement": 0.2}
-_DRAWS = 20  # most edits of a program give a program, so the first draw nearly always does
-_ANOTHER = 0.3  # the chance of one more edit
-_MOST_EDITS = 3
+_WEIGHTS: dict[EditKind, float] = {"number": 0.6, "operator": 0.2, "statement": 0.2}
+_MAX_DRAWS = 20  # most edits of a program give a program, so the first draw nearly always does
+_ONE_MORE_CHANCE = 0.3  # the chance of one more edit
+_MAX_EDITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Mutation:
 
     text: str
     summary: str
-    operator: Kind
+    operator: EditKind
 
 
 def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
@@ -33,31 +33,31 @@ def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
     python = python_places(text, editable) if path.endswith(".py") else None
     places = _by_kind(token_places(text, path, editable) if python is None else python)
     kinds = [kind for kind in _WEIGHTS if places[kind]]
-    for _ in range(_DRAWS if kinds else 0):
+    for _ in range(_MAX_DRAWS if kinds else 0):
         kind = rng.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
-        edits = _apart(_edits(text, places[kind], rng))
-        mutated = spliced(text, edits)
+        edits = _without_overlaps(_draw_edits(text, places[kind], rng))
+        mutated = apply_edits(text, edits)
         if mutated != text and (python is None or compiles(mutated)):
             return Mutation(mutated, "; ".join(edit.summary for edit in edits), kind)
     return None
 
 
-def _by_kind(places: Iterable[Place]) -> dict[Kind, list[Place]]:
-    by_kind: dict[Kind, list[Place]] = {kind: [] for kind in _WEIGHTS}
+def _by_kind(places: Iterable[EditPlace]) -> dict[EditKind, list[EditPlace]]:
+    by_kind: dict[EditKind, list[EditPlace]] = {kind: [] for kind in _WEIGHTS}
     for place in places:
         by_kind[place.kind].append(place)
     return by_kind
 
 
-def _edits(text: str, places: Sequence[Place], rng: random.Random) -> list[Edit]:
+def _draw_edits(text: str, places: Sequence[EditPlace], rng: random.Random) -> list[Edit]:
     count = 1
-    while count < _MOST_EDITS and rng.random() < _ANOTHER:
+    while count < _MAX_EDITS and rng.random() < _ONE_MORE_CHANCE:
         count += 1
     drawn = (place.edit(text, rng) for place in rng.sample(places, min(count, len(places))))
     return sorted(edit for edit in drawn if edit)
 
 
-def _apart(edits: Iterable[Edit]) -> list[Edit]:
+def _without_overlaps(edits: Iterable[Edit]) -> list[Edit]:
     """Those edits, in order, that do not touch an earlier one."""
     apart: list[Edit] = []
     for edit in edits:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from loopty.kit.markers import Span, line_of
+from loopty.kit.markers import Span, line_label
 
-Kind = Literal["number", "operator", "statement"]
+EditKind = Literal["number", "operator", "statement"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -21,10 +21,10 @@ class Edit(NamedTuple):
     summary: str
 
 
-class Place(Protocol):
+class EditPlace(Protocol):
     """Somewhere an edit of one kind can be made."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[EditKind]
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
         """Draw one edit here, or None when this draw changes nothing."""
@@ -35,28 +35,28 @@ class Place(Protocol):
 class Swap:
     """A token that others of its kind can stand in for: an operator or a boolean."""
 
-    kind: ClassVar[Kind] = "operator"
+    kind: ClassVar[EditKind] = "operator"
     span: Span
     others: tuple[str, ...]
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
-        return replacement(text, self.span, rng.choice(self.others), self.kind)
+        return token_edit(text, self.span, rng.choice(self.others), self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """Whole lines, without the last line end, that form one statement of a block."""
 
-    kind: ClassVar[Kind] = "statement"
+    kind: ClassVar[EditKind] = "statement"
     span: Span
     following: Span | None  # the next statement of the same block, with which it can change places
-    alone: bool  # deleting it would leave an empty block
+    only_in_block: bool  # deleting it would leave an empty block
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
-        moves = ["duplicate"] + ["delete"] * (not self.alone) + ["swap"] * (self.following is not None)
+        moves = ["duplicate"] + ["delete"] * (not self.only_in_block) + ["swap"] * (self.following is not None)
         move = rng.choice(moves)
-        summary = f"{move} statement ({line_of(text, self.span.start)})"
-        own = self.span.of(text)
+        summary = f"{move} statement ({line_label(text, self.span.start)})"
+        own = self.span.part_of(text)
         if move == "delete":
             return Edit(_with_line_end(text, self.span), "", summary)
         if self.following is None or move == "duplicate":
@@ -64,26 +64,26 @@ class Statement:
             return Edit(self.span, own + line_end + own, summary)
         between = text[self.span.end : self.following.start]
         both = Span(self.span.start, self.following.end)
-        return Edit(both, self.following.of(text) + between + own, summary)
+        return Edit(both, self.following.part_of(text) + between + own, summary)
 
 
 def statements_of(block: Sequence[Span | None], editable: Iterable[Span], text: str) -> Iterable[Statement]:
     """The statements of one block that may be edited; None stands for one that must stay as it is."""
-    free = [span if span and _with_line_end(text, span).within(editable) else None for span in block]
+    free = [span if span and _with_line_end(text, span).is_within(editable) else None for span in block]
     for index, span in enumerate(free):
         if span:
             following = free[index + 1] if index + 1 < len(free) else None
-            if following and not Span(span.start, following.end).within(editable):
+            if following and not Span(span.start, following.end).is_within(editable):
                 following = None
-            yield Statement(span, following, alone=len(block) == 1)
+            yield Statement(span, following, only_in_block=len(block) == 1)
 
 
-def replacement(text: str, span: Span, new: str, kind: Kind) -> Edit:
+def token_edit(text: str, span: Span, new: str, kind: EditKind) -> Edit:
     """An edit of one token."""
-    return Edit(span, new, f"{kind} {span.of(text)} → {new} ({line_of(text, span.start)})")
+    return Edit(span, new, f"{kind} {span.part_of(text)} → {new} ({line_label(text, span.start)})")
 
 
-def spliced(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """The text with these edits, which do not overlap and are sorted by position."""
     pieces, position = [], 0
     for edit in edits:

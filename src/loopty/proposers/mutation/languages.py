@@ -51,16 +51,16 @@ def _hidden(comments: str, *strings: str) -> re.Pattern[str]:
     return re.compile(f"({comments})|" + "|".join(strings), re.DOTALL | re.MULTILINE)
 
 
-def _any(tokens: Iterable[str]) -> str:
+def _alternatives(tokens: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)"
 
 
 def _infix(tokens: Iterable[str]) -> str:
     """Tokens with a space on both sides or on neither, which spares signs, pointers and generics."""
     symbols = [token for token in tokens if not token.isalpha()]
-    compact = _any(symbol for symbol in symbols if symbol not in {"<", ">"})
-    words = _any(token for token in tokens if token.isalpha())
-    return rf"(?<=\s)(?:{_any(symbols)})(?=\s)|(?<=[\w)\]\"])(?:{compact})(?=[\w(\"$])|\b(?:{words})\b"
+    compact = _alternatives(symbol for symbol in symbols if symbol not in {"<", ">"})
+    words = _alternatives(token for token in tokens if token.isalpha())
+    return rf"(?<=\s)(?:{_alternatives(symbols)})(?=\s)|(?<=[\w)\]\"])(?:{compact})(?=[\w(\"$])|\b(?:{words})\b"
 
 
 def _language(hidden: re.Pattern[str], *groups: str, semicolons: bool = False) -> Language:
@@ -69,7 +69,7 @@ def _language(hidden: re.Pattern[str], *groups: str, semicolons: bool = False) -
 
 
 def _shell() -> Language:
-    tests = _any(swaps(*_SHELL_TESTS))
+    tests = _alternatives(swaps(*_SHELL_TESTS))
     inside = _infix(swaps(_ARITHMETIC, _COMPARISONS))
     # Outside $((…)) a minus is an option, a slash a path and a star a pattern.
     operator = re.compile(rf"(?<=\s)(?:{tests})(?=\s)|(?:{inside})(?=[^\n]{{0,99}}\)\))")
@@ -80,7 +80,7 @@ def _shell() -> Language:
 def _lisp() -> Language:
     table = swaps("+ - * /", "< <= > >=", "and or")
     hidden = _hidden(r";[^\n]*|#\|.*?(?:\|#|\Z)", _QUOTED)
-    return Language(hidden, table, re.compile(rf"(?<=\()(?:{_any(table)})(?=\s)"))
+    return Language(hidden, table, re.compile(rf"(?<=\()(?:{_alternatives(table)})(?=\s)"))
 
 
 _C = _hidden(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _CHARACTER)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from loopty.kit.markers import Span
-from loopty.proposers.mutation.edit_places import Edit, Kind, replacement
+from loopty.proposers.mutation.edit_places import Edit, EditKind, token_edit
 
 _LITERAL = re.compile(
     r"""(?P<sign>-?)(?:
@@ -25,17 +25,17 @@ _RADIX = {"x": 16, "o": 8, "b": 2}
 class Number:
     """A number literal."""
 
-    kind: ClassVar[Kind] = "number"
+    kind: ClassVar[EditKind] = "number"
     span: Span
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
         span = _with_sign(text, self.span)
-        new = perturbed(span.of(text), rng)
+        new = perturb(span.part_of(text), rng)
         if new is None:
             return None
-        if new.startswith("-") and _before(text, span.start) in "+-*/%":
+        if new.startswith("-") and _character_before(text, span.start) in "+-*/%":
             new = f"({new})"  # `x-5` must not become the decrement `x--5`
-        return replacement(text, span, new, self.kind)
+        return token_edit(text, span, new, self.kind)
 
 
 def is_number(literal: str) -> bool:
@@ -43,14 +43,14 @@ def is_number(literal: str) -> bool:
     return len(literal) <= _LONGEST and _LITERAL.fullmatch(literal) is not None
 
 
-def perturbed(literal: str, rng: random.Random) -> str | None:
+def perturb(literal: str, rng: random.Random) -> str | None:
     """Another number in the same notation, or None when the literal is not one we can read."""
     parts = _LITERAL.fullmatch(literal)
     if parts is None or not is_number(literal):
         return None
     sign, suffix = parts["sign"], parts["suffix"]
     if parts["real"]:
-        number = _real(sign + parts["real"].replace("_", "").replace("'", ""), rng)
+        number = _perturb_real(sign + parts["real"].replace("_", "").replace("'", ""), rng)
         return number and number + suffix
     code = (parts["base"] or "0d")[1].lower()
     digits = (parts["digits"] or parts["whole"]).replace("_", "").replace("'", "")
@@ -59,14 +59,14 @@ def perturbed(literal: str, rng: random.Random) -> str | None:
     except ValueError:
         return None
     unsigned = parts["base"] is not None or "u" in suffix.lower()
-    new = _moved(old, unsigned, rng)
+    new = _perturb_int(old, unsigned, rng)
     if parts["base"] is None:
         return f"{new}{suffix}"
     spelled = format(new, code).zfill(len(digits))
     return f"{parts['base']}{spelled.upper() if digits != digits.lower() else spelled}{suffix}"
 
 
-def _moved(old: int, unsigned: bool, rng: random.Random) -> int:
+def _perturb_int(old: int, unsigned: bool, rng: random.Random) -> int:
     moves = {
         old + 1: 4,
         old - 1: 4,
@@ -80,7 +80,7 @@ def _moved(old: int, unsigned: bool, rng: random.Random) -> int:
     return rng.choices(new, [moves[move] for move in new])[0]
 
 
-def _real(literal: str, rng: random.Random) -> str | None:
+def _perturb_real(literal: str, rng: random.Random) -> str | None:
     double = "d" in literal.lower()  # Fortran's 1.0d0
     old = float(literal.lower().replace("d", "e"))
     if not math.isfinite(old):
@@ -95,7 +95,7 @@ def _real(literal: str, rng: random.Random) -> str | None:
         (old / 2, 1),
         (-old, 1),
     )
-    new = [(_short(move, old), weight) for move, weight in moves]
+    new = [(_round_to_step(move, old), weight) for move, weight in moves]
     new = [(move, weight) for move, weight in new if math.isfinite(move) and move != old]
     if not new:
         return None
@@ -105,7 +105,7 @@ def _real(literal: str, rng: random.Random) -> str | None:
     return spelled
 
 
-def _short(new: float, old: float) -> float:
+def _round_to_step(new: float, old: float) -> float:
     """As many digits as the step deserves."""
     return float(f"{new:.4g}" if abs(new - old) > 0.01 * abs(old) else f"{new:.6g}")
 
@@ -113,10 +113,10 @@ def _short(new: float, old: float) -> float:
 def _with_sign(text: str, span: Span) -> Span:
     """The literal with its minus sign, where that is no subtraction."""
     minus = span.start - 1
-    subtracts = re.match(r"[\w)\]}\"'-]", _before(text, minus))
+    subtracts = re.match(r"[\w)\]}\"'-]", _character_before(text, minus))
     return span if text[minus : span.start] != "-" or subtracts else Span(minus, span.end)
 
 
-def _before(text: str, position: int) -> str:
+def _character_before(text: str, position: int) -> str:
     """The last character before the position that is not a space, or a space."""
     return text[max(0, position - 80) : max(0, position)].rstrip()[-1:] or " "

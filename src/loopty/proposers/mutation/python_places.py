@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import CodeType
 
 from loopty.kit.markers import Span
-from loopty.proposers.mutation.edit_places import Place, Swap, statements_of
+from loopty.proposers.mutation.edit_places import EditPlace, Swap, statements_of
 from loopty.proposers.mutation.languages import swaps
 from loopty.proposers.mutation.numbers import Number
 
@@ -32,25 +32,25 @@ _FIXED = {"FunctionDef", "AsyncFunctionDef", "ClassDef", "Global", "Nonlocal", "
 
 def compiles(text: str) -> bool:
     """Whether this is Python; nothing is executed."""
-    return _compiled(text) is not None
+    return _compile(text) is not None
 
 
-def python_places(text: str, editable: Sequence[Span]) -> list[Place] | None:
+def python_places(text: str, editable: Sequence[Span]) -> list[EditPlace] | None:
     """Every place that may be edited, or None when the text is not Python."""
-    tree = _compiled(text, ast.PyCF_ONLY_AST)
+    tree = _compile(text, ast.PyCF_ONLY_AST)
     if not isinstance(tree, ast.Module):
         return None
     source = _Source(text)
-    places: list[Place] = []
-    for node in _open_nodes(tree):
-        places += (token for token in _tokens(node, source) if token.span.within(editable))
+    places: list[EditPlace] = []
+    for node in _editable_nodes(tree):
+        places += (token for token in _token_places(node, source) if token.span.is_within(editable))
         for block in (getattr(node, name) for name in _BLOCKS if name in node._fields):
             if isinstance(block, list):
-                places += statements_of([source.lines(statement) for statement in block], editable, text)
+                places += statements_of([source.line_span(statement) for statement in block], editable, text)
     return places
 
 
-def _compiled(text: str, flags: int = 0) -> CodeType | ast.Module | None:
+def _compile(text: str, flags: int = 0) -> CodeType | ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -77,7 +77,7 @@ class _Source:
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return Span(self._position(node.lineno, node.col_offset), self._position(end_line, end_column))
 
-    def lines(self, statement: ast.stmt) -> Span | None:
+    def line_span(self, statement: ast.stmt) -> Span | None:
         """The whole lines of a statement; None when it shares them or must stay."""
         is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if is_docstring or type(statement).__name__ in _FIXED or _is_guard(statement):
@@ -90,7 +90,7 @@ class _Source:
         return Span(first, rest.end())
 
 
-def _open_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+def _editable_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """The nodes of the tree, less imports, type annotations, f-strings and the main guard."""
     stack = [tree]
     while stack:
@@ -113,7 +113,7 @@ def _is_guard(node: ast.AST) -> bool:
     return isinstance(node.test.left, ast.Name) and node.test.left.id == "__name__"
 
 
-def _tokens(node: ast.AST, source: _Source) -> Iterator[Number | Swap]:
+def _token_places(node: ast.AST, source: _Source) -> Iterator[Number | Swap]:
     match node:
         case ast.Constant(value=bool(value)):
             yield Swap(source.span(node), (str(not value),))
@@ -122,14 +122,14 @@ def _tokens(node: ast.AST, source: _Source) -> Iterator[Number | Swap]:
         case ast.BinOp(left=ast.Constant(value=str() | bytes()) | ast.JoinedStr(), op=ast.Mod()):
             return  # text formatting
         case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right):
-            yield from _operators([left, right], source)
+            yield from _operator_places([left, right], source)
         case ast.Compare(left=left, comparators=others):
-            yield from _operators([left, *others], source)
+            yield from _operator_places([left, *others], source)
         case ast.BoolOp(values=operands):
-            yield from _operators(operands, source)
+            yield from _operator_places(operands, source)
 
 
-def _operators(operands: Sequence[ast.expr], source: _Source) -> Iterator[Swap]:
+def _operator_places(operands: Sequence[ast.expr], source: _Source) -> Iterator[Swap]:
     """The operators between the operands, where also brackets and comments can stand."""
     for left, right in pairwise(operands):
         found = _OPERATOR.finditer(source.text, source.span(left).end, source.span(right).start)

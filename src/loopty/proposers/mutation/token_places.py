@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from loopty.kit.markers import Span
-from loopty.proposers.mutation.edit_places import Place, Statement, Swap, statements_of
+from loopty.proposers.mutation.edit_places import EditPlace, Statement, Swap, statements_of
 from loopty.proposers.mutation.languages import Language, language_of
 from loopty.proposers.mutation.numbers import Number, is_number
 
@@ -23,16 +23,16 @@ _BLOCK_WORD = re.compile(
 _UNFINISHED = re.compile(r".*(?:[-\\&,(\[{=+*/|<>:.]|\b(?:do|then|and|or|not|in))\Z")
 
 
-def token_places(text: str, path: str, editable: Sequence[Span]) -> list[Place]:
+def token_places(text: str, path: str, editable: Sequence[Span]) -> list[EditPlace]:
     """Every place that may be edited."""
     language = language_of(path)
     code = _code(text, language)
     # The minus in 1e-5 belongs to the number.
     without_numbers = _NUMBER.sub(lambda match: "0" * len(match[0]), code)
-    places: list[Place] = []
+    places: list[EditPlace] = []
     for span in editable:
         numbers = [Span(*match.span()) for match in _NUMBER.finditer(code, *span)]
-        places += (Number(number) for number in numbers if is_number(number.of(code)))
+        places += (Number(number) for number in numbers if is_number(number.part_of(code)))
         operators = language.operator.finditer(without_numbers, *span)
         places += (Swap(Span(*match.span()), language.others(match[0])) for match in operators)
     places += _statements(text, code, language, editable)
@@ -54,7 +54,7 @@ def _statements(text: str, code: str, language: Language, editable: Sequence[Spa
     for match in re.finditer(r"[^\n]+", code):
         line = match[0].strip()
         if line:
-            is_statement = begins and (_ends(line) if language.semicolons else _stands(line))
+            is_statement = begins and (_is_terminated(line) if language.semicolons else _is_bare_statement(line))
             # Asked of the text, because a comment hides the carriage return behind it.
             end = match.end() - text.endswith("\r", *match.span())
             lines.append((is_statement, Span(match.start(), end)))
@@ -64,21 +64,21 @@ def _statements(text: str, code: str, language: Language, editable: Sequence[Spa
             yield from statements_of([span for _, span in run], editable, text)
 
 
-def _ends(line: str) -> bool:
+def _is_terminated(line: str) -> bool:
     """A statement of a language with semicolons: neither a declaration nor a part of a larger one."""
-    return line.endswith(";") and _balanced(line) and line[0] not in "#}" and not _DECLARATION.match(line)
+    return line.endswith(";") and _is_balanced(line) and line[0] not in "#}" and not _DECLARATION.match(line)
 
 
-def _stands(line: str) -> bool:
+def _is_bare_statement(line: str) -> bool:
     """A line that can stand alone in a language without semicolons."""
     return (
         (line[0].isalnum() or line[0] in "_$(@*")
-        and _balanced(line)
+        and _is_balanced(line)
         and not _BLOCK_WORD.match(line)
         and not _UNFINISHED.match(line)
         and "::" not in line
     )
 
 
-def _balanced(line: str) -> bool:
+def _is_balanced(line: str) -> bool:
     return all(line.count(opening) == line.count(closing) for opening, closing in ("()", "[]", "{}"))

@@ -16,11 +16,11 @@ _SYSTEM = (
 _SHAPE = '{"proposals": [{"parameters": {"name": value, …}, "reason": "one sentence: why this one"}, …]}'
 
 
-def question(briefing: str, space: Space, tried: str, batch: int) -> Prompt:
+def configurations_prompt(context: str, space: Space, tried: str, batch: int) -> Prompt:
     """Asks for so many configurations."""
     wanted = "the configuration that is" if batch == 1 else f"the {batch} configurations that are"
     sections = (
-        briefing,
+        context,
         f"# Parameters\n\n{space_text(space)}",
         f"# Configurations that were tried\n\n{tried}",
         f"# What to do\n\nPropose {wanted} most worth trying next. Each must differ from all that were tried, and "
@@ -31,6 +31,6 @@ def question(briefing: str, space: Space, tried: str, batch: int) -> Prompt:
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(sections)),), reply_schema(space))
 
 
-def objection(faults: Sequence[str]) -> str:
+def retry_text(faults: Sequence[str]) -> str:
     lines = "\n".join(f"- {fault}" for fault in faults)
     return f"Nothing of this can be tried:\n{lines}\n\nReply again, with the JSON alone, as it was described."

@@ -23,19 +23,19 @@ Worth = tuple[float, ...]
 class Ranking:
     """Of the nodes of one pool of one run with the same files, the baseline apart."""
 
-    def __init__(self, run: int, pool: Pool, tree: str, metrics: tuple[Metric, ...], most: int) -> None:
+    def __init__(self, run: int, pool: Pool, tree: str, metrics: tuple[Metric, ...], limit: int) -> None:
         self._run = run
         self._pool = pool
         self._tree = tree
         self._metrics = metrics
-        self._most = most
-        self._known = 0
+        self._limit = limit
+        self._nodes_seen = 0
         """How many nodes of the lane were looked at."""
         self._open: list[NodeId] = []
         """Without a verdict, whatever their files: those of a draft may change."""
         self._kept: list[NodeId] = []
         """What was kept is measured again, as the rival of others."""
-        self._lesser: list[tuple[Worth, int, NodeId]] = []
+        self._best_not_kept: list[tuple[Worth, int, NodeId]] = []
         """The best of those that were not kept, the best first, then the oldest."""
         self._newest: list[tuple[int, NodeId]] = []
         """Those that were decided of, the newest last."""
@@ -43,38 +43,38 @@ class Ranking:
     def update(self, history: History) -> None:
         """Take in what was added and decided since."""
         lane = history.nodes_of_pool(self._run, self._pool)
-        waiting = [history[node] for node in (*self._open, *lane[self._known :]) if node.parent]
-        self._known = len(lane)
+        waiting = [history[node] for node in (*self._open, *lane[self._nodes_seen :]) if node.parent]
+        self._nodes_seen = len(lane)
         self._open = [node.id for node in waiting if node.verdict is None]
         for node in waiting:
             if node.verdict and node.tree == self._tree:
-                self._take(node)
+                self._take_verdict(node)
 
-    def best(self, history: History, start: Node, most: int) -> list[Node]:
+    def best(self, history: History, start: Node, limit: int) -> list[Node]:
         """The best of `start` and of all others; of equals `start`, then the oldest."""
-        moving = (*map(history.__getitem__, self._kept), *self._undecided(history))
+        moving = (*map(history.__getitem__, self._kept), *self._open_nodes(history))
         ranked = [entry for node in moving if (entry := self._entry(node))]
-        ranked = sorted(entry for entry in (*ranked, *self._lesser) if entry[2] != start.id)
+        ranked = sorted(entry for entry in (*ranked, *self._best_not_kept) if entry[2] != start.id)
         if entry := self._entry(start):
             bisect.insort_left(ranked, entry, key=lambda other: other[0])
-        return [history[node] for _, _, node in ranked[:most]]
+        return [history[node] for _, _, node in ranked[:limit]]
 
     def newest(self, history: History) -> list[Node]:
         """The newest first."""
-        undecided = ((node.order, node.id) for node in self._undecided(history))
-        return [history[node] for _, node in sorted((*self._newest, *undecided), reverse=True)[: self._most]]
+        undecided = ((node.order, node.id) for node in self._open_nodes(history))
+        return [history[node] for _, node in sorted((*self._newest, *undecided), reverse=True)[: self._limit]]
 
-    def _undecided(self, history: History) -> Iterator[Node]:
+    def _open_nodes(self, history: History) -> Iterator[Node]:
         return (node for node in map(history.__getitem__, self._open) if node.tree == self._tree)
 
-    def _take(self, node: Node) -> None:
+    def _take_verdict(self, node: Node) -> None:
         bisect.insort(self._newest, (node.order, node.id))
-        del self._newest[: -self._most]
+        del self._newest[: -self._limit]
         if node.verdict is Verdict.KEPT:
             self._kept.append(node.id)
         elif entry := self._entry(node):
-            bisect.insort(self._lesser, entry)
-            del self._lesser[self._most :]
+            bisect.insort(self._best_not_kept, entry)
+            del self._best_not_kept[self._limit :]
 
     def _entry(self, node: Node) -> tuple[Worth, int, NodeId] | None:
         """Its place among the others; None where it cannot be compared."""

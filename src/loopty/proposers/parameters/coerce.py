@@ -8,55 +8,55 @@ from typing import Any
 
 from loopty.domain.space import Parameter, ParameterKind, Value
 from loopty.kit.fence import one_line
-from loopty.proposers.parameters.parameter_prompts import said
+from loopty.proposers.parameters.parameter_prompts import value_text
 
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class CoercedValue:
     value: Value
     note: str = ""
     """What was changed, where it is more than the way in which it was written."""
 
 
-def mended(name: str, parameter: Parameter, word: Any) -> Mended:
+def coerce_value(name: str, parameter: Parameter, raw: Any) -> CoercedValue:
     """Raises ValueError with a reason that the model can go by."""
     if parameter.type is ParameterKind.CATEGORICAL:
-        return Mended(_choice(name, parameter, word))
-    number = _number(name, word)
+        return CoercedValue(_choice(name, parameter, raw))
+    number = _number(name, raw)
     value = _nearest(parameter, number)
     if math.isclose(value, number, rel_tol=1e-9, abs_tol=1e-12):
-        return Mended(value)
-    return Mended(value, f"{name} {said(number)} became {said(value)}")
+        return CoercedValue(value)
+    return CoercedValue(value, f"{name} {value_text(number)} became {value_text(value)}")
 
 
-def _choice(name: str, parameter: Parameter, word: Any) -> Value:
-    if parameter.accepts(word):
-        return word  # type: ignore[no-any-return]
-    alike = [choice for choice in parameter.choices if _plain(choice) == _plain(word)]
+def _choice(name: str, parameter: Parameter, raw: Any) -> Value:
+    if parameter.accepts(raw):
+        return raw  # type: ignore[no-any-return]
+    alike = [choice for choice in parameter.choices if _plain_word(choice) == _plain_word(raw)]
     if len(alike) == 1:
         return alike[0]
-    choices = ", ".join(map(said, parameter.choices))
-    raise ValueError(f"{name} = {_shown(word)} is none of {choices}")
+    choices = ", ".join(map(value_text, parameter.choices))
+    raise ValueError(f"{name} = {_short_repr(raw)} is none of {choices}")
 
 
-def _plain(word: Any) -> str:
+def _plain_word(raw: Any) -> str:
     """`True`, "true" and true are the same word, and so are 3, 3.0 and "3"."""
-    if isinstance(word, float) and word.is_integer():
-        word = int(word)
-    return str(word).strip().casefold() if isinstance(word, str | int | float) else ""
+    if isinstance(raw, float) and raw.is_integer():
+        raw = int(raw)
+    return str(raw).strip().casefold() if isinstance(raw, str | int | float) else ""
 
 
-def _number(name: str, word: Any) -> float:
+def _number(name: str, raw: Any) -> float:
     try:
-        if isinstance(word, bool) or not isinstance(word, int | float | str):
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
             raise ValueError
-        number = float(word)
+        number = float(raw)
         if not math.isfinite(number):
             raise ValueError
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} = {_shown(word)} is no number") from None
+        raise ValueError(f"{name} = {_short_repr(raw)} is no number") from None
     return number
 
 
@@ -73,5 +73,5 @@ def _nearest(parameter: Parameter, number: float) -> float | int:
     return round(number) if parameter.type is ParameterKind.INT else float(number)
 
 
-def _shown(word: Any) -> str:
-    return one_line(repr(word)[:1000], _LONGEST)
+def _short_repr(raw: Any) -> str:
+    return one_line(repr(raw)[:1000], _LONGEST)

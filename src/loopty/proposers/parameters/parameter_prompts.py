@@ -19,48 +19,48 @@ def space_text(space: Space) -> str:
 
 def reply_schema(space: Space) -> dict[str, Any]:
     """Of `{"proposals": [{"parameters": {…}, "reason": "…"}]}`."""
-    parameters = schema({name: _property(parameter) for name, parameter in space.parameters.items()})
+    parameters = schema({name: _property_schema(parameter) for name, parameter in space.parameters.items()})
     proposal = schema({"parameters": parameters, "reason": {"type": "string"}})
     return schema({"proposals": {"type": "array", "items": proposal}})
 
 
-def said(value: Value) -> str:
+def value_text(value: Value) -> str:
     """A value as JSON, with no more digits than matter."""
     return f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def _facts(parameter: Parameter) -> Iterator[str]:
     if parameter.type is ParameterKind.CATEGORICAL:
-        yield f"one of {', '.join(map(said, parameter.choices))}"
+        yield f"one of {', '.join(map(value_text, parameter.choices))}"
     else:
         assert parameter.low is not None
         assert parameter.high is not None
-        yield f"{parameter.type} from {_exact(parameter.low)} to {_exact(parameter.high)}, both included"
+        yield f"{parameter.type} from {_number_text(parameter.low)} to {_number_text(parameter.high)}, both included"
         if parameter.step:
-            yield f"in steps of {_exact(parameter.step)}"
+            yield f"in steps of {_number_text(parameter.step)}"
         if parameter.log:
             yield "to be thought of on a logarithmic scale"
-    yield f"{said(parameter.baseline)} in the baseline"
+    yield f"{value_text(parameter.baseline)} in the baseline"
     if parameter.when:
-        conditions = " and ".join(f"`{other}` is {said(value)}" for other, value in parameter.when.items())
+        conditions = " and ".join(f"`{other}` is {value_text(value)}" for other, value in parameter.when.items())
         yield f"exists only while {conditions}"
 
 
-def _exact(number: float) -> str:
+def _number_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
 
 
-def _property(parameter: Parameter) -> dict[str, Any]:
+def _property_schema(parameter: Parameter) -> dict[str, Any]:
     # Strict servers want every key in each reply: what does not exist is null there.
     optional = bool(parameter.when)
     if parameter.type is ParameterKind.CATEGORICAL:
         kinds = sorted({_TYPES[type(choice)] for choice in parameter.choices})
         choices = [*parameter.choices, *([None] if optional else [])]
-        return {"type": _type(kinds, optional), "enum": choices}
+        return {"type": _json_type(kinds, optional), "enum": choices}
     kind = "integer" if parameter.type is ParameterKind.INT else "number"
-    return {"type": _type([kind], optional), "minimum": parameter.low, "maximum": parameter.high}
+    return {"type": _json_type([kind], optional), "minimum": parameter.low, "maximum": parameter.high}
 
 
-def _type(kinds: list[str], optional: bool) -> str | list[str]:
+def _json_type(kinds: list[str], optional: bool) -> str | list[str]:
     kinds = [*kinds, "null"] if optional else kinds
     return kinds[0] if len(kinds) == 1 else kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from loopty.kit.option import option
-from loopty.proposers.prompt_context import BriefingOptions
+from loopty.proposers.prompt_context import PromptContextOptions
 
 _TOKENS_PER_LINE = 60
 """Of a configuration that was tried, with its result."""
@@ -17,11 +17,11 @@ class ParametersOptions:
         "How many configurations a call asks for; they are tried one after the other.", 4, minimum=1
     )
     history: int = option("How many configurations the model is shown: the best, then the newest.", 30, minimum=0)
-    briefing: BriefingOptions = option(
-        "How much the model is told besides them.", BriefingOptions(digest_tokens=0, artifacts=False)
+    briefing: PromptContextOptions = option(
+        "How much the model is told besides them.", PromptContextOptions(digest_tokens=0, artifacts=False)
     )
 
-    def within(self, most: int) -> ParametersOptions:
+    def within(self, limit_tokens: int) -> ParametersOptions:
         """The same, for a model that can be told so many tokens."""
-        shown = min(self.history, most // 4 // _TOKENS_PER_LINE)
-        return replace(self, history=shown, briefing=self.briefing.within(most // 3))
+        shown = min(self.history, limit_tokens // 4 // _TOKENS_PER_LINE)
+        return replace(self, history=shown, briefing=self.briefing.within(limit_tokens // 3))

@@ -6,54 +6,54 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
-from loopty.kit.fence import fenced, one_line
+from loopty.kit.fence import fence_text, one_line
 from loopty.proposers.context.node_line import result_words
-from loopty.proposers.context.room import fitting
+from loopty.proposers.context.room import lines_within
 from loopty.proposers.parameters.best_and_newest import Ranking
-from loopty.proposers.parameters.parameter_prompts import said
+from loopty.proposers.parameters.parameter_prompts import value_text
 from loopty.record.node_record import Node
 
-_ROOM = 4_000
+_LIMIT_TOKENS = 4_000
 """Tokens."""
-_REASON = 160
+_LONGEST_REASON = 160
 
 
-class Tried:
+class TriedPoints:
     """Tells of at most so many, and of the one with which the parent's code began."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._ranking: tuple[tuple[int, Pool, str, tuple[Metric, ...]], Ranking] | None = None
         """Of the code that was last asked about."""
 
     def text(self, ask: Ask, parent: Node) -> str:
         """Where it started, then the best, then the newest, each with its result."""
-        ranking, history = self._ranked(ask, parent), ask.history
-        best = ranking.best(history, parent, -(-self._most // 2))
+        ranking, history = self._current_ranking(ask, parent), ask.history
+        best = ranking.best(history, parent, -(-self._limit // 2))
         chosen = {node.id: node for node in (parent, *best, *ranking.newest(history))}
-        lines = [_line(ask, node) for node in list(chosen.values())[: self._most + 1]]
-        text = "\n".join(fitting(lines, _ROOM))
+        lines = [_point_line(ask, node) for node in list(chosen.values())[: self._limit + 1]]
+        text = "\n".join(lines_within(lines, _LIMIT_TOKENS))
         return (
-            fenced("node, result, configuration: where it started, the best, the newest", text, len(text))
+            fence_text("node, result, configuration: where it started, the best, the newest", text, len(text))
             if text
             else ""
         )
 
-    def _ranked(self, ask: Ask, parent: Node) -> Ranking:
+    def _current_ranking(self, ask: Ask, parent: Node) -> Ranking:
         key = ask.run, ask.pool, parent.tree, ask.history.counting_metrics(ask.run)
         if self._ranking is None or self._ranking[0] != key:
-            self._ranking = key, Ranking(*key, most=self._most + 1)
+            self._ranking = key, Ranking(*key, limit=self._limit + 1)
         ranking = self._ranking[1]
         ranking.update(ask.history)
         return ranking
 
 
-def _line(ask: Ask, node: Node) -> str:
+def _point_line(ask: Ask, node: Node) -> str:
     """`1.3 | score 2.41 | {"x": 1.5}`, and what went wrong where something did."""
-    params = ", ".join(f'"{name}": {said(value)}' for name, value in node.params.items())
+    params = ", ".join(f'"{name}": {value_text(value)}' for name, value in node.params.items())
     parts = [node.id.name, result_words(ask.history, node), f"{{{params}}}"]
     if node.outcome and not node.outcome.is_finished:
-        parts.append(one_line(node.outcome.reason, _REASON))
+        parts.append(one_line(node.outcome.reason, _LONGEST_REASON))
     elif node.verdict is Verdict.REJECTED:
-        parts.append(f"rejected: {one_line(node.reason, _REASON)}")
+        parts.append(f"rejected: {one_line(node.reason, _LONGEST_REASON)}")
     return " | ".join(part for part in parts if part)

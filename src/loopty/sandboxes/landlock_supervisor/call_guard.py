@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 
 from loopty.sandboxes.landlock_supervisor import raw_calls
-from loopty.sandboxes.landlock_supervisor.order import Order
-from loopty.sandboxes.landlock_supervisor.process_tree import Family
+from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder
+from loopty.sandboxes.landlock_supervisor.process_tree import Descendants
 
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
@@ -39,29 +39,29 @@ class _Call:
         self.id, self.pid, _, self.number, _, _, *self.arguments = _NOTIFICATION.unpack(notification)
         self._listener = listener
 
-    def integer(self, place: int) -> int:
+    def integer_at(self, place: int) -> int:
         """An argument that is a C int."""
         return int.from_bytes((self.arguments[place] & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
 
-    def memory(self, place: int, size: int) -> bytes:
+    def memory_at(self, place: int, size: int) -> bytes:
         """Up to `size` bytes at an argument that is a pointer."""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
-            self.still_waits()
+            self.check_waiting()
             try:
                 return os.pread(memory.fileno(), size, self.arguments[place])
             except (OSError, OverflowError) as error:
                 raise OSError(errno.EFAULT, "no memory there") from error
 
-    def text(self, place: int, flags: int) -> bytes:
+    def path_at(self, place: int, flags: int) -> bytes:
         """The path at an argument."""
-        found, end, _ = self.memory(place, _LONGEST_PATH).partition(b"\0")
+        found, end, _ = self.memory_at(place, _LONGEST_PATH).partition(b"\0")
         if not end:
             raise OSError(errno.ENAMETOOLONG, "no end")
         if not found and not flags & _AT_EMPTY_PATH:
             raise OSError(errno.ENOENT, "no name")
         return found
 
-    def opened(self, directory: int, path: bytes, follow: bool) -> int:
+    def open_file(self, directory: int, path: bytes, follow: bool) -> int:
         """The file that the caller means, as a bare path; an empty path means the descriptor itself."""
         flags = os.O_PATH | os.O_CLOEXEC
         start = "cwd" if directory == _AT_FDCWD else f"fd/{directory}"
@@ -69,7 +69,7 @@ class _Call:
             anchor = os.open(f"/proc/{self.pid}/{start}", flags)
         except FileNotFoundError as error:
             raise OSError(errno.EBADF, "not open") from error
-        self.still_waits()
+        self.check_waiting()
         if not path:
             return anchor
         try:
@@ -80,18 +80,18 @@ class _Call:
         finally:
             os.close(anchor)
 
-    def socket(self) -> int:
+    def copy_socket(self) -> int:
         """A copy of the socket that the first argument names."""
         with open(f"/proc/{self.pid}/status", "rb") as file:
             process = next(int(line.split()[1]) for line in file if line.startswith(b"Tgid:"))
         leader = os.pidfd_open(process)
         try:
-            self.still_waits()
-            return raw_calls.descriptor_of(leader, self.integer(0))
+            self.check_waiting()
+            return raw_calls.copy_descriptor(leader, self.integer_at(0))
         finally:
             os.close(leader)
 
-    def still_waits(self) -> None:
+    def check_waiting(self) -> None:
         """Raise OSError when the caller is gone and its number may be another's."""
         fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self.id))
 
@@ -103,11 +103,11 @@ class _Call:
             return  # killed while it waited
 
 
-class Guard:
+class CallGuard:
     """Answers the calls of one trial until the process ends."""
 
-    def __init__(self, order: Order, family: Family) -> None:
-        self.closing = False
+    def __init__(self, order: SupervisorOrder, family: Descendants) -> None:
+        self.is_closing = False
         """Whether no process may be started any more."""
         self._order = order
         self._family = family
@@ -115,9 +115,9 @@ class Guard:
         self._reachable = (*order.shown, *order.writable)
         self._acts: dict[str, Callable[[_Call], None]] = {
             "chmod": lambda call: self._chmod(call, _AT_FDCWD, 0, 1, 0),
-            "fchmod": lambda call: self._chmod(call, call.integer(0), None, 1, 0),
-            "fchmodat": lambda call: self._chmod(call, call.integer(0), 1, 2, 0),
-            "fchmodat2": lambda call: self._chmod(call, call.integer(0), 1, 2, call.integer(3)),
+            "fchmod": lambda call: self._chmod(call, call.integer_at(0), None, 1, 0),
+            "fchmodat": lambda call: self._chmod(call, call.integer_at(0), 1, 2, 0),
+            "fchmodat2": lambda call: self._chmod(call, call.integer_at(0), 1, 2, call.integer_at(3)),
             "utimensat": self._utimensat,
             "connect": self._connect,
         }
@@ -161,19 +161,19 @@ class Guard:
 
     def _has_room(self) -> bool:
         """Whether one more process or thread keeps the bound; counted anew only when it might not."""
-        if self.closing:
+        if self.is_closing:
             return False
         if self._tasks >= self._order.processes:
             time.sleep(_SETTLING_SECONDS)
-            self._tasks = self._family.tasks()
+            self._tasks = self._family.thread_count()
         if self._tasks >= self._order.processes:
             return False
         self._tasks += 1
         return True
 
     def _chmod(self, call: _Call, directory: int, path: int | None, mode: int, flags: int) -> None:
-        text = b"" if path is None else call.text(path, flags)
-        file = call.opened(directory, text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
+        text = b"" if path is None else call.path_at(path, flags)
+        file = call.open_file(directory, text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
         try:
             _refuse_outside(file, self._order.writable, errno.EPERM)
             os.chmod(f"/proc/self/fd/{file}", call.arguments[mode] & 0o7777)
@@ -181,10 +181,10 @@ class Guard:
             os.close(file)
 
     def _utimensat(self, call: _Call) -> None:
-        times = call.memory(2, _TIMES_BYTES) if call.arguments[2] else None
-        flags = call.integer(3)
-        text = call.text(1, flags) if call.arguments[1] else b""
-        file = call.opened(call.integer(0), text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
+        times = call.memory_at(2, _TIMES_BYTES) if call.arguments[2] else None
+        flags = call.integer_at(3)
+        text = call.path_at(1, flags) if call.arguments[1] else b""
+        file = call.open_file(call.integer_at(0), text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
         try:
             _refuse_outside(file, self._order.writable, errno.EPERM)
             raw_calls.set_times(f"/proc/self/fd/{file}", times)
@@ -192,8 +192,8 @@ class Guard:
             os.close(file)
 
     def _connect(self, call: _Call) -> None:
-        address = call.memory(1, min(call.arguments[2] & 0xFFFFFFFF, _LONGEST_ADDRESS))
-        socket = call.socket()
+        address = call.memory_at(1, min(call.arguments[2] & 0xFFFFFFFF, _LONGEST_ADDRESS))
+        socket = call.copy_socket()
         try:
             if int.from_bytes(address[:2], "little") == _AF_UNIX:
                 self._connect_by_path(call, socket, address[2:])
@@ -208,7 +208,7 @@ class Guard:
         path = name.partition(b"\0")[0]
         if not path:
             raise OSError(errno.ECONNREFUSED, "an abstract name")
-        file = call.opened(_AT_FDCWD, path, follow=True)
+        file = call.open_file(_AT_FDCWD, path, follow=True)
         try:
             _refuse_outside(file, self._reachable, errno.EACCES)
             raw_calls.connect(socket, struct.pack("=H", _AF_UNIX) + b"/proc/self/fd/%d\0" % file)

@@ -22,14 +22,14 @@ from loopty.sandboxes.landlock_supervisor.raw_calls import (
 _THROUGH = 0o711
 
 
-def open_doors(paths: Iterable[str], uid: int, gid: int) -> None:
+def make_reachable(paths: Iterable[str], uid: int, gid: int) -> None:
     """Make every path reachable for the user under its own name, in a mount namespace of this process.
 
     A closed directory is covered by one that anybody may pass and that holds nothing but these paths.
     """
     behind: dict[str, list[str]] = {}
     for path in paths:
-        if (door := _closed_door(path, uid, gid)) is not None:
+        if (door := _topmost_closed_folder(path, uid, gid)) is not None:
             behind.setdefault(door, []).append(path)
     if not behind:
         return
@@ -40,7 +40,7 @@ def open_doors(paths: Iterable[str], uid: int, gid: int) -> None:
         _replace(door, sorted(hidden))
 
 
-def _closed_door(path: str, uid: int, gid: int) -> str | None:
+def _topmost_closed_folder(path: str, uid: int, gid: int) -> str | None:
     """The topmost directory above `path` that the user cannot search, if any."""
     names = path.split("/")
     for length in range(1, len(names)):
@@ -58,11 +58,11 @@ def _may_search(status: os.stat_result, uid: int, gid: int) -> bool:
     return bool(status.st_mode & stat.S_IXOTH)
 
 
-def _replace(door: str, paths: list[str]) -> None:
+def _replace(folder: str, paths: list[str]) -> None:
     # Sorted, a path comes after those above it, which show it already.
     outermost = [path for path in paths if not any(path.startswith(f"{above}/") for above in paths)]
     sources = {path: os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) for path in outermost}
-    mount("tmpfs", door, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={_THROUGH:o}")
+    mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={_THROUGH:o}")
     for path, source in sources.items():
         parent, is_directory = path.rpartition("/")[0], stat.S_ISDIR(os.fstat(source).st_mode)
         os.makedirs(parent, _THROUGH, exist_ok=True)

@@ -65,7 +65,7 @@ def version() -> int:
     return system_call(LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
 
 
-def ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], network: bool) -> int:
+def make_ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], network: bool) -> int:
     """Rules that bind nobody yet, as a descriptor; everything that they do not name is forbidden.
 
     What may be written may also be read and executed.

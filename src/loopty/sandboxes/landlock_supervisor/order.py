@@ -8,7 +8,7 @@ import os
 _MOST_BYTES = 1 << 26
 
 
-class Order:
+class SupervisorOrder:
     """A command, where it starts, and what it may do. Fields are what `marshal` can carry."""
 
     # Not a dataclass: importing those takes as long as all else that the warden does.
@@ -71,8 +71,8 @@ class Order:
         return marshal.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
-def read_order(descriptor: int) -> Order:
+def read_order(descriptor: int) -> SupervisorOrder:
     """The order in a file, which is closed."""
     text = os.pread(descriptor, _MOST_BYTES, 0)
     os.close(descriptor)
-    return Order(**marshal.loads(text))
+    return SupervisorOrder(**marshal.loads(text))

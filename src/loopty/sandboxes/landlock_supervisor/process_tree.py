@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 
 
-class Family:
+class Descendants:
     """The descendants of this process, which is the one that inherits orphans."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class Family:
                 return
             self.statuses[pid] = status
 
-    def tasks(self) -> int:
+    def thread_count(self) -> int:
         """How many threads there are over all processes."""
         self.reap()
-        return sum(len(_listed(f"/proc/{pid}/task")) for pid in self._descendants())
+        return sum(len(_entries(f"/proc/{pid}/task")) for pid in self._descendants())
 
     def _descendants(self) -> list[int]:
         found = list(_children(os.getpid()))
@@ -53,7 +53,7 @@ class Family:
 
 
 def _children(pid: int) -> Iterator[int]:
-    for task in _listed(f"/proc/{pid}/task"):
+    for task in _entries(f"/proc/{pid}/task"):
         try:
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
                 words = file.read().split()
@@ -62,7 +62,7 @@ def _children(pid: int) -> Iterator[int]:
         yield from map(int, words)
 
 
-def _listed(directory: str) -> list[str]:
+def _entries(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
     except OSError:

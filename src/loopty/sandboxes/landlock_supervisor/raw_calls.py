@@ -27,47 +27,47 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def system_call(number: int, *arguments: int | bytes | None) -> int:
     """The result of a call; OSError when it fails."""
     words = [ctypes.c_long(word) if isinstance(word, int) else ctypes.c_char_p(word) for word in arguments]
-    return _checked(_libc.syscall(ctypes.c_long(number), *words))
+    return _check(_libc.syscall(ctypes.c_long(number), *words))
 
 
 def prctl(option: int, value: int) -> None:
     """Change a property of this process."""
-    _checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
 
 
 def unshare(flags: int) -> None:
     """Leave namespaces that were shared until now."""
-    _checked(_libc.unshare(flags))
+    _check(_libc.unshare(flags))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
     """Mount a file system, or change how one is mounted."""
     words = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _checked(_libc.mount(*words, ctypes.c_ulong(flags), data.encode()))
+    _check(_libc.mount(*words, ctypes.c_ulong(flags), data.encode()))
 
 
 def set_times(path: str, times: bytes | None) -> None:
     """What utimensat does to a path, with its second argument as it lies in memory; None for now."""
-    _checked(_libc.utimensat(-100, os.fsencode(path), times, 0))
+    _check(_libc.utimensat(-100, os.fsencode(path), times, 0))
 
 
-def descriptor_of(process: int, descriptor: int) -> int:
+def copy_descriptor(process: int, descriptor: int) -> int:
     """A copy of a descriptor that another process has open; `process` is a pidfd."""
     return system_call(_PIDFD_GETFD, process, descriptor, 0)
 
 
 def connect(descriptor: int, address: bytes) -> None:
     """Connect a socket to an address as it lies in memory."""
-    _checked(_libc.connect(descriptor, address, len(address)))
+    _check(_libc.connect(descriptor, address, len(address)))
 
 
-def listening_filter(program: bytes) -> int:
+def install_filter(program: bytes) -> int:
     """Filter the calls of this thread from now on; the descriptor on which some of them are asked about."""
     instructions = ctypes.create_string_buffer(program, len(program))
     header = _Program(len(program) // 8, ctypes.addressof(instructions))
     for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
         try:
-            return system_call(_here(_SECCOMP), _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(header))
+            return system_call(_number_here(_SECCOMP), _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(header))
         except OSError as error:
             # Before Linux 5.19 a signal may interrupt a call that is being answered.
             if error.errno != _EINVAL or not flags & _WAIT_KILLABLE:
@@ -75,22 +75,22 @@ def listening_filter(program: bytes) -> int:
     raise AssertionError
 
 
-def become_in_this_thread(uid: int, gid: int) -> None:
+def set_user_of_this_thread(uid: int, gid: int) -> None:
     """Change the user of the calling thread alone: the C library would change all threads of the process."""
-    system_call(_here(_SETGROUPS), 0, None)
-    system_call(_here(_SETRESGID), gid, gid, gid)
-    system_call(_here(_SETRESUID), uid, uid, uid)
+    system_call(_number_here(_SETGROUPS), 0, None)
+    system_call(_number_here(_SETRESGID), gid, gid, gid)
+    system_call(_number_here(_SETRESUID), uid, uid, uid)
 
 
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def _here(numbers: Sequence[int]) -> int:
+def _number_here(numbers: Sequence[int]) -> int:
     return numbers[os.uname().machine == "aarch64"]
 
 
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result

@@ -17,10 +17,10 @@ import threading
 import time
 
 from loopty.sandboxes.landlock_supervisor import landlock_domain, raw_calls
-from loopty.sandboxes.landlock_supervisor.call_guard import Guard
-from loopty.sandboxes.landlock_supervisor.closed_folders import open_doors
-from loopty.sandboxes.landlock_supervisor.order import Order, read_order
-from loopty.sandboxes.landlock_supervisor.process_tree import Family
+from loopty.sandboxes.landlock_supervisor.call_guard import CallGuard
+from loopty.sandboxes.landlock_supervisor.closed_folders import make_reachable
+from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder, read_order
+from loopty.sandboxes.landlock_supervisor.process_tree import Descendants
 
 _STDIN, _STDOUT, _FIRST_OTHER = 0, 1, 3
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
@@ -32,20 +32,20 @@ READY = b"ready "
 ENDED = b"ended "
 
 
-def main(order_at: int, report: int) -> None:
+def main(order_file: int, report: int) -> None:
     """Carry out the order; a report that does not begin with ENDED says why it could not be."""
     os.umask(0o022)
     # Whoever stops all processes of loopty stops loopty, too, and then the pipe closes.
     for number in _OF_SERVICES:
         signal.signal(number, signal.SIG_IGN)
     raw_calls.prctl(raw_calls.PR_SET_CHILD_SUBREAPER, 1)
-    order = read_order(order_at)
-    family = Family()
+    order = read_order(order_file)
+    family = Descendants()
     try:
         try:
             if order.owner is not None:
-                open_doors((*order.shown, *order.writable), *order.owner)
-            answer = _watched(order, family)
+                make_reachable((*order.shown, *order.writable), *order.owner)
+            answer = _run_command(order, family)
         finally:
             family.kill()
     except OSError as error:
@@ -55,31 +55,31 @@ def main(order_at: int, report: int) -> None:
     os._exit(0)
 
 
-def _watched(order: Order, family: Family) -> bytes:
+def _run_command(order: SupervisorOrder, family: Descendants) -> bytes:
     said, saying = os.pipe()
     going, go = os.pipe()
     if (child := os.fork()) == 0:
         os.close(said)
         os.close(go)
-        _become(order, saying, going)
+        _become_command(order, saying, going)
     os.close(saying)
     os.close(going)
     message = os.read(said, _MESSAGE_BYTES)
     if not message.startswith(READY):
         return message or b"the command ended before it began"
     leader = os.pidfd_open(child)
-    guard = Guard(order, family)
+    guard = CallGuard(order, family)
     _serve_in_a_thread(guard, order, leader, int(message[len(READY) :]))
     started = time.monotonic()
     os.write(go, b"\n")
     select.select([_STDIN, leader], [], [])
     seconds = time.monotonic() - started
-    guard.closing = True
+    guard.is_closing = True
     family.kill()
     return ENDED + b"%d %f" % (os.waitstatus_to_exitcode(family.statuses[child]), seconds)
 
 
-def _serve_in_a_thread(guard: Guard, order: Order, leader: int, descriptor: int) -> None:
+def _serve_in_a_thread(guard: CallGuard, order: SupervisorOrder, leader: int, descriptor: int) -> None:
     """Return when calls are being answered; OSError when they cannot be."""
     problems: list[OSError | None] = []
     begun = threading.Event()
@@ -87,8 +87,8 @@ def _serve_in_a_thread(guard: Guard, order: Order, leader: int, descriptor: int)
     def serve() -> None:
         try:
             if order.owner is not None:
-                raw_calls.become_in_this_thread(*order.owner)
-            listener = raw_calls.descriptor_of(leader, descriptor)
+                raw_calls.set_user_of_this_thread(*order.owner)
+            listener = raw_calls.copy_descriptor(leader, descriptor)
         except OSError as error:
             problems.append(error)
             return
@@ -102,10 +102,10 @@ def _serve_in_a_thread(guard: Guard, order: Order, leader: int, descriptor: int)
         raise problems[0]
 
 
-def _become(order: Order, saying: int, going: int) -> None:
+def _become_command(order: SupervisorOrder, saying: int, going: int) -> None:
     """Turn this process into the command."""
     try:
-        listener = _confined(order, saying, going)
+        listener = _confine(order, saying, going)
         os.write(saying, READY + b"%d" % listener)
         if not os.read(going, 1):
             os._exit(1)
@@ -119,7 +119,7 @@ def _become(order: Order, saying: int, going: int) -> None:
         os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)
 
 
-def _confined(order: Order, saying: int, going: int) -> int:
+def _confine(order: SupervisorOrder, saying: int, going: int) -> int:
     os.setsid()
     # Python itself ignores the last two.
     for number in (*_OF_SERVICES, signal.SIGPIPE, signal.SIGXFSZ):
@@ -139,7 +139,7 @@ def _confined(order: Order, saying: int, going: int) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (order.disk_bytes, order.disk_bytes))
     # By root still, who can open what its trial can only pass.
-    rules = landlock_domain.ruleset(order.abi, (*order.readable, *order.shown), order.writable, order.network)
+    rules = landlock_domain.make_ruleset(order.abi, (*order.readable, *order.shown), order.writable, order.network)
     if order.owner is not None:
         uid, gid = order.owner
         os.setgroups([])
@@ -151,7 +151,7 @@ def _confined(order: Order, saying: int, going: int) -> int:
     os.chdir(order.cwd)
     raw_calls.prctl(raw_calls.PR_SET_NO_NEW_PRIVS, 1)
     landlock_domain.enter(rules)
-    return raw_calls.listening_filter(order.program)
+    return raw_calls.install_filter(order.program)
 
 
 if __name__ == "__main__":
