@@ -50,7 +50,7 @@ async def test_a_session_in_which_all_trials_break_is_closed(bench, width):
 
     async def pause(trial):
         if trial.node.id.parent:
-            if run.executor.most_at_once == width:
+            if run.executor.max_running == width:
                 crowd.set()
             await asyncio.wait_for(crowd.wait(), 60)
             raise SandboxError("no sandbox any more")

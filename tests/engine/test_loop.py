@@ -102,7 +102,7 @@ async def test_no_width_overshoots_the_attempts(bench, width):
     full = asyncio.Event()
 
     async def pause(trial):
-        if run.executor.most_at_once == width:
+        if run.executor.max_running == width:
             full.set()
         if trial.node.id.parent:
             await asyncio.wait_for(full.wait(), 60)
@@ -111,7 +111,7 @@ async def test_no_width_overshoots_the_attempts(bench, width):
     await run.drive()
     started = [item.event for item in run.ledger.read() if isinstance(item.event, TrialStarted)]
     assert len([event for event in started if event.pool is Pool.ATTEMPT]) == 14
-    assert run.executor.most_at_once == min(width, 13)
+    assert run.executor.max_running == min(width, 13)
 
 
 async def test_the_control_has_its_own_account_and_never_becomes_best(bench):
@@ -256,7 +256,7 @@ async def test_code_proposals_stay_serial_per_file(bench):
     editor = Editor()
     run = bench(lambda trial: trial.node.order, proposer=editor, width=4, pools=Pools(attempts=6))
     await run.drive()
-    assert run.executor.most_at_once == 1
+    assert run.executor.max_running == 1
     assert {"a.py"} in editor.busy_seen
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
 
@@ -310,7 +310,7 @@ async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
     together = asyncio.Event()
 
     async def pause(trial):
-        if run.executor.most_at_once == 2:
+        if run.executor.max_running == 2:
             together.set()
         if trial.node.id.parent:
             await asyncio.wait_for(together.wait(), 60)
@@ -318,7 +318,7 @@ async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
     pools = Pools(attempts=3, control=3)
     run = bench(lambda _: 1.0, proposer=Editor(), control=Editor(), width=4, pools=pools, pause=pause)
     await run.drive()
-    assert run.executor.most_at_once == 2
+    assert run.executor.max_running == 2
 
 
 async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_overshoots(bench):
@@ -401,7 +401,7 @@ async def test_a_node_that_is_resumed_keeps_its_files_busy(bench):
     await loop.drive()
     assert run.history[NodeId("1.1")].is_pending
     await run.drive()
-    assert run.executor.most_at_once == 1
+    assert run.executor.max_running == 1
 
 
 async def test_a_target_that_is_raised_counts_at_once(bench):

@@ -175,7 +175,7 @@ class _RunningContainer:
         finally:
             loop.remove_reader(self._leader)
         self.seconds = time.monotonic() - self._started
-        await asyncio.to_thread(self.bury)
+        await asyncio.to_thread(self.kill_and_wait)
 
     def kill_and_wait(self) -> None:
         # Those who cannot await may come while a thread is at it, or while another still asks for the container.
