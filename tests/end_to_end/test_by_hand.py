@@ -250,11 +250,11 @@ def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
 DIES_AFTER_SEALING = """
 import os, sys
 from pathlib import Path
-from loopty.campaign.campaign import Campaign
-from loopty.cli import by_hand
+from loopty.campaign import by_hand
+from loopty.campaign.context import CampaignContext
 from loopty.domain.ids import NodeId
-campaign = Campaign.open(Path.cwd())
-by_hand._seal(campaign, campaign.history[NodeId(sys.argv[1])])
+context = CampaignContext.open(Path.cwd(), print)
+by_hand._seal(context, context.history[NodeId(sys.argv[1])])
 os._exit(9)
 """
 

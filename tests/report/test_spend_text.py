@@ -9,12 +9,12 @@ import pytest
 from loopty.report.columns import width
 from loopty.report.spend_text import spend_text
 from loopty.report.terminal import Terminal
-from loopty.views.model_spend import Spend, SpendCap, SpendRow, SpendSum
+from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
 BIG = SpendSum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)
 SMALL = SpendSum(6, 23_000, 20_000, 3_000, 0, 0, 0.0, 6)
 ALL = SpendSum(26, 143_000, 120_000, 23_000, 12_000, 4_000, 1.6, 6)
-SPEND = Spend(
+SPEND = SpendReport(
     1,
     ALL,
     (SpendRow("evolver", BIG), SpendRow("user", SMALL)),
@@ -57,7 +57,7 @@ run 1  26 calls, 143,000 tokens, over $1.60
   per kept  2 nodes were kept: 71,500 tokens and over $0.80 for each, all calls
             counted
 """
-NOTHING = Spend(3, SpendSum(), (), (), (), (), SpendSum(), (), 0, 0, 0, ())
+NOTHING = SpendReport(3, SpendSum(), (), (), (), (), SpendSum(), (), 0, 0, 0, ())
 
 
 def test_a_table_for_each_question_then_what_was_in_vain_and_what_a_success_took() -> None:
@@ -67,7 +67,9 @@ def test_a_table_for_each_question_then_what_was_in_vain_and_what_a_success_took
 def test_what_was_charged_and_never_told_is_named_so_that_the_columns_add_up() -> None:
     charged = SpendSum(2, 9_700, 400, 100)
     text = spend_text(
-        Spend(1, charged, (SpendRow("evolver", charged),), (), (), (), SpendSum(), (), 0, 0, 0, ()), None, 120
+        SpendReport(1, charged, (SpendRow("evolver", charged),), (), (), (), SpendSum(), (), 0, 0, 0, ()),
+        None,
+        120,
     )
     assert "reserved  9,200 tokens of calls of which nobody said what they took: charged as reserved" in text
     assert "charged as reserved" not in spend_text(SPEND)
@@ -92,7 +94,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 
 
 def test_of_many_nodes_the_most_expensive_are_shown() -> None:
-    many = Spend(
+    many = SpendReport(
         1, ALL, (), (), (), tuple(SpendRow(f"1.{n}", SMALL) for n in range(50)), SpendSum(), (), 0, 0, 0, ()
     )
     text = spend_text(many, "node")

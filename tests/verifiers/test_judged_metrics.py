@@ -48,7 +48,7 @@ class Desk:
         self.essays = essays or {}
         self.calls = line.prompts
         executor = FunctionExecutor(self._run if score is None else score, width=3)
-        self.executor = JudgedExecutor(executor, "this machine", judged or (TASTE,), line, self._traces, most)
+        self.executor = JudgedExecutor(executor, judged or (TASTE,), line, self._traces, most)
 
     def _traces(self, trial):
         below = "" if trial.pool is Pool.ATTEMPT else f"{trial.pool}-{trial.number}"

@@ -147,3 +147,8 @@ def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
     rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))
+
+
+def open_url(path: str) -> SqliteLedger:
+    """The ledger in the file at this path."""
+    return SqliteLedger(Path(path))

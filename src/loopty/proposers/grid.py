@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Proposal
@@ -11,6 +12,9 @@ from loopty.engine.protocols import Ask
 from loopty.kit.option import option
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
+
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +41,7 @@ class GridProposer:
             self._walked.append(params)
         point = self._walked[position]
         return Proposal(self.name, parameter_parent(ask).id, params_line(point), point)
+
+
+def make_proposer(options: GridOptions, services: Services) -> GridProposer:
+    return GridProposer(services.space, options)

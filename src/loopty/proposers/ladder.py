@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
+from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.option import option
 from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
+
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
 
 _MAX_FAILED_STAYS = 2
 """Stays in a row on a rung that gave nothing to try; then it is left out until there is a new best."""
@@ -128,3 +132,13 @@ class Ladder:
 
     def _is_open(self, state: LadderState, rung: int) -> bool:
         return rung not in self._empty_reasons and state.falls.get(str(rung), 0) < _MAX_FAILED_STAYS
+
+
+def make_proposer(options: LadderOptions, services: Services) -> Ladder:
+    return Ladder([_make_rung(table, options.patience, services) for table in options.rungs], options)
+
+
+def _make_rung(table: Mapping[str, Any], patience: int, services: Services) -> Rung:
+    options = {name: value for name, value in table.items() if name not in ("kind", "patience")}
+    proposer = services.make_proposer(PluginChoice(table["kind"], options))
+    return Rung(proposer, table.get("patience", patience), table["kind"])

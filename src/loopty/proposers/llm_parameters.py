@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Prompt, RoleModel
+from loopty.domain.model import Prompt, Role, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
@@ -18,6 +19,9 @@ from loopty.proposers.prompt_context import PromptContext
 from loopty.proposers.shared_pool import parameter_parent
 from loopty.proposers.unread_replies import UnreadReplies
 from loopty.record.node_record import Node
+
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
 
 _MAX_REPLIES = 2
 """Replies that may hold nothing of use: the second knows what was wrong with the first."""
@@ -143,3 +147,9 @@ def _has_new_point(ask: Ask, parent: Node, parsed: ParameterReply) -> bool:
 def _faults(ask: Ask, parent: Node, parsed: ParameterReply) -> list[str]:
     twins = [(point, _twin(ask, parent, point.params)) for point in parsed.points]
     return [*parsed.faults, *(f"{point.summary} is the same as {twin}" for point, twin in twins if twin)]
+
+
+def make_proposer(options: ParametersOptions, services: Services) -> ParametersProposer:
+    options = options.within(services.prompt_tokens(Role.EVOLVER))
+    context = services.prompt_context(options.briefing, access=None)
+    return ParametersProposer(services.space, services.role_model(Role.EVOLVER), context, options, services.width)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.proposal import Proposal
 from loopty.engine.protocols import Ask, Selector
 from loopty.kit.option import option
 
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
+
 
 @dataclass(frozen=True, slots=True)
 class MutateOptions:
-    parents: str = option(
-        "What is changed next: `best`, `tournament` (the better of a few) or `root` (no memory).",
+    parents: str | Mapping[str, Any] = option(
+        "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
+        'the baseline). With options: a table, as in `{ kind = "tournament", size = 8 }`.',
         "best",
-        choices=("best", "tournament", "root"),
     )
 
 
@@ -57,3 +61,8 @@ class MutateProposer:
         if ask.busy:
             return None
         raise Exhausted("mutate found nothing to change in the writable files (access.write)")
+
+
+def make_proposer(options: MutateOptions, services: Services) -> MutateProposer:
+    files = services.files
+    return MutateProposer(services.make_selector(options.parents), files.writable_files, files.text)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
+    from loopty.proposers.services import Services
+
 # TPE's cost grows with the trials it sees: past twice this many, only the best and the newest stay.
 _CAP = 300
 
@@ -291,3 +293,9 @@ def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:
     best = sorted(nodes, key=value, reverse=True)[: _CAP // 2]
     chosen = {node.id for node in (*best, *nodes[-_CAP // 2 :])}
     return [node for node in nodes if node.id in chosen]
+
+
+def make_proposer(_options: object, services: Services) -> StatelessProposer | StatefulProposer:
+    if services.kind in STATELESS_SAMPLERS:
+        return StatelessProposer(services.kind, services.space)
+    return StatefulProposer(services.kind, services.space)

@@ -8,7 +8,7 @@ from loopty.report.columns import cut, pad, short_id, width
 from loopty.report.facts import Fact, fact_lines
 from loopty.report.figures import dollars, plural
 from loopty.report.terminal import Terminal
-from loopty.views.model_spend import Spend, SpendCap, SpendRow, SpendSum
+from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
 TABLES = ("role", "model", "operator", "node")
 _UNASKED = ("role", "model", "operator")
@@ -21,7 +21,7 @@ _NARROWEST_NAME = 12
 _MOST_ROWS = 20
 
 
-def spend_text(spend: Spend, by: str | None = None, columns: int = 80, look: Terminal | None = None) -> str:
+def spend_text(spend: SpendReport, by: str | None = None, columns: int = 80, look: Terminal | None = None) -> str:
     """`by` is the one table that is asked for."""
     look = look or Terminal()
     if not (spend.total.calls or spend.in_flight.calls or spend.given_again):
@@ -83,7 +83,7 @@ def _cells(spent: SpendSum) -> tuple[str, ...]:
     return (f"{spent.calls:,}", *(f"{round(count):,}" for count in counts), money_text(spent))
 
 
-def _facts(spend: Spend) -> Iterator[Fact]:
+def _facts(spend: SpendReport) -> Iterator[Fact]:
     if spend.in_flight.calls:
         yield Fact("in flight", f"{_sum_text(spend.in_flight)} reserved")
     total = spend.total
@@ -105,7 +105,7 @@ def _facts(spend: Spend) -> Iterator[Fact]:
         yield Fact("per kept", _per_kept(spend))
 
 
-def _cap(cap: SpendCap, spend: Spend) -> str:
+def _cap(cap: SpendCap, spend: SpendReport) -> str:
     roles = {row.name: row.sum for row in spend.role}
     spent = spend.total if cap.whose == "run" else roles.get(cap.whose, SpendSum())
     parts = []
@@ -116,7 +116,7 @@ def _cap(cap: SpendCap, spend: Spend) -> str:
     return f"{cap.whose}: {', '.join(parts)}"
 
 
-def _per_kept(spend: Spend) -> str:
+def _per_kept(spend: SpendReport) -> str:
     """What an improvement took, with all that led nowhere."""
     each = SpendSum(
         tokens=spend.total.tokens / spend.kept,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Verdict
 from loopty.engine.protocols import Ask, Selection
+from loopty.kit.option import option
 from loopty.record.node_record import Node
 
 _MAX_DRAWS = 32
@@ -19,7 +20,7 @@ _MAX_DRAWS = 32
 class TournamentSelector:
     """`size` finished nodes are drawn, the best of them is taken."""
 
-    size: int = 4
+    size: int = option("How many nodes are drawn.", 4, minimum=1)
 
     def select(self, ask: Ask) -> Selection:
         metrics = ask.history.metrics(ask.root)

@@ -19,6 +19,7 @@ from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Trial
 from loopty.models.purse import RunPurse
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.domain.machine import Machine
 
 Score = Callable[[Trial], float | Outcome]
 ScriptedReply = str | Mapping[str, Any] | Reply | LooptyError
@@ -60,6 +61,7 @@ class FunctionExecutor:
         self, score: Score, width: int = 1, pause: Callable[[Trial], Awaitable[None]] | None = None
     ) -> None:
         self.width = width
+        self.machine = Machine({})
         self.max_running = 0
         self._running = 0
         self._score = score

@@ -50,7 +50,7 @@ class SpendCap:
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
+class SpendReport:
     """The rows of roles, models, operators and nodes add up to the total; the most expensive come first."""
 
     run: int
@@ -75,13 +75,13 @@ class Spend:
 
 def spend(
     events: Iterable[Recorded], run: int, is_free: IsFree, pools: Pools | None = None, roles: Roles | None = None
-) -> Spend:
+) -> SpendReport:
     """One pass over the events; the caps are those of the budget, where that is known."""
     found = calls_of_run(events, run)
     settled = [call for call in found.calls.values() if call.settled]
     flying = [call for call in found.calls.values() if not call.settled]
     nodes = _rows_by_node(settled, is_free)
-    return Spend(
+    return SpendReport(
         run,
         _sum(settled, is_free),
         _rows_by(settled, lambda call: call.reserved.role, is_free),

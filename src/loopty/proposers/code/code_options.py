@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
@@ -26,10 +28,10 @@ class Operator(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CodeOptions:
-    parents: str = option(
-        "What is changed next: `best`, `tournament` (the better of a few) or `root` (no memory).",
+    parents: str | Mapping[str, Any] = option(
+        "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
+        'the baseline). With options: a table, as in `{ kind = "tournament", size = 8 }`.',
         "best",
-        choices=("best", "tournament", "root"),
     )
     operators: tuple[Operator, ...] = option(
         "How changes are asked for, drawn at random among those that apply: `diff` (some lines), `rewrite` (whole "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import Answer, Outage, Prompt, Reply, RoleModel
+from loopty.domain.model import Answer, Outage, Prompt, Reply, Role, RoleModel
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
 from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code import code_prompts, code_replies
@@ -25,6 +25,7 @@ from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
 from loopty.proposers.code.source_files import FileViews
 from loopty.proposers.code.standing import BestNodes
+from loopty.proposers.services import Services
 from loopty.proposers.unread_replies import UnreadItem, UnreadReplies
 from loopty.record.node_record import Node
 
@@ -211,3 +212,19 @@ def _inspirations(ask: Ask, parent: Node, call: str) -> tuple[Node, ...]:
         if call in made.calls:
             return tuple(map(ask.history.__getitem__, made.inspirations))
     return ()
+
+
+def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
+    options, files = options.within(services.prompt_tokens(Role.EVOLVER)), services.files
+    return CodeProposer(
+        services.role_model(Role.EVOLVER),
+        options,
+        services.make_selector(options.parents),
+        services.prompt_context(options.briefing, services.access),
+        files.writable_files,
+        files.readable_files,
+        files.text,
+        files.refusal,
+        services.embedder(options.embedding) if options.embedding else None,
+        services.width,
+    )
