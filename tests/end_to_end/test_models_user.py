@@ -103,7 +103,7 @@ def test_a_model_that_is_not_there_is_told_as_that_and_the_baseline_is_not_blame
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
     told = (
-        "a model could not be had: openai:m-1: 404 at /v1/chat/completions: no model 'm-1' there, look at `model` "
+        "a model is unavailable: openai:m-1: 404 at /v1/chat/completions: no model 'm-1' there, look at `model` "
         "and `url` of the model under [roles.user]: the model m-1 does not exist"
     )
     assert told in done.stdout.replace("\n", " ")
@@ -132,7 +132,7 @@ def test_a_provider_that_is_down_ends_the_session_and_fails_no_trial(place):
     with vendor(echo, echo, refusal(500, "the cat sleeps"), echo) as server:
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
-        assert "a model could not be had: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
+        assert "a model is unavailable: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
         status = place.json("status")
         assert (status["counts"][0]["endings"], status["stalls"]) == ({"finished": 1, "cancelled": 1}, 1)
         place.loopty("optimize")

@@ -19,6 +19,7 @@ from loopty.domain.access import Access
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import SandboxError
 from loopty.domain.pool import Pool
+from loopty.domain.rig import Rig
 from loopty.engine.protocols import Trial
 from loopty.record.history import History
 from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages
@@ -254,7 +255,6 @@ import sys
 from pathlib import Path
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.repository import Repository
-from loopty.domain.rig import Rig
 top, commit, exports = sys.argv[1:]
 sys.stdin.read()
 repository = Repository.open(Path(top))

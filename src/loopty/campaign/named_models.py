@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.access import TASK_FILE
-from loopty.domain.model import Message, ModelSpec, Prompt, Reply, Role, Speaker
+from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
 from loopty.domain.task import Roles
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_list import ModelEntry, model_entries
@@ -51,7 +51,8 @@ class ModelAnswer:
     money_usd: float | None
     """None where the price is unknown."""
     embeds: bool
-    reply: Reply
+    reply: Reply | ModelFault
+    """The reply, or why there is none."""
 
 
 def named_models(start: Path) -> NamedModels:
@@ -64,13 +65,17 @@ def named_models(start: Path) -> NamedModels:
 
 
 async def try_model(named: NamedModels, name: str) -> ModelAnswer:
-    """Send a model one tiny request, outside of any run. Raises ModelFault when it gives no answer."""
+    """Send a model one tiny request, outside of any run."""
     catalogue = Catalogue(named.specs, os.environ, named.top, key_refusal=make_key_refusal(os.environ))
     embeds = named.embeds_only(name)
     model = catalogue.embedding_model(name) if embeds else catalogue.model(name)
     rates = rates_of(catalogue.spec(name), embeds=embeds)
     start = time.monotonic()
     prompt = Prompt("", (Message(Speaker.ASKER, _QUESTION),), max_output_tokens=_MAX_ANSWER_TOKENS)
-    reply = await model.reply(prompt)
+    reply: Reply | ModelFault
+    try:
+        reply = await model.reply(prompt)
+    except ModelFault as fault:
+        reply = fault
     seconds = time.monotonic() - start
     return ModelAnswer(name, model.name, seconds, rates.cost(reply.usage) if rates else None, embeds, reply)

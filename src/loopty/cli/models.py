@@ -63,13 +63,12 @@ def _try(name: str, as_json: bool) -> bool:
     from loopty.report.columns import cut
     from loopty.report.figures import dollars, duration, plural
 
-    try:
-        answer = asyncio.run(try_model(named_models(Path.cwd()), name))
-    except ModelFault as fault:
-        again = "; it may work later" if fault.transient else ""
-        say(f"loopty: {name} gave no answer: {fault}{again}")
-        return False
+    answer = asyncio.run(try_model(named_models(Path.cwd()), name))
     reply = answer.reply
+    if isinstance(reply, ModelFault):
+        again = "; it may work later" if reply.transient else ""
+        say(f"loopty: {answer.model} gave no answer: {reply}{again}")
+        return False
     if as_json:
         facts = {
             "name": name,

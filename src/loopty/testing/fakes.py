@@ -10,6 +10,7 @@ from typing import Any
 
 from loopty.domain.errors import Exhausted, LooptyError, Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.machine import Machine
 from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
 from loopty.domain.objective import SCORE
 from loopty.domain.outcome import Ending, Outcome
@@ -19,7 +20,6 @@ from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Trial
 from loopty.models.purse import RunPurse
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.domain.machine import Machine
 
 Score = Callable[[Trial], float | Outcome]
 ScriptedReply = str | Mapping[str, Any] | Reply | LooptyError
