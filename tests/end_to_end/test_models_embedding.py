@@ -3,8 +3,8 @@
 import json
 
 from loopty.domain.pool import Pool
+from loopty.record.calls import CallReserved, Spend
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, Spend
 from loopty.record.trials import TrialCounts
 
 from ..models.server import Connection, ScriptedServer, answer, refusal

@@ -1,7 +1,7 @@
 """A model that cannot be had: the session ends with the reason, no trial fails, and the next one goes on."""
 
+from loopty.record.calls import CallSettled
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallSettled
 from loopty.record.trials import TrialEnded
 
 from ..models.server import hang, refusal

@@ -10,10 +10,10 @@ from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import CODE_TASK, Place

@@ -11,6 +11,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
@@ -19,7 +20,6 @@ from loopty.record.nodes import NodeCount
 from loopty.record.proposals import Proposals
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
 
@@ -102,5 +102,5 @@ def test_a_migrated_ledger_is_migrated_once(old_ledger):
 def test_a_newer_layout_is_refused_with_the_remedy(old_ledger):
     with sqlite3.connect(old_ledger) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(Misuse, match="newer loopty.*update loopty"):
+    with pytest.raises(Misuse, match=r"newer loopty.*update loopty"):
         SqliteLedger(old_ledger)

@@ -13,7 +13,7 @@ from loopty.domain.model import Message, Outage, Prompt, Reply, Role, Speaker, U
 from loopty.models.allowance import Allowance, AllowanceExceeded
 from loopty.models.meter import Subject
 from loopty.models.spend_caps import Price
-from loopty.record.spend import CallReserved, CallSettled, Spend
+from loopty.record.calls import CallReserved, CallSettled, Spend
 
 from .spending import RunWithModels
 from .test_caps import CALLS, WIDTH, WORST, Greedy, spend

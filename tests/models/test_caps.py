@@ -20,8 +20,8 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.allowance import AllowanceExceeded
 from loopty.models.meter import RequestSize, Subject
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallReserved, CallSettled, Spend
 
 from .spending import RunWithModels
 
@@ -181,7 +181,7 @@ from pathlib import Path
 from loopty.domain.model import Prompt, Role, Message, ModelSpec, Prompt, Speaker
 from loopty.models.purse import RunPurse
 from loopty.record.recorder import Recorder
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 from loopty.domain.task import Pools
 from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger

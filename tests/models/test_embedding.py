@@ -11,7 +11,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.models.catalogue import Catalogue
 from loopty.models.prices import Rates, rates_of, unknown_price
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 from loopty.testing.role_model_suite import reservations, settlements
 
 from .server import ScriptedServer, answer, garbage, refusal

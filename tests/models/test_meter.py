@@ -15,7 +15,7 @@ from loopty.ledgers.memory import MemoryLedger
 from loopty.models.meter import Meter, RequestSize, Subject
 from loopty.models.prices import rates_of
 from loopty.models.throttle import Throttle
-from loopty.record.spend import CallReserved, CallSettled, Spend
+from loopty.record.calls import CallReserved, CallSettled, Spend
 
 from .spending import RunWithModels
 

@@ -11,8 +11,8 @@ from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.models.meter import USEFUL_OUTPUT, RequestSize
 from loopty.models.scripted_model import ScriptedModel
 from loopty.models.throttle import Throttle
+from loopty.record.calls import Spend
 from loopty.record.recorder import Recorder
-from loopty.record.spend import Spend
 from loopty.testing.role_model_suite import PROMPT, RoleModelConformance, reservations, settlements
 
 from .spending import RunWithModels

@@ -16,7 +16,7 @@ from loopty.models.purse import RunPurse
 from loopty.models.weights import fetch_weights
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.record.spend import CallSettled
+from loopty.record.calls import CallSettled
 from loopty.views.model_spend import spend
 
 from ..proposers.desk import Desk, Plain

@@ -17,8 +17,8 @@ from loopty.kit.fence import FENCED_IS_DATA
 from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.record.calls import CallSettled, Spend
 from loopty.record.proposals import Proposals
-from loopty.record.spend import CallSettled, Spend
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedRoleModel

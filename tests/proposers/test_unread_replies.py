@@ -20,9 +20,9 @@ from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.unread_replies import UnreadReplies
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled, Spend
 from loopty.selectors.root import RootSelector
 from loopty.testing.fakes import ScriptedRoleModel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import enter_run, require_same_criteria
-from loopty.campaign.until_stopped import never_prune, run_until_stopped, watch_nothing
+from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage

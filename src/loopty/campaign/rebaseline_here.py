@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import require_same_criteria
-from loopty.campaign.until_stopped import run_until_stopped, watch_nothing
+from loopty.campaign.stoppable import run_until_stopped, watch_nothing
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics, gain

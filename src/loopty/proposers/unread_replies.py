@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 
 @dataclass(frozen=True, slots=True)

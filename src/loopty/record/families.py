@@ -11,6 +11,7 @@ from loopty.domain.errors import Misuse
 from loopty.kit import codec
 from loopty.kit.replace import replace
 from loopty.record import (
+    calls,
     cohorts,
     directives,
     node_gates,
@@ -20,7 +21,6 @@ from loopty.record import (
     rungs,
     runs,
     sessions,
-    spend,
     trials,
     verdicts,
 )
@@ -33,7 +33,7 @@ FAMILIES = (
     sessions.FAMILY,
     nodes.FAMILY,
     proposals.FAMILY,
-    spend.FAMILY,
+    calls.FAMILY,
     cohorts.FAMILY,
     verdicts.FAMILY,
     rungs.FAMILY,

@@ -14,8 +14,8 @@ from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.endpoint_factory import make_endpoint
 from loopty.models.purse import RunPurse
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.testing.ledger_suite import run_events
 
 from ..timing import Time

@@ -7,7 +7,7 @@ import pytest
 from loopty.domain.model import Usage
 from loopty.domain.task import RoleBudget
 from loopty.models.endpoint import cache
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer, refusal, stream
 from ..vendor_replies import openai_events, openai_reply

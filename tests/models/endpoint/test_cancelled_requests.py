@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer, hang, hang_up, refusal, stalled_stream, stream
 from ..vendor_replies import openai_events, openai_reply

@@ -7,7 +7,7 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
 from loopty.domain.task import RoleBudget
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from .desk import ServedRun, chat
 

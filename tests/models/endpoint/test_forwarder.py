@@ -9,7 +9,7 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage, Usage
 from loopty.domain.task import Pools, RoleBudget
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import (
     ScriptedServer,

@@ -7,7 +7,7 @@ import pytest
 
 from loopty.domain.model import Usage
 from loopty.models.endpoint.http_exchange import LARGEST_BODY
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer
 from .desk import MODEL, ServedRun, chat

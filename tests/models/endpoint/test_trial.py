@@ -8,7 +8,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Outage
 from loopty.domain.task import Pools, RoleBudget
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer, hang, hang_up
 from ..vendor_replies import openai_reply

@@ -13,8 +13,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Reply, Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.calls import Spend
 from loopty.record.proposals import Proposals
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts
 
 Block = Callable[..., str]
