@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-IRREGULAR = frozenset(
-    "begun born bound broken brought built caught chosen drawn driven eaten fallen felt flown forgotten found frozen "
-    "given gone grown heard held hidden kept known laid led left lent lost made meant met paid proven risen said "
-    "seen sent shown sold sought spent spoken stood sunk taken taught thought told torn understood woken won worn "
-    "written".split()
-)
+IRREGULAR = """
+begun born bound broken brought built caught chosen drawn driven eaten fallen felt flown forgotten found frozen given
+gone grown heard held hidden kept known laid led left lent lost made meant met paid proven risen said seen sent shown
+sold sought spent spoken stood sunk taken taught thought told torn understood woken won worn written
+"""
 # Words of the field, and words that only look like a participle or gerund.
-OWN_WORDS = frozenset(
-    "embed embedding exceed feed need proceed seed shed speed string binding mapping pruning ring setting spring "
-    "testing embedded".split()
-)
+OWN_WORDS = """
+binding embed embedded embedding exceed feed mapping need proceed pruning ring seed setting shed speed spring string
+testing
+"""
+_IRREGULAR, _OWN_WORDS = frozenset(IRREGULAR.split()), frozenset(OWN_WORDS.split())
 
 
 @dataclass
@@ -103,15 +103,15 @@ def count(tree: Path) -> Figures:
 
 
 def is_participle(word: str) -> bool:
-    return word in IRREGULAR or is_regular_participle(word)
+    return word in _IRREGULAR or is_regular_participle(word)
 
 
 def is_regular_participle(word: str) -> bool:
-    return re.fullmatch(r"[a-z]{2,}ed", word) is not None and word not in OWN_WORDS
+    return re.fullmatch(r"[a-z]{2,}ed", word) is not None and word not in _OWN_WORDS
 
 
 def is_gerund(word: str) -> bool:
-    return re.fullmatch(r"[a-z]{2,}ing", word) is not None and word not in OWN_WORDS
+    return re.fullmatch(r"[a-z]{2,}ing", word) is not None and word not in _OWN_WORDS
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every combination of evenly spread values, once."""
+"""Propose every combination of evenly spread values once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GridOptions:
 
 
 class GridProposer:
-    """Walks the grid in its natural order; the position is the number of its answers so far."""
+    """Walks the grid in its natural order; its position is the number of answers that it has given."""
 
     name = "grid"
     counts_turns = True

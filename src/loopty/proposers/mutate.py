@@ -1,4 +1,4 @@
-"""Seeded random edits of the writable code: the honest control of every code search. Needs no model."""
+"""Seeded random edits of the writable code: the control for every code search. Needs no model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MutateProposer:
         self._text = text
 
     async def propose(self, ask: Ask) -> Proposal | None:
-        from loopty.proposers.mutation import mutate  # verbs that only check the options need none of it
+        from loopty.proposers.mutation import mutate  # commands that only check the options do not load it
 
         selection = self._selector.select(ask)
         parent = selection.node
@@ -52,7 +52,7 @@ class MutateProposer:
             try:
                 mutation = mutate(before, path, ask.rng)
             except ValueError as error:
-                raise Misuse(f"{path}, {error}: mend the markers") from None
+                raise Misuse(f"{path}, {error}: fix the markers") from None
             if mutation is not None:
                 operator, summary = f"{self.name}:{mutation.operator}", f"{path}: {mutation.summary}"
                 return Proposal(
@@ -60,7 +60,7 @@ class MutateProposer:
                 )
         if ask.busy:
             return None
-        raise Exhausted("mutate found nothing to change in the writable files (access.write)")
+        raise Exhausted("mutate found nothing to change in the writable files: allow more under access.write")
 
 
 def make_proposer(options: MutateOptions, services: Services) -> MutateProposer:

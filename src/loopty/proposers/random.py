@@ -1,4 +1,4 @@
-"""Random points of the parameter space: the honest control of every parameter search."""
+"""Random points of the parameter space: the control for every parameter search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RandomProposer:
-    """Each point is drawn without regard to the others."""
+    """Draws each point independently of the others."""
 
     name = "random"
 

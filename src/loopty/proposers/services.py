@@ -28,7 +28,7 @@ class SourceFiles(Protocol):
     def readable_files(self, commit: str) -> Sequence[str]: ...
 
     def text(self, commit: str, path: str) -> str | None:
-        """A file as text; None when it is not text."""
+        """The text of a file; None when it is not text."""
         ...
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
