@@ -36,6 +36,11 @@ def test_a_hunk_matches_by_its_lines_not_by_its_header() -> None:
         assert apply_diff(hunk(" two\n-three\n+3\n four\n", head)) == "one\ntwo\n3\nfour\nfive\n"
 
 
+def test_context_keeps_the_white_space_of_the_file() -> None:
+    before = "first line  \ntwo\nthird line\t\n"
+    assert apply_diff(hunk(" first line\n-two\n+2\n third line\n"), before) == "first line  \n2\nthird line\t\n"
+
+
 def test_git_headers_and_prefixes_are_understood() -> None:
     diff = "diff --git a/a.py b/a.py\nindex 123..456 100644\n" + hunk("-one\n+1\n", "@@ -1 +1 @@")
     assert apply_diff(diff) == "1\ntwo\nthree\nfour\nfive\n"

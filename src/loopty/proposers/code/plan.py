@@ -9,9 +9,9 @@ from loopty.domain.objective import gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask, Selector
 from loopty.proposers.code.code_options import CodeOptions, Operator
+from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.cohorts import Cohorts
 from loopty.record.node_record import Node
-from loopty.record.calls import Reservation, Spend, UnreadReply
 
 _MAX_BEST = 8
 _MAX_RECENT = 8

@@ -21,6 +21,14 @@ class Hunk:
     """The line number in the header, from 0; None if the header has none."""
     before: tuple[str, ...]
     after: tuple[str, ...]
+    context: tuple[int | None, ...]
+    """For each line of `after`, its index in `before` where it is context; None where the diff adds it."""
+
+    def new_lines(self, old: Sequence[str]) -> list[str]:
+        """The lines after the change. Context keeps the file's own text: white space at its end may differ."""
+        return [
+            text if index is None else old[index] for text, index in zip(self.after, self.context, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ class Patch:
             match = self._match(lines, hunk, offset, number)
             if hunk.line is not None:
                 offset = match.start - hunk.line
-            lines = lines.replace(match.start, len(hunk.before), hunk.after)
+            old = lines.bodies[match.start : match.start + len(hunk.before)]
+            lines = lines.replace(match.start, len(hunk.before), hunk.new_lines(old))
             offset += len(hunk.after) - len(hunk.before)
         return str(lines)
 
@@ -133,18 +142,22 @@ def _parse_hunk(line: int | None, body: Sequence[str]) -> Hunk:
     whole = [text or " " for text in body]
     while whole and not body[len(whole) - 1]:
         whole.pop()
-    before, after = [], []
+    before: list[str] = []
+    after: list[str] = []
+    context: list[int | None] = []
     for text in whole:
         match text[0]:
             case "\\":
                 continue
             case " ":
+                context.append(len(before))
                 before.append(text[1:])
                 after.append(text[1:])
             case "-":
                 before.append(text[1:])
             case "+":
+                context.append(None)
                 after.append(text[1:])
             case _:
                 raise parse_fault(f"a line of the diff begins with none of space, + and -: {text}")
-    return Hunk(line, tuple(before), tuple(after))
+    return Hunk(line, tuple(before), tuple(after), tuple(context))
