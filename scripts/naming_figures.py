@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 IRREGULAR = """
-begun born bound broken brought built caught chosen drawn driven eaten fallen felt flown forgotten found frozen given
-gone grown heard held hidden kept known laid led left lent lost made meant met paid proven risen said seen sent shown
-sold sought spent spoken stood sunk taken taught thought told torn understood woken won worn written
+begun born bound broken brought built caught chosen drawn driven eaten fallen felt flown forgotten found frozen
+given gone grown heard held hidden kept known laid led left lent lost made meant met paid proven risen said seen
+sent shown sold sought spent spoken stood sunk taken taught thought told torn understood woken won worn written
 """
 # Words of the field, and words that only look like a participle or gerund.
 OWN_WORDS = """
-binding embed embedded embedding exceed feed mapping need proceed pruning ring seed setting shed speed spring string
-testing
+binding embed embedded embedding exceed feed mapping need proceed pruning ring seed setting shed speed spring
+string testing
 """
 _IRREGULAR, _OWN_WORDS = frozenset(IRREGULAR.split()), frozenset(OWN_WORDS.split())
 
