@@ -57,9 +57,9 @@ def rates_of(spec: ModelSpec, *, embeds: bool = False) -> Rates | None:
     return _rates_from_spec(spec) or _rates_from_list(spec, embeds)
 
 
-def free_model_check(spec: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
+def free_model_check(specs: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
     """A function that says whether a model, by its name in the ledger, is free. Reads no price list."""
-    known = {found.display_name(name) for name, found in spec.items() if _rates_from_spec(found) == FREE}
+    known = {spec.display_name(name) for name, spec in specs.items() if _rates_from_spec(spec) == FREE}
     return lambda model: model.partition(":")[0] in FREE_PROVIDERS or model in known
 
 
@@ -107,11 +107,11 @@ def _rates_from_list(spec: ModelSpec, embeds: bool) -> Rates | None:
     where: dict[str, str] = {"provider_api_url": spec.url} if spec.url else {"provider_id": spec.provider}
     look_up: Callable[..., Any] = calc_price
     try:
-        listed = look_up(Counted(input_tokens=1, output_tokens=1), spec.model, **where).model_price
+        price = look_up(Counted(input_tokens=1, output_tokens=1), spec.model, **where).model_price
     except LookupError:
         return None
-    written = 0 if embeds and listed.output_mtok is None else listed.output_mtok
-    return _rates_with_tiers(listed.input_mtok, listed.cache_read_mtok, written)
+    output = 0 if embeds and price.output_mtok is None else price.output_mtok
+    return _rates_with_tiers(price.input_mtok, price.cache_read_mtok, output)
 
 
 def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:
@@ -127,7 +127,7 @@ def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:
     return Rates(_price_above(fresh, -1), _price_above(cached, -1), _price_above(out, -1), longer)
 
 
-def _price_above(listed: Any, start: int) -> float:
+def _price_above(price: Any, start: int) -> float:
     """The price of requests just longer than `start` tokens."""
-    tiers = [tier for tier in getattr(listed, "tiers", ()) if tier.start <= start]
-    return float(tiers[-1].price if tiers else getattr(listed, "base", listed))
+    tiers = [tier for tier in getattr(price, "tiers", ()) if tier.start <= start]
+    return float(tiers[-1].price if tiers else getattr(price, "base", price))

@@ -27,11 +27,11 @@ _FORBIDDEN = {
     "provider": "leads to another server of the model, at another price",
     "service_tier": "has another price",
     "speed": "has another price",
-    "previous_response_id": "refers to what another request left at the provider",
-    "conversation": "refers to what another request left at the provider",
-    "prompt": "refers to what is stored at the provider",
-    "cachedContent": "refers to what is stored at the provider",
-    "cached_content": "refers to what is stored at the provider",
+    "previous_response_id": "refers to data that another request left at the provider",
+    "conversation": "refers to data that another request left at the provider",
+    "prompt": "refers to data stored at the provider",
+    "cachedContent": "refers to data stored at the provider",
+    "cached_content": "refers to data stored at the provider",
     "best_of": "makes answers that are not counted",
 }
 """A request must be self-contained, and for this one model."""
