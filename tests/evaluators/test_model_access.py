@@ -20,7 +20,7 @@ from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.unsafe import Unsafe
 
-from ..models.endpoint.desk import KEY, MODEL, ServedRun
+from ..models.endpoint.served_run import KEY, MODEL, ServedRun
 from ..models.server import ScriptedServer, answer, hang, refusal
 from ..models.vendor_replies import ANSWER, openai_reply
 
