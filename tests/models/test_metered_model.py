@@ -155,7 +155,7 @@ async def test_a_key_gets_neither_into_files_nor_into_the_ledger_nor_into_messag
     (file,) = (tmp_path / "calls").iterdir()
     assert file.read_text().count("\n") == 2
     assert key not in file.read_text()
-    assert role_model.saved_reply(answer.call).text == "[key]!"
+    assert role_model.reply_of(answer.call).text == "[key]!"
 
 
 @pytest.mark.parametrize(

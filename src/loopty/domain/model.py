@@ -210,6 +210,6 @@ class RoleModel(Protocol):
         """
         ...
 
-    def saved_reply(self, call: str) -> Reply:
+    def reply_of(self, call: str) -> Reply:
         """The saved reply of an earlier call. Raises Misuse when it is gone."""
         ...

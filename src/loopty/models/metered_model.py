@@ -37,7 +37,7 @@ class MeteredModel:
         """The model's reply. Raises as `ask` does, and AllowanceExceeded when an allowance forbids it."""
         return await self._retry.ask(lambda: self._request(prompt, subject))
 
-    def saved_reply(self, call: str) -> Reply:
+    def reply_of(self, call: str) -> Reply:
         return self._archive.reply(call)
 
     async def _request(self, prompt: Prompt, subject: Subject) -> Answer:

@@ -107,7 +107,7 @@ class ParametersProposer:
 
     def _text_of_call(self, call: str) -> str:
         try:
-            return self._model.saved_reply(call).text
+            return self._model.reply_of(call).text
         except Misuse:
             return ""  # refused like any reply without a proposal, and so no longer unread
 

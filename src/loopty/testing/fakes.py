@@ -138,7 +138,7 @@ class ScriptedRoleModel:
         self.archive[call] = said
         return Answer(call, said)
 
-    def saved_reply(self, call: str) -> Reply:
+    def reply_of(self, call: str) -> Reply:
         if call not in self.archive:
             raise Misuse(f"the reply of call {call} is gone: ask again")
         return self.archive[call]

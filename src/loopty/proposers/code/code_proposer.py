@@ -163,7 +163,7 @@ class CodeProposer:
         """The proposal of an item of an earlier reply."""
         operator, calls = Operator(unread.operator), (unread.call,)
         try:
-            reply = self._model.saved_reply(unread.call)
+            reply = self._model.reply_of(unread.call)
         except Misuse as gone:
             self._unread.close(unread.call)
             return Refusal(operator, str(gone), Objection.REPLY, calls)
