@@ -199,6 +199,23 @@ async def test_all_requests_in_progress_have_a_maximum_total_size(served, server
     assert server.requests
 
 
+async def test_a_body_of_tiny_chunks_is_refused_and_holds_nobody_up(served, server):
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with served.trial():
+        reader, writer = await asyncio.open_unix_connection(served.place)
+        writer.write(head + b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n")
+        turns = 0
+        answer = asyncio.ensure_future(reader.read())
+        while not answer.done():
+            turns += 1
+            await asyncio.sleep(0)
+        writer.close()
+    assert b"413" in answer.result().split(b"\r\n")[0]
+    assert b"more than 20000 chunks" in answer.result()
+    assert turns > 100
+    assert not server.requests
+
+
 async def test_a_lack_of_file_descriptors_is_waited_out(served, monkeypatch):
     loop, failures = asyncio.get_running_loop(), [OSError(24, "Too many open files")] * 3
     real = loop.sock_accept

@@ -22,6 +22,9 @@ NO_RETRY = {"x-should-retry": "false"}
 """Keeps the clients of OpenAI and Anthropic from retrying."""
 _LARGEST_HEAD = 1 << 16
 _READ_BYTES = 1 << 16
+_MAX_PARTS = 20_000
+"""Chunks of a body; an ordinary client sends a few thousand at the limit of bytes."""
+_PARTS_IN_A_ROW = 100
 _LINGER_SECONDS = 2.0
 UNREAD_SECONDS = 60.0
 """How long an answer may wait for its reader, in total."""
@@ -86,6 +89,7 @@ class Exchange:
 
         head: h11.Request | None = None
         body = bytearray()
+        parts = 0
         try:
             while not isinstance(event := await self._event(), h11.EndOfMessage):
                 if isinstance(event, h11.Request):
@@ -93,6 +97,8 @@ class Exchange:
                 elif isinstance(event, h11.Data):
                     body += event.data
                     self._count_bytes(len(event.data))
+                    parts += 1
+                    await self._let_others_run(parts)
                 else:
                     raise ClientGone
         except h11.RemoteProtocolError as error:
@@ -119,6 +125,13 @@ class Exchange:
             raise RequestRefused(
                 413, "request_too_large", f"the requests in progress have more than {ALL_BODIES} bytes"
             )
+
+    async def _let_others_run(self, parts: int) -> None:
+        """Tiny chunks cost far more time than bytes, and a reader with data at hand would never yield."""
+        if parts > _MAX_PARTS:
+            raise RequestRefused(413, "request_too_large", f"the request has more than {_MAX_PARTS} chunks")
+        if parts % _PARTS_IN_A_ROW == 0:
+            await asyncio.sleep(0)
 
     async def wait_for_disconnect(self) -> None:
         """Return when the client has disconnected; ignores all further input."""
@@ -176,6 +189,8 @@ class Exchange:
         began = clock()
         try:
             self._writer.write(self._connection.send(event) or b"")
+            if not self._writer.transport.get_write_buffer_size() and not self._writer.is_closing():
+                return  # the kernel took everything: a timer would double the cost of a streamed event
             # A client that does not read must not look like a provider that does not answer.
             async with asyncio.timeout(self._seconds_left):
                 await self._writer.drain()
