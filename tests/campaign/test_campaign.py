@@ -13,6 +13,8 @@ from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.outcome import Verdict
 
+from ..end_to_end.conftest import CODE_TASK
+
 METHODS = {
     "init": "check",
     "show": "detail",
@@ -101,6 +103,10 @@ def test_the_examples_of_the_python_page_run(code_place):
     page = (Path(__file__).parents[2] / "docs/python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 2
-    code = "\n".join(blocks).replace("path/of/your/repository", str(code_place.top))
-    exec(code.replace("src/kernel.c", "src/x.txt"), {"new_source": "11\n"})
+    whole_run, by_hand = blocks
+    exec(whole_run.replace("path/of/your/repository", str(code_place.top)), {})
     assert code_place.git("branch", "--list", "loopty-best-*")
+    code_place.write("loopty.toml", CODE_TASK.format(attempts=20))
+    names = {"campaign": Campaign(code_place.top), "new_source": "11\n"}
+    exec(by_hand.replace("src/kernel.c", "src/x.txt"), names)
+    assert names["judged"].verdict is Verdict.KEPT
