@@ -107,6 +107,6 @@ def test_the_examples_of_the_python_page_run(code_place):
     exec(whole_run.replace("path/of/your/repository", str(code_place.top)), {})
     assert code_place.git("branch", "--list", "loopty-best-*")
     code_place.write("loopty.toml", CODE_TASK.format(attempts=20))
-    names = {"campaign": Campaign(code_place.top), "new_source": "11\n"}
+    names = {"campaign": Campaign(code_place.top), "new_source": "9999\n"}
     exec(by_hand.replace("src/kernel.c", "src/x.txt"), names)
     assert names["judged"].verdict is Verdict.KEPT
