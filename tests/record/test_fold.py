@@ -17,6 +17,7 @@ from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled, Spend
@@ -134,7 +135,7 @@ class Walk:
 def everything(history):
     return (
         history.number,
-        history.runs,
+        {number: codec.plain(run) for number, run in history.runs.items()},
         [(node, history[node]) for node in history.ids],
         {pool: history.nodes_of_pool(1, pool) for pool in Pool},
     )

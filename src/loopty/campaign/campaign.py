@@ -12,7 +12,6 @@ from loopty.campaign import lookup
 from loopty.campaign.reader import CampaignReader
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.record.directives import Directive, DirectiveSet
 
 if TYPE_CHECKING:
     from loopty.campaign.audits import AuditReport
@@ -152,6 +151,7 @@ class Campaign(CampaignReader):
 
         Calls already in flight are not affected. Needs no task file.
         """
+        from loopty.record.directives import Directive, DirectiveSet
         from loopty.record.recorder import Recorder
 
         run, directive = self.newest_run(), _valid_directive(text)

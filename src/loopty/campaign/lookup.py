@@ -6,9 +6,7 @@ import re
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
 from loopty.record.history import History
-from loopty.record.verdicts import Incumbents
 
 BEST = "best"
 
@@ -51,6 +49,9 @@ def is_abbreviated(text: str) -> bool:
 
 def best_node(history: History) -> NodeId:
     """The best node of the newest run."""
+    from loopty.domain.pool import Pool
+    from loopty.record.verdicts import Incumbents
+
     run = history.run
     best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:

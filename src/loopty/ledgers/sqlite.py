@@ -14,7 +14,6 @@ import apsw
 
 from loopty.domain.errors import Misuse
 from loopty.record.event import Recorded
-from loopty.record.families import decode_event, encode_event
 from loopty.record.history import FOLD_VERSION, History
 
 _BUSY_TIMEOUT_MS = 120_000
@@ -162,6 +161,8 @@ class SqliteWriteLock:
         return _events(self._db, after)
 
     def write(self, recorded: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+        from loopty.record.families import encode_event
+
         self._db.executemany(
             "INSERT INTO events (number, at, kind, body) VALUES (?, ?, ?, ?)",
             [(item.number, item.at, *encode_event(item.event)) for item in recorded],
@@ -173,6 +174,8 @@ class SqliteWriteLock:
 
 
 def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
+    from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
+
     rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))

@@ -171,5 +171,4 @@ FAMILY = Family(
         NodeAdded: _take_from_reply,
         ProposalRefused: _take_from_reply,
     },
-    run_parts=(Spend,),
 )

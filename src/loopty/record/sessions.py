@@ -115,5 +115,4 @@ FAMILY = Family(
         CallReserved: _tick,
         CallSettled: _tick,
     },
-    run_parts=(Session,),
 )
