@@ -34,12 +34,9 @@ def leaderboard_text(
         name = pad(short_id(row.node.id, names), names)
         better = change_figure(row.over_baseline) if row.over_baseline else ""
         line = f"{row.rank:>3}  {name}  {figure(row.score):>{scores}}  {better:>9}"
-        left = columns - len(line) - 2
-        text = (
-            cut(node_note(row.node, "measured once" if row.is_single_measurement else ""), left)
-            if left > 3
-            else ""
-        )
+        room = columns - len(line) - 2
+        note = node_note(row.node, "measured once" if row.is_single_measurement else "")
+        text = cut(note, room) if room > 3 else ""
         lines.append((terminal.paint(line, "best" if row.rank == 1 else "") + "  " + text).rstrip())
     return terminal.render("\n".join(lines))
 

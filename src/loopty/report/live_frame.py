@@ -16,7 +16,7 @@ from loopty.report.pace import Throughput
 from loopty.views.run_status import RunningTrialRow, RunStatus
 
 LatestRow = Callable[[NodeId], Row | None]
-"""The newest row of a running trial's metrics stream, or None."""
+"""Returns the newest row of a running trial's metrics stream, or None."""
 
 _WIDEST_BAR = 30
 _NARROWEST_BAR = 8

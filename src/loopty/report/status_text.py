@@ -126,7 +126,7 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
         yield Fact("models", usage_text(status))
     if status.stalls:
         lasted = f"{status.stalls:,} ({duration(status.stalled_seconds)} in total)"
-        yield Fact("stalls", f"{lasted}: a model was unavailable; no trial was charged", "warn")
+        yield Fact("stalls", f"{lasted}: model unavailable; no trial charged", "warn")
     if status.left:
         yield Fact("remaining", _remaining_text(status.left))
     for trial in status.flights[:_MAX_TRIALS]:

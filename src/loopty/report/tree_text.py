@@ -95,10 +95,10 @@ def _line(branch: str, row: TreeRow, names: int, scores: int, columns: int, term
     lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
     lead += " " * (used - len(branch) - len(name))
     score = terminal.paint(pad(_score(row), scores, right=True), "best" if row.on_path else "")
-    left = columns - used - scores - 5
+    room = columns - used - scores - 5
     is_notable = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
     other = "" if row.other_score is None else f"{figure(row.other_score)} on another machine"
-    text = terminal.paint(cut(node_note(row.node, other), left) if left > 3 else "", "" if is_notable else "dim")
+    text = terminal.paint(cut(node_note(row.node, other), room) if room > 3 else "", "" if is_notable else "dim")
     return f"{lead}  {score} {terminal.paint(glyph, style)} {text}".rstrip()
 
 
