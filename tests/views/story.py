@@ -47,7 +47,7 @@ class Story:
         machine: str = "",
         driven: bool = True,
     ) -> None:
-        """One measurement decides unless `again` gives repeats. Without a session (`driven`) trials run by hand."""
+        """One measurement decides unless `again` gives repeats. Without `driven` there is no session."""
         self.noise = noise or Noise(repeat="auto" if again else "never")
         self.again: Measured = again or (lambda _: 0.0)
         self.machine = machine
