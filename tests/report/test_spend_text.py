@@ -9,12 +9,12 @@ import pytest
 from loopty.report.columns import width
 from loopty.report.spend_text import spend_text
 from loopty.report.terminal import Terminal
-from loopty.views.model_spend import ModelSpend, SpendCap, SpendRow, SpendSum
+from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
 BIG = SpendSum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)
 SMALL = SpendSum(6, 23_000, 20_000, 3_000, 0, 0, 0.0, 6)
 ALL = SpendSum(26, 143_000, 120_000, 23_000, 12_000, 4_000, 1.6, 6)
-SPEND = ModelSpend(
+SPEND = SpendReport(
     1,
     ALL,
     (SpendRow("evolver", BIG), SpendRow("user", SMALL)),
@@ -56,7 +56,7 @@ run 1  26 calls, 143,000 tokens, over $1.60
   limit     user: 23,000 of 50,000 tokens
   per kept  2 kept nodes: 71,500 tokens and over $0.80 each, all calls counted
 """
-NOTHING = ModelSpend(3, SpendSum(), (), (), (), (), SpendSum(), (), 0, 0, 0, ())
+NOTHING = SpendReport(3, SpendSum(), (), (), (), (), SpendSum(), (), 0, 0, 0, ())
 
 
 def test_tables_then_calls_without_result_and_cost_per_kept_node() -> None:
@@ -66,7 +66,9 @@ def test_tables_then_calls_without_result_and_cost_per_kept_node() -> None:
 def test_tokens_without_reported_usage_are_named_so_that_the_columns_add_up() -> None:
     charged = SpendSum(2, 9_700, 400, 100)
     text = spend_text(
-        ModelSpend(1, charged, (SpendRow("evolver", charged),), (), (), (), SpendSum(), (), 0, 0, 0, ()), None, 120
+        SpendReport(1, charged, (SpendRow("evolver", charged),), (), (), (), SpendSum(), (), 0, 0, 0, ()),
+        None,
+        120,
     )
     assert "reserved  9,200 tokens estimated: the server reported no usage" in text
     assert "estimated" not in spend_text(SPEND)
@@ -91,7 +93,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 
 
 def test_only_the_most_expensive_of_many_nodes_are_shown() -> None:
-    many = ModelSpend(
+    many = SpendReport(
         1, ALL, (), (), (), tuple(SpendRow(f"1.{n}", SMALL) for n in range(50)), SpendSum(), (), 0, 0, 0, ()
     )
     text = spend_text(many, "node")

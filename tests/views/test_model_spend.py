@@ -14,7 +14,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import NodeJudged
-from loopty.views.model_spend import ModelSpend, SpendCap, SpendRow, spend
+from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, spend
 
 from .story import OWNER, Story
 
@@ -52,7 +52,7 @@ class PaidRun(Story):
     def objects(self, *calls: str, objection: Objection = Objection.APPLY, left: int = 0) -> None:
         self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "no", objection, calls, left))
 
-    def spend(self, pools: Pools | None = None, roles: Roles | None = None) -> ModelSpend:
+    def spend(self, pools: Pools | None = None, roles: Roles | None = None) -> SpendReport:
         return spend(self.ledger.read(), 1, lambda model: model.startswith("local:"), pools, roles)
 
 

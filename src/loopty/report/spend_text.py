@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loopty.report.columns import Fact, cut, fact_lines, pad, short_id, width
 from loopty.report.figures import dollars, plural
 from loopty.report.terminal import Terminal
-from loopty.views.model_spend import ModelSpend, SpendCap, SpendRow, SpendSum
+from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
 TABLES = ("role", "model", "operator", "node")
 _DEFAULT_TABLES = ("role", "model", "operator")
@@ -21,7 +21,7 @@ _MAX_ROWS = 20
 
 
 def spend_text(
-    spend: ModelSpend, by: str | None = None, columns: int = 80, terminal: Terminal | None = None
+    spend: SpendReport, by: str | None = None, columns: int = 80, terminal: Terminal | None = None
 ) -> str:
     """The spend of a run; `by` names the only table to show."""
     terminal = terminal or Terminal()
@@ -84,7 +84,7 @@ def _cells(spent: SpendSum) -> tuple[str, ...]:
     return (f"{spent.calls:,}", *(f"{round(count):,}" for count in counts), money_text(spent))
 
 
-def _facts(spend: ModelSpend) -> Iterator[Fact]:
+def _facts(spend: SpendReport) -> Iterator[Fact]:
     if spend.in_flight.calls:
         yield Fact("in flight", f"{_sum_text(spend.in_flight)} reserved")
     total = spend.total
@@ -104,7 +104,7 @@ def _facts(spend: ModelSpend) -> Iterator[Fact]:
         yield Fact("per kept", _per_kept(spend))
 
 
-def _cap(cap: SpendCap, spend: ModelSpend) -> str:
+def _cap(cap: SpendCap, spend: SpendReport) -> str:
     roles = {row.name: row.sum for row in spend.role}
     spent = spend.total if cap.whose == "run" else roles.get(cap.whose, SpendSum())
     parts = []
@@ -115,7 +115,7 @@ def _cap(cap: SpendCap, spend: ModelSpend) -> str:
     return f"{cap.whose}: {', '.join(parts)}"
 
 
-def _per_kept(spend: ModelSpend) -> str:
+def _per_kept(spend: SpendReport) -> str:
     """The cost of a kept node, with all calls that led nowhere."""
     each = SpendSum(
         tokens=spend.total.tokens / spend.kept,

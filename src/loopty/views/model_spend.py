@@ -52,7 +52,7 @@ class SpendCap:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSpend:
+class SpendReport:
     """The rows of roles, models, operators and nodes each add up to the total; the most expensive come first."""
 
     run: int
@@ -77,13 +77,13 @@ class ModelSpend:
 
 def spend(
     events: Iterable[Recorded], run: int, is_free: IsFree, pools: Pools | None = None, roles: Roles | None = None
-) -> ModelSpend:
+) -> SpendReport:
     """The spend of a run, in one pass over the events; `pools` and `roles` are its budget, if known."""
     run_calls = calls_of_run(events, run)
     settled = [call for call in run_calls.calls.values() if call.settled]
     in_flight = [call for call in run_calls.calls.values() if not call.settled]
     nodes = _rows_by_node(settled, is_free)
-    return ModelSpend(
+    return SpendReport(
         run,
         _sum(settled, is_free),
         _rows_by(settled, lambda call: call.reserved.role, is_free),
