@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.campaign.saved_state import read_history
+from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.outcome import Ending, Integrity, Verdict
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.node_record import Node
@@ -63,7 +63,7 @@ class Tried:
 def tried(folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat], isolated: bool) -> Tried:
     top = prepared(folder, benchmark, proposals, isolated)
     optimized(top)
-    history = read_history(top)
+    history = SavedRecord(top).history
     events = [item.event for item in SqliteLedger(top / ".loopty/ledger.sqlite").read()]
     return Tried(
         top,
@@ -182,7 +182,7 @@ def test_a_benchmark_that_is_swapped_while_it_runs_is_noticed(tmp_path, isolated
     swapping.start()
     optimized(top)
     swapping.join()
-    baseline = read_history(top)["1"]
+    baseline = SavedRecord(top).history["1"]
     assert baseline.outcome.ending is Ending.TAMPERED, baseline.outcome
     assert baseline.verdict is not Verdict.KEPT
 

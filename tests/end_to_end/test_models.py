@@ -143,7 +143,7 @@ def test_a_file_of_weights_answers_without_any_key(own):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--fetch", "gpt-9"), "none of the weights that loopty fetches (smollm2)"),
+        (("--fetch", "gpt-9"), "loopty cannot fetch weights called 'gpt-9' (it knows smollm2)"),
         (("--try", "nobody"), "there is no model 'nobody'"),
         (("--try", "a", "--fetch", "b"), "one at a time"),
     ],

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.sessions import Session
-from loopty.record.spend import CallReserved, CallSettled
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK

@@ -19,6 +19,7 @@ from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.directives import DirectiveSet
 from loopty.record.event import Recorded
 from loopty.record.families import decode_event, encode_event
@@ -27,7 +28,6 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallReserved, CallSettled, Spend
 from loopty.record.trials import Trials, trial_parts
 
 from ..engine.conftest import make_task

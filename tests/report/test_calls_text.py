@@ -12,8 +12,8 @@ from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.models.archive import CallRecord
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.calls_text import calls_text
 from loopty.report.columns import width
 from loopty.report.figures import moment

@@ -14,9 +14,9 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import Noise, Pools
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.history import History
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import Incumbents
 from loopty.report.figures import duration
 from loopty.report.live_progress import LiveProgress

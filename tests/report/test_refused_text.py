@@ -7,8 +7,8 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.columns import width
 from loopty.report.figures import moment
 from loopty.report.refused_text import MOST_SHOWN, fruitless_calls_text

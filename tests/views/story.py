@@ -15,6 +15,7 @@ from loopty.domain.task import Noise
 from loopty.engine.judge import MeasureAgain, judge
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
+from loopty.record.calls import CallReserved
 from loopty.record.cohorts import MachineSeen, RunRebaselined
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
@@ -24,7 +25,6 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.sessions import SessionEnded, SessionStarted
-from loopty.record.spend import CallReserved
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents
 

@@ -6,9 +6,9 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.views.model_calls import ModelCall, calls_of_node, fruitless_calls_of
 from loopty.views.model_calls import calls_of_run as all_calls
 

@@ -10,9 +10,9 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import NodeJudged
 from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, spend
 

@@ -7,32 +7,20 @@ kernel; each of them changes what a benchmark may measure.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from loopty.domain.machine import Machine
 
 # Reading on costs the kernel a look at each core; kinds of cores that differ appear before.
 _CPUINFO_BYTES = 64 << 10
 _UNLIMITED = 1 << 60
 _COMMAND_SECONDS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What is known of a machine and of the tools that trials find on it."""
-
-    facts: Mapping[str, str]
-
-    @property
-    def digest(self) -> str:
-        """The facts as 12 hexadecimal characters, whatever their order."""
-        return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def this_machine(
@@ -58,15 +46,6 @@ def this_machine(
         **(extra or {}),
     }
     return Machine({name: fact for name, fact in facts.items() if fact})
-
-
-def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """What is not the same on two machines, a line for each fact."""
-    return [
-        f"{name}: {one.get(name, 'unknown')}, now {other.get(name, 'unknown')}"
-        for name in {**one, **other}
-        if one.get(name) != other.get(name)
-    ]
 
 
 def _linux(root: Path) -> dict[str, str]:

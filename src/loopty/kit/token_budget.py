@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 
-from loopty.kit.fence import shorten
+from loopty.kit.fence import fence_text, shorten
 from loopty.kit.token_count import tokens
 
 Count = Callable[[str], int]
+
+_MIN_TOKENS = 64
+"""A fence in fewer tokens would hold next to nothing."""
 
 
 def cut_to(text: str, room: int, counted: Count = tokens) -> str:
@@ -24,3 +28,30 @@ def longest_that_fits(made: Callable[[int], str], length: int, room: int, counte
             return text
         limit = min(length, limit) * room // taken - 8  # the fence takes room, and letters of several bytes
     return ""
+
+
+def fence_to_budget(label: str, text: str, limit_tokens: int, *, clean: bool = False) -> str:
+    """The fenced text within a token budget; "" when the text is empty or the budget is too small.
+
+    `clean`: each line of the text is already scrubbed.
+    """
+    if limit_tokens < _MIN_TOKENS or not text.strip():
+        return ""
+    return longest_that_fits(lambda limit: fence_text(label, text, limit, exact=clean), len(text), limit_tokens)
+
+
+def lines_within(lines: Iterable[str], limit_tokens: int) -> list[str]:
+    """The first lines that fit into a token budget."""
+    kept: list[str] = []
+    for line in lines:
+        limit_tokens -= line_tokens(line)
+        if limit_tokens < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+@functools.lru_cache(maxsize=1024)  # the same lines appear in prompt after prompt
+def line_tokens(line: str) -> int:
+    """Tokens of a line, its line end included."""
+    return tokens(line) + 1

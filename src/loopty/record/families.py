@@ -1,48 +1,37 @@
-"""The table of event families, and how their events are stored. A new family is one line in FAMILIES."""
+"""The table of event families, and how their events are stored."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.kit import codec
 from loopty.kit.replace import replace
-from loopty.record import (
-    cohorts,
-    directives,
-    node_gates,
-    nodes,
-    proposals,
-    reviews,
-    rungs,
-    runs,
-    sessions,
-    spend,
-    trials,
-    verdicts,
-)
 from loopty.record.event import Event
-from loopty.record.family import Fold
+from loopty.record.family import Family, Fold
 from loopty.record.run_record import Run
 
-FAMILIES = (
-    runs.FAMILY,
-    sessions.FAMILY,
-    nodes.FAMILY,
-    proposals.FAMILY,
-    spend.FAMILY,
-    cohorts.FAMILY,
-    verdicts.FAMILY,
-    rungs.FAMILY,
-    reviews.FAMILY,  # before trials: it looks at the trial that ends
-    trials.FAMILY,
-    node_gates.FAMILY,
-    directives.FAMILY,
+_MODULES = (
+    "runs",
+    "sessions",
+    "nodes",
+    "proposals",
+    "calls",
+    "cohorts",
+    "verdicts",
+    "rungs",
+    "reviews",  # before trials: it looks at the trial that ends
+    "trials",
+    "node_gates",
+    "directives",
 )
-"""Folds of one event run in this order."""
+"""The files of this room with a FAMILY. Folds of one event run in this order."""
+
+FAMILIES: tuple[Family, ...] = tuple(import_module(f"loopty.record.{name}").FAMILY for name in _MODULES)
 
 _KINDS: dict[type[Event], str] = {
     cls: re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower() for family in FAMILIES for cls in family.events

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopty.domain.task import Pools
+from loopty.record.calls import CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallSettled
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, width
 from loopty.report.live_frame import FrameLine, LatestRow, frame

@@ -8,11 +8,11 @@ from typing import TextIO
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.record.calls import CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallSettled
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, printable_line, short_id
 from loopty.report.figures import change_figure, duration, figure, plural, rate

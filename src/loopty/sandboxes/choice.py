@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopty import __version__
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
 from loopty.kit.atomic_file import write_atomically
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.probe import ProbeReport, probe
+from loopty.version import __version__
 
 _KINDS = ("bubblewrap", "landlock", "container")
 _PROGRAMS = ("bwrap", "prlimit", "setpriv", "podman", "docker")

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import loopty
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
@@ -35,7 +34,7 @@ sys.path.append(sys.argv[1])
 from loopty.sandboxes.landlock_supervisor.supervisor import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
-_PACKAGES = str(Path(loopty.__file__).resolve().parent.parent)
+_PACKAGES = str(Path(__file__).resolve().parents[2])
 _TEMPORARY = "/tmp"
 _RESOLVER = "/etc/resolv.conf"
 _THROUGH = 0o711

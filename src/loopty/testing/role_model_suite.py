@@ -10,8 +10,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, RoleModel, Speaker, Usage
 from loopty.domain.pool import Pool
 from loopty.models.scripted_model import Script
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.ledger import Ledger
-from loopty.record.spend import CallReserved, CallSettled, Spend
 
 PROMPT = Prompt("You are terse.", (Message(Speaker.ASKER, "What next?"),), max_output_tokens=600)
 

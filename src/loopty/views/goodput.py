@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts
 from loopty.views.comparable import comparable_result, incumbents
 

@@ -9,11 +9,11 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import NodeJudged
 
 NOT_TAKEN = "not taken"

@@ -13,6 +13,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Pools
 from loopty.engine.budget import session_seconds
+from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -20,7 +21,6 @@ from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
-from loopty.record.spend import Spend
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import AgainstBaseline, against_baseline

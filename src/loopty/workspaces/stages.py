@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.pool import Pool
-from loopty.domain.task import Task
+from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
 from loopty.kit import codec
 from loopty.record.history import History
@@ -53,19 +53,19 @@ class Stages:
         self,
         repository: Repository,
         state: StateFolder,
-        task: Task,
+        rig: Rig,
         files: NodeFiles,
         trial_owner: tuple[int, int] | None,
     ) -> None:
         self._repository = repository
         self._state = state
-        self._task = task
+        self._rig = rig
         self._files = files
         self._trial_owner = trial_owner
         self._preparation_lock = threading.Lock()  # the mask belongs to the process; and one export is enough
-        self._mounts = HostPaths(state.top, task.benchmark.mounts, "benchmark.mounts")
-        self._data = HostPaths(state.top, task.benchmark.data, "benchmark.data")
-        self._held_out = HostPaths(state.top, task.audit.data, "audit.data")
+        self._mounts = HostPaths(state.top, rig.benchmark.mounts, "benchmark.mounts")
+        self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
+        self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
         self._exports: dict[str, Path] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
         self._signatures_at_start: dict[Path, Signature] = {}
@@ -132,7 +132,7 @@ class Stages:
         self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
         told = (Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
         tree = (*self._tree_mounts(trial, place / "tree"), *self._mounts.mounts(TREE))
-        if not self._task.benchmark.isolated:
+        if not self._rig.benchmark.isolated:
             return Stage((*tree, *self._data.mounts(TREE), *told), inbox, outbox, folder)
         frozen = Mount(self._benchmark_export(trial.root.commit), BENCHMARK)
         benchmark = (frozen, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *told)
@@ -157,7 +157,7 @@ class Stages:
     def _tree_export(self, commit: str) -> Path:
         """What trials see of a commit; of the benchmark only where the candidate is not apart from it."""
         if commit not in self._exports:
-            apart = self._task.benchmark.isolated
+            apart = self._rig.benchmark.isolated
             self._exports[commit] = self._make_export(
                 commit, self._is_shown, {} if apart else self._data.mount_points()
             )
@@ -179,10 +179,10 @@ class Stages:
     def _make_export(
         self, commit: str, shown: Callable[[str], bool], covered: Mapping[str, bool], part: str = ""
     ) -> Path:
-        task, benchmark = self._task, self._task.benchmark
+        rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *self._mounts.paths_inside}))
         apart = (benchmark.isolated, benchmark.data, part)
-        rules = codec.text([task.access, task.audit, benchmark.files, benchmark.command, apart])
+        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, apart])
         exports, protected = self._state.exports, bool(part)
         return export_commit(self._repository, commit, rules, shown, points, exports, covered, protected)
 
@@ -195,9 +195,9 @@ class Stages:
         """Whether the tree of a trial has this file."""
         if self._held_out.includes(path):
             return False
-        if self._task.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
+        if self._rig.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
             return False
-        return self._files.is_benchmark_file(path) or self._task.access.is_visible(path)
+        return self._files.is_benchmark_file(path) or self._rig.access.is_visible(path)
 
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)
@@ -205,7 +205,7 @@ class Stages:
     def _scratch_mounts(self, area: Path) -> list[Mount]:
         """Directories that the candidate's launches share; those inside another are made in it."""
         mounts: list[Mount] = []
-        for path in sorted(os.path.normpath(scratch) for scratch in self._task.benchmark.scratch):
+        for path in sorted(os.path.normpath(scratch) for scratch in self._rig.benchmark.scratch):
             above = next((mount for mount in mounts if f"{TREE}/{path}".startswith(f"{mount.target}/")), None)
             if above is None:
                 mounts.append(Mount(area / str(len(mounts)), f"{TREE}/{path}", writable=True))
