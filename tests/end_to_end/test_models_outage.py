@@ -53,7 +53,7 @@ def test_a_key_that_is_refused_ends_it_at_once_with_the_remedy(code_place, monke
     assert len(server.requests) == 2
     for said in (done.stdout, tried.stderr):
         assert "401: the key in LOOPTY_TEST_KEY was refused" in said.replace("\n", " ")
-    assert "stalled: a model could not be had\n" in done.stderr, "the whole reason is in the closing line"
+    assert "stalled: a model is unavailable\n" in done.stderr, "the whole reason is in the closing line"
     assert (done.stdout + done.stderr).count("was refused") == 2
     for text in (done.stdout, done.stderr, tried.stdout, tried.stderr):
         assert key not in text

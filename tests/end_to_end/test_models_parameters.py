@@ -84,7 +84,7 @@ def test_the_ladder_climbs_to_the_model_steps_down_when_it_is_no_use_and_says_so
     history = parameter_place.history()
     operators = [history[node].operator for node in history.ids]
     assert operators == ["baseline", "random", "random", "diff", "random", "random"]
-    assert "on to llm-code: trials on random without an improvement: 2" in done.stderr
+    assert "switched to llm-code: trials on random without an improvement: 2" in done.stderr
     status = parameter_place.loopty("status").stdout
     assert "ladder    random (proposals refused in a row on llm-code: 2)" in status
     assert len(server.requests) == 1 + 2 * 2, "each reply that is no use is answered once"

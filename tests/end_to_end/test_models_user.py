@@ -108,7 +108,7 @@ def test_a_model_that_is_not_there_is_told_as_that_and_the_baseline_is_not_blame
     )
     assert told in done.stdout.replace("\n", " ")
     assert "resume: loopty optimize" in done.stderr
-    assert "stalled: a model could not be had\n" in done.stderr
+    assert "stalled: a model is unavailable\n" in done.stderr
     (ended,) = [event for event in events(place) if isinstance(event, TrialEnded)]
     assert ended.outcome.ending is Ending.CANCELLED
     with vendor(echo) as server:
