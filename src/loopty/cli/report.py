@@ -33,7 +33,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         parts = {
             "points": found.points,
             "best": found.best,
-            "elsewhere": found.other_cohorts,
+            "other_fingerprints": found.other_cohorts,
             "goodput": found.goodput,
         }
         print_json({"status": status, **codec.plain(parts)})

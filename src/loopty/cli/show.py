@@ -47,10 +47,10 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
     from loopty.models.archive import Archive
     from loopty.report.calls_text import calls_text
     from loopty.report.columns import printable_line, short_id
-    from loopty.report.refused_text import MOST_SHOWN, fruitless_calls_text
+    from loopty.report.fruitless_calls_text import MAX_SHOWN, fruitless_calls_text
 
     calls, operator = campaign.calls(node, fruitless=refused), campaign.node(node).operator
-    shown = calls[-MOST_SHOWN:] if refused and not as_json else calls
+    shown = calls[-MAX_SHOWN:] if refused and not as_json else calls
     archive = Archive(campaign.record.state.calls)
     records = archive.records_of(call.reserved.call for call in shown) if prompt else {}
     if as_json:

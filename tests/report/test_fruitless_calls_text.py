@@ -11,7 +11,7 @@ from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.proposals import ProposalRefused
 from loopty.report.columns import width
 from loopty.report.figures import moment
-from loopty.report.refused_text import MOST_SHOWN, fruitless_calls_text
+from loopty.report.fruitless_calls_text import MOST_SHOWN, fruitless_calls_text
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import ModelCall
 

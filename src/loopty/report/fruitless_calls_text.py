@@ -11,7 +11,7 @@ from loopty.report.figures import dollars, moment, plural
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import NOT_TAKEN, ModelCall
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """The number of calls shown: the newest ones."""
 
 _INDENT = 4
@@ -27,7 +27,7 @@ def fruitless_calls_text(
     node: NodeId, calls: Sequence[ModelCall], columns: int = 80, terminal: Terminal | None = None
 ) -> str:
     """The newest call last, each with its time, operator, model, cost and the reason it led to nothing."""
-    terminal, shown = terminal or Terminal(), calls[-MOST_SHOWN:]
+    terminal, shown = terminal or Terminal(), calls[-MAX_SHOWN:]
     name = short_id(node)
     lines = [f"{terminal.paint(name, 'strong')}  {cut(_summary(calls), max(columns - width(name) - 2, 1))}", ""]
     if older := len(calls) - len(shown):
