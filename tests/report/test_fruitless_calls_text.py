@@ -11,7 +11,7 @@ from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.proposals import ProposalRefused
 from loopty.report.columns import width
 from loopty.report.figures import moment
-from loopty.report.fruitless_calls_text import MOST_SHOWN, fruitless_calls_text
+from loopty.report.fruitless_calls_text import MAX_SHOWN, fruitless_calls_text
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import ModelCall
 
@@ -61,7 +61,7 @@ def test_many_calls_with_endless_reasons_fit_the_terminal(columns):
     calls = [call(f"c{number}", f"{number} \x1b[2J\u202e " + "so long a word " * 900) for number in range(300)]
     text = fruitless_calls_text(NODE, calls, columns, Terminal(unicode=False))
     assert all(width(line) <= columns for line in text.splitlines())
-    assert len(text.splitlines()) <= 3 * MOST_SHOWN + 6
+    assert len(text.splitlines()) <= 3 * MAX_SHOWN + 6
     assert "280 older calls" in text
     assert text.rindex("apply: 299") > text.rindex("apply: 280")
     assert "apply: 279" not in text
