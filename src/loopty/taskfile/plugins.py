@@ -1,4 +1,4 @@
-"""The plug-ins that a task file can name, and the options that each of them owns. Nothing heavy is imported."""
+"""The plug-ins that a task file can name, with the options of each. Nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """For plug-ins that have none."""
+    """The options of plug-ins that have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The kinds of one role: a word, and where the dataclass with its options is (`module:name`)."""
+    """The kinds of one role: the name of each, and where the dataclass with its options is (`module:name`)."""
 
     kinds: Mapping[str, str]
     default: Callable[[bool], str]
-    """The kind when the task file names none, given whether the task has parameters."""
+    """The kind when the task file names none; takes whether the task has parameters."""
     default_options: Callable[[bool], Mapping[str, Any]] = field(default=lambda _: {})
+    """The options when the task file has no table for the role; takes whether the task has parameters."""
     needs_space: tuple[str, ...] = ()
+    """The kinds that work only on a task with parameters."""
 
 
 _NO_OPTIONS = "loopty.taskfile.plugins:NoOptions"
@@ -58,19 +60,19 @@ PRUNERS = Plugins(
 
 
 def options_class(plugins: Plugins, kind: str) -> Callable[..., Any]:
-    """The dataclass of this kind's options."""
+    """The dataclass with the options of this kind."""
     module, _, name = plugins.kinds[kind].partition(":")
-    made: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return made
+    options: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return options
 
 
 EXTERNAL_ROLES = ("proposer", "control")
-"""Roles that other packages may fill, through the entry point groups `loopty.proposer` and `loopty.control`."""
+"""Roles that other packages can fill, through the entry point groups `loopty.proposer` and `loopty.control`."""
 
 
 def external_plugin(role: str, kind: str) -> Callable[..., Any] | None:
-    """The plug-in of this role and name that another package brings."""
+    """The plug-in of this role and kind that another package provides, or None."""
     from importlib.metadata import entry_points
 
-    found = next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)
-    return found.load() if found else None
+    entry_point = next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)
+    return entry_point.load() if entry_point else None
