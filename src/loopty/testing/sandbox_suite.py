@@ -1,4 +1,4 @@
-"""What every sandbox must hold: subclass SandboxConformance and give it a `sandbox` fixture."""
+"""Tests that every sandbox must pass: subclass SandboxConformance and give it a `sandbox` fixture."""
 
 from __future__ import annotations
 
@@ -14,57 +14,61 @@ _BOUNDS = Bounds(seconds=30.0, memory_mb=512, processes=64, output_mb=2, disk_mb
 class SandboxConformance:
     """The contract of the Sandbox protocol, as tests (for pytest with asyncio in automatic mode)."""
 
-    async def test_the_exit_code_and_both_streams_come_back(self, sandbox: Sandbox, tmp_path: Path) -> None:
-        ended = await self._run_shell(sandbox, tmp_path, "echo out; echo err >&2; exit 7")
-        assert (ended.code, ended.stop) == (7, None)
+    async def test_the_exit_code_and_both_streams_are_returned(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        result = await self._run_shell(sandbox, tmp_path, "echo out; echo err >&2; exit 7")
+        assert (result.code, result.stop) == (7, None)
         assert (tmp_path / "stdout").read_text() == "out\n"
         assert (tmp_path / "stderr").read_text() == "err\n"
 
-    async def test_it_sees_its_mounts_and_its_environment(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_a_command_sees_its_mounts_and_its_environment(self, sandbox: Sandbox, tmp_path: Path) -> None:
         (tmp_path / "seen").mkdir()
         (tmp_path / "seen" / "note").write_text("hello")
-        ended = await self._run_shell(sandbox, tmp_path, 'cat note; echo "$WORD"', env={"WORD": "there"})
-        assert ended.code == 0
+        result = await self._run_shell(sandbox, tmp_path, 'cat note; echo "$WORD"', env={"WORD": "there"})
+        assert result.code == 0
         assert (tmp_path / "stdout").read_text() == "hellothere\n"
 
-    async def test_time_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_the_time_limit_ends_a_command(self, sandbox: Sandbox, tmp_path: Path) -> None:
         bounds = Bounds(0.3, 512, 64, 2, 64)
         assert (await self._run_shell(sandbox, tmp_path, "sleep 60", bounds=bounds)).stop is Stop.TIME
 
-    async def test_output_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
-        ended = await self._run_shell(sandbox, tmp_path, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done")
-        assert ended.stop is Stop.OUTPUT
+    async def test_the_output_limit_ends_a_command(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        result = await self._run_shell(
+            sandbox, tmp_path, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"
+        )
+        assert result.stop is Stop.OUTPUT
         assert (tmp_path / "stdout").stat().st_size <= 2 << 20
 
-    async def test_cancelling_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_cancelling_ends_a_command(self, sandbox: Sandbox, tmp_path: Path) -> None:
         cancel = asyncio.Event()
         asyncio.get_running_loop().call_later(0.2, cancel.set)
         assert (await self._run_shell(sandbox, tmp_path, "sleep 60", cancel=cancel)).stop is Stop.CANCELLED
 
-    async def test_what_it_leaves_running_is_dead_on_return(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_background_processes_are_dead_on_return(self, sandbox: Sandbox, tmp_path: Path) -> None:
         token = f"left-running-{tmp_path.name}"
         await self._run_shell(sandbox, tmp_path, f"(exec sleep 61 {token} >/dev/null 2>&1) & sleep 0.1")
         alive = [path for path in Path("/proc").glob("[0-9]*/cmdline") if token.encode() in _read(path)]
         assert alive == []
 
-    async def test_a_channel_is_its_standard_input_and_output(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_a_channel_is_the_command_s_standard_input_and_output(
+        self, sandbox: Sandbox, tmp_path: Path
+    ) -> None:
         ours, theirs = socket.socketpair()
         ours.sendall(b"question\n")
         with ours:
-            ended = await self._run_shell(
+            result = await self._run_shell(
                 sandbox, tmp_path, "read -r line; echo answer to $line; echo err >&2", channel=theirs.detach()
             )
-            assert ended.code == 0
-            # All of it to the end: nobody else holds the other side any more, this process included.
+            assert result.code == 0
+            # Reads to the end: no process, this one included, holds the other side open any more.
             assert ours.makefile("rb").read() == b"answer to question\n"
         assert (tmp_path / "stderr").read_text() == "err\n"
         assert not (tmp_path / "stdout").exists()
 
-    async def test_the_end_of_a_channel_reaches_the_command(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_the_command_sees_the_end_of_a_channel(self, sandbox: Sandbox, tmp_path: Path) -> None:
         ours, theirs = socket.socketpair()
         asyncio.get_running_loop().call_later(0.2, ours.close)
-        ended = await self._run_shell(sandbox, tmp_path, "cat >/dev/null; exit 5", channel=theirs.detach())
-        assert (ended.code, ended.stop) == (5, None)
+        result = await self._run_shell(sandbox, tmp_path, "cat >/dev/null; exit 5", channel=theirs.detach())
+        assert (result.code, result.stop) == (5, None)
 
     async def test_a_channel_is_closed_when_the_command_cannot_start(
         self, sandbox: Sandbox, tmp_path: Path
