@@ -85,7 +85,7 @@ def test_each_model_is_told_with_what_it_takes_to_ask_it(found):
     assert rows["model gate"]["needed"] is False, "nobody asks it"
     assert (rows["role user"]["ok"], rows["role user"]["detail"]) == (True, "anthropic:claude-sonnet-4-5")
     assert rows["role verifier"]["detail"] == "no model"
-    assert "the evolver has model big, but mutate asks none" in rows["role evolver"]["detail"]
+    assert "the evolver has model big, but the proposer mutate calls no model" in rows["role evolver"]["detail"]
 
 
 def test_a_model_by_which_changes_cannot_be_compared_is_told(found):
@@ -115,4 +115,4 @@ def test_roles_that_nothing_asks_are_told_before_a_run(code_place, monkeypatch):
     code_place.write("loopty.toml", text)
     for verb in (("run", "1", "--check"), ("optimize", "--quiet")):
         said = code_place.loopty(*verb, code=None).stderr
-        assert said.count("the evolver has model openai:gpt-5-mini, but mutate asks none") == 1
+        assert said.count("the evolver has model openai:gpt-5-mini, but the proposer mutate calls no model") == 1

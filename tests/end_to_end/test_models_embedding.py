@@ -79,5 +79,7 @@ def test_a_name_of_no_model_is_told_with_its_line(code_place):
         text = (code_place.top / "loopty.toml").read_text()
         code_place.write("loopty.toml", text.replace('embedding = "vectors"', 'embedding = "vectrs"'))
         refused = code_place.loopty("optimize", code=2)
-        assert "proposer.embedding is 'vectrs', which is no model: known are near, vectors" in refused.stderr
+        assert (
+            "proposer.embedding is 'vectrs', which is not a known model: known are near, vectors" in refused.stderr
+        )
         assert evolving.requests == []

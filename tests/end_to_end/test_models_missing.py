@@ -16,12 +16,12 @@ def own(code_place, monkeypatch) -> Place:
 ROLE = table("roles.evolver", model="mine") + table("proposer", kind="llm-code")
 GARBAGE = {
     "no TOML": (b"[models.mine\n", "is not valid TOML"),
-    "no text": (b"\xff\xfe\x00", ":1: holds bytes that are no UTF-8"),
+    "no text": (b"\xff\xfe\x00", ":1: holds bytes that are not UTF-8"),
     "a key": (b'[models.mine]\nprovider = "openai"\nmodel = "m"\napi_key = "sk-1"\n', ":4: models.mine.api_key"),
     "a wrong type": (b"[models.mine]\nprovider = 3\n", ":2: models.mine.provider must be text"),
     "no provider": (b'[models.mine]\nprovider = ""\nmodel = "m"\n', ":2: models.mine.provider is empty"),
     "no table": (b"models = 7\n", ":1: models must be tables"),
-    "another table": (b"[modles.mine]\n", ":1: modles is no known key; did you mean 'models'?"),
+    "another table": (b"[modles.mine]\n", ":1: modles is not a known key; did you mean 'models'?"),
 }
 
 

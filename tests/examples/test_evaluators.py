@@ -1,4 +1,4 @@
-"""The evaluators of the examples, run as a trial runs them: right results score, wrong ones have no score."""
+"""The evaluators of the examples, run as in a trial: right results get a score, wrong ones get none."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Circle = list[float]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A copy of an example, and the files that its evaluator is told of."""
+class ExampleTrial:
+    """A copy of an example, with the files that its evaluator reads and writes."""
 
     tree: Path
     outbox: Path
@@ -71,59 +71,59 @@ class Trial:
         (self.tree / name).write_text(text.replace(old, new))
 
 
-def copied(name: str, folder: Path) -> Trial:
+def copy_example(name: str, folder: Path) -> ExampleTrial:
     shutil.copytree(EXAMPLES / name, folder / "tree", ignore=shutil.ignore_patterns("build", "__pycache__"))
     (folder / "outbox").mkdir()
-    return Trial(folder / "tree", folder / "outbox")
+    return ExampleTrial(folder / "tree", folder / "outbox")
 
 
 @pytest.fixture
-def packing(tmp_path: Path) -> Trial:
-    return copied("circle_packing", tmp_path)
+def packing(tmp_path: Path) -> ExampleTrial:
+    return copy_example("circle_packing", tmp_path)
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Trial:
-    return copied("c_kernel", tmp_path)
+def kernel(tmp_path: Path) -> ExampleTrial:
+    return copy_example("c_kernel", tmp_path)
 
 
 @pytest.fixture
-def training(tmp_path: Path) -> Trial:
-    return copied("training", tmp_path)
+def training(tmp_path: Path) -> ExampleTrial:
+    return copy_example("training", tmp_path)
 
 
-def pack(trial: Trial, *, program: str | None = None) -> subprocess.CompletedProcess[str]:
+def pack(trial: ExampleTrial, *, program: str | None = None) -> subprocess.CompletedProcess[str]:
     if program is not None:
         (trial.tree / "program.py").write_text(program)
     return trial.run("-S", "evaluate.py", published="stdout")
 
 
-def refused(ended: subprocess.CompletedProcess[str], reason: str) -> bool:
-    return ended.returncode != 0 and ended.stdout == "" and reason in ended.stderr.splitlines()[-1]
+def is_refused(process: subprocess.CompletedProcess[str], reason: str) -> bool:
+    return process.returncode != 0 and process.stdout == "" and reason in process.stderr.splitlines()[-1]
 
 
 def grid() -> list[Circle]:
-    """Circles of radius 1/16 in rows of six, each touching its neighbours: a packing without any slack."""
+    """Circles of radius 1/16 in rows of six, each touching its neighbours: a packing without slack."""
     return [[(2 * (i % 6) + 1) / 16, (2 * (i // 6) + 1) / 16, 1 / 16] for i in range(26)]
 
 
-def printing(circles: Sequence[object]) -> str:
+def program_that_prints(circles: Sequence[object]) -> str:
     return f"print({json.dumps(circles)!r})"
 
 
-def test_the_first_packing_scores_the_sum_of_its_radii(packing: Trial) -> None:
-    ended = pack(packing)
-    assert (ended.returncode, ended.stderr) == (0, "")
+def test_the_first_packing_scores_the_sum_of_its_radii(packing: ExampleTrial) -> None:
+    process = pack(packing)
+    assert (process.returncode, process.stderr) == (0, "")
     circles = subprocess.run(
         [sys.executable, packing.tree / "program.py"], capture_output=True, text=True, check=True
     ).stdout
-    assert json.loads(ended.stdout) == {"score": math.fsum(radius for _, _, radius in json.loads(circles))}
-    assert 1.8 < json.loads(ended.stdout)["score"] < 1.9
+    assert json.loads(process.stdout) == {"score": math.fsum(radius for _, _, radius in json.loads(circles))}
+    assert 1.8 < json.loads(process.stdout)["score"] < 1.9
 
 
-def test_circles_that_touch_exactly_are_a_packing(packing: Trial) -> None:
-    ended = pack(packing, program=printing(grid()))
-    assert json.loads(ended.stdout) == {"score": 26 / 16}
+def test_circles_that_touch_exactly_are_a_packing(packing: ExampleTrial) -> None:
+    process = pack(packing, program=program_that_prints(grid()))
+    assert json.loads(process.stdout) == {"score": 26 / 16}
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_circles_that_touch_exactly_are_a_packing(packing: Trial) -> None:
         (0, (0.0, 0.0, math.inf), "finite"),
     ],
 )
-def test_a_packing_that_is_wrong_by_a_hair_has_no_score(
-    packing: Trial, index: int, change: tuple[float, ...], reason: str
+def test_a_packing_that_is_wrong_by_a_rounding_error_has_no_score(
+    packing: ExampleTrial, index: int, change: tuple[float, ...], reason: str
 ) -> None:
     circles = grid()
-    circles[index] = [number + by for number, by in zip(circles[index], change, strict=True)]
-    assert refused(pack(packing, program=printing(circles)), reason)
+    circles[index] = [number + delta for number, delta in zip(circles[index], change, strict=True)]
+    assert is_refused(pack(packing, program=program_that_prints(circles)), reason)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_packing_that_is_wrong_by_a_hair_has_no_score(
         [*grid()[:25], [0.9, 0.9, True]],
     ],
 )
-def test_what_is_not_26_circles_has_no_score(packing: Trial, circles: Sequence[object]) -> None:
-    assert refused(pack(packing, program=printing(circles)), "invalid packing: not a")
+def test_anything_but_26_circles_has_no_score(packing: ExampleTrial, circles: Sequence[object]) -> None:
+    assert is_refused(pack(packing, program=program_that_prints(circles)), "invalid packing: not a")
 
 
 @pytest.mark.parametrize(
@@ -169,29 +169,29 @@ def test_what_is_not_26_circles_has_no_score(packing: Trial, circles: Sequence[o
         ("1 / 0", "ZeroDivisionError"),
     ],
 )
-def test_a_program_cannot_claim_a_score(packing: Trial, program: str, reason: str) -> None:
-    assert refused(pack(packing, program=program), reason)
+def test_a_program_cannot_claim_a_score(packing: ExampleTrial, program: str, reason: str) -> None:
+    assert is_refused(pack(packing, program=program), reason)
 
 
-def test_a_program_that_hangs_has_no_score(packing: Trial) -> None:
+def test_a_program_that_hangs_has_no_score(packing: ExampleTrial) -> None:
     packing.edit("evaluate.py", "TIMEOUT_SECONDS = 5", "TIMEOUT_SECONDS = 0.5")
-    assert refused(pack(packing, program="while True: pass"), "took more than 0.5 s")
+    assert is_refused(pack(packing, program="while True: pass"), "took more than 0.5 s")
 
 
-def test_radii_that_were_tampered_with_are_refused(packing: Trial) -> None:
+def test_radii_that_are_too_large_are_refused(packing: ExampleTrial) -> None:
     packing.edit("program.py", "radius * (1 - 1e-12)", "radius * (1 + 1e-12)")
-    assert refused(pack(packing), "invalid packing")
+    assert is_refused(pack(packing), "invalid packing")
 
 
-def test_layouts_that_are_pushed_around_stay_valid() -> None:
-    evaluate, program = (module(EXAMPLES / "circle_packing" / name) for name in ("evaluate.py", "program.py"))
+def test_layouts_stay_valid_when_points_are_spread() -> None:
+    evaluate, program = (load_module(EXAMPLES / "circle_packing" / name) for name in ("evaluate.py", "program.py"))
     points = list(program.POINTS)
     for step in range(30):
         program.spread(points, 0.2, 0.01 * step)
         assert evaluate.flaw(program.circles(points)) is None
 
 
-def module(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -209,14 +209,14 @@ TILED = {
     "native": True,
 }
 
-needs_a_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+needs_a_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
 @needs_a_compiler
 @pytest.mark.parametrize("params", [{}, TILED], ids=["defaults", "tiled"])
-def test_a_kernel_is_scored_in_milliseconds(kernel: Trial, params: object) -> None:
-    ended = kernel.run("evaluate.py", params=params)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+def test_a_kernel_is_scored_in_milliseconds(kernel: ExampleTrial, params: object) -> None:
+    process = kernel.run("evaluate.py", params=params)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
     assert kernel.score() > 0.1
 
 
@@ -231,21 +231,23 @@ def test_a_kernel_is_scored_in_milliseconds(kernel: Trial, params: object) -> No
         ("c[i] = 0", "*(volatile int *)0 = 0", "the kernel crashed"),
     ],
 )
-def test_a_kernel_that_computes_wrong_numbers_has_no_score(kernel: Trial, old: str, new: str, reason: str) -> None:
+def test_a_kernel_that_computes_wrong_numbers_has_no_score(
+    kernel: ExampleTrial, old: str, new: str, reason: str
+) -> None:
     kernel.edit("kernel.c", old, new)
-    ended = kernel.run("evaluate.py")
-    assert refused(ended, reason)
+    process = kernel.run("evaluate.py")
+    assert is_refused(process, reason)
     assert not kernel.result.exists()
 
 
 @needs_a_compiler
-def test_a_kernel_that_remembers_its_first_product_has_no_score(kernel: Trial) -> None:
+def test_a_kernel_that_remembers_its_first_product_has_no_score(kernel: ExampleTrial) -> None:
     kernel.edit("kernel.c", "    // EVOLVE-BLOCK-START", "    static int calls;\n    if (calls++) return;")
     kernel.edit("kernel.c", "    // EVOLVE-BLOCK-END", "")
-    assert refused(kernel.run("evaluate.py"), "wrong product in repeat 1")
+    assert is_refused(kernel.run("evaluate.py"), "wrong product in repeat 1")
 
 
-def curve(trial: Trial) -> list[dict[str, str]]:
+def curve(trial: ExampleTrial) -> list[dict[str, str]]:
     with trial.metrics.open() as file:
         return list(csv.DictReader(file))
 
@@ -253,9 +255,9 @@ def curve(trial: Trial) -> list[dict[str, str]]:
 ADAM = {"learning_rate": 0.03, "optimizer": "adam", "hidden": 4, "batch": 64}
 
 
-def test_training_reports_each_epoch_and_ends_with_its_loss(training: Trial) -> None:
-    ended = training.run("train.py", params=ADAM)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+def test_training_reports_each_epoch_and_ends_with_its_loss(training: ExampleTrial) -> None:
+    process = training.run("train.py", params=ADAM)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
     rows = curve(training)
     assert list(rows[0]) == ["iteration", "val loss (lower is better)", "accuracy"]
     assert [row["iteration"] for row in rows] == [str(epoch) for epoch in range(1, 41)]
@@ -265,14 +267,14 @@ def test_training_reports_each_epoch_and_ends_with_its_loss(training: Trial) -> 
 
 
 def test_training_gives_the_same_curve_for_the_same_seed(tmp_path: Path) -> None:
-    trials = [copied("training", tmp_path / name) for name in ("one", "other")]
+    trials = [copy_example("training", tmp_path / name) for name in ("one", "other")]
     for trial in trials:
         trial.run("train.py", params=ADAM)
     assert curve(trials[0]) == curve(trials[1])
 
 
-def test_training_stops_when_it_is_told_to(training: Trial) -> None:
+def test_training_stops_on_request(training: ExampleTrial) -> None:
     training.stop.touch()
-    ended = training.run("train.py", params={"optimizer": "sgd", "momentum": 0.9})
-    assert ended.returncode == 0
+    process = training.run("train.py", params={"optimizer": "sgd", "momentum": 0.9})
+    assert process.returncode == 0
     assert len(curve(training)) == 1

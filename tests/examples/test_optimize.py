@@ -14,20 +14,20 @@ GIT = ("-c", "user.name=user", "-c", "user.email=user@example.org")
 
 
 @pytest.mark.parametrize("name", ["circle_packing", "c_kernel", "training"])
-def test_a_few_attempts_of_it_finish_and_are_judged(name, tmp_path):
+def test_a_few_attempts_of_each_example_finish_and_are_judged(name, tmp_path):
     if name == "c_kernel" and shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    place = tmp_path / name
-    shutil.copytree(EXAMPLES / name, place)
-    task = place / "loopty.toml"
+    repository = tmp_path / name
+    shutil.copytree(EXAMPLES / name, repository)
+    task = repository / "loopty.toml"
     text = re.sub(r"^(attempts|control) = \d+", r"\1 = 3", task.read_text(), flags=re.M)
     task.write_text(re.sub(r"^wall_seconds = \d+", "wall_seconds = 600", text, flags=re.M))
-    for args in (("init", "-q"), ("add", "-A"), (*GIT, "commit", "-q", "-m", "as it starts")):
-        subprocess.run(["git", *args], cwd=place, check=True)
+    for args in (("init", "-q"), ("add", "-A"), (*GIT, "commit", "-q", "-m", "Start")):
+        subprocess.run(["git", *args], cwd=repository, check=True)
     command = [sys.executable, "-m", "loopty.cli.main", "optimize", "--quiet", "--json"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    status = json.loads(done.stdout)
+    process = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    status = json.loads(process.stdout)
     assert status["baseline"]["score"] is not None
     counts = {count["pool"]: count for count in status["counts"]}
     assert counts["attempt"]["started"] == 3

@@ -1,4 +1,4 @@
-"""Models: stated in the task file or in the user's own, and named by roles."""
+"""Models: defined in the task file or in the user's config file, and named by roles."""
 
 from pathlib import Path
 
@@ -22,8 +22,8 @@ def faults(text):
 
 
 @pytest.fixture
-def own(tmp_path):
-    """Writes the user's own file; the environment in which it is found."""
+def write_config(tmp_path):
+    """Writes the user's config file and returns the environment in which loopty finds it."""
     (tmp_path / "config" / "loopty").mkdir(parents=True)
 
     def write(text):
@@ -42,7 +42,7 @@ def top(tmp_path):
     return tmp_path / "task"
 
 
-def test_a_model_is_stated_and_named():
+def test_a_model_is_defined_and_named_by_roles():
     task = parse(
         TASK + FAST + "temperature = 0.5\nsettings = { seed = 3, reasoning_effort = 'low' }\n"
         '[roles.evolver]\nmodel = "fast"\ntokens = 1000\n[roles.verifier]\nmodel = "anthropic:claude"\n'
@@ -53,7 +53,7 @@ def test_a_model_is_stated_and_named():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('[models.a]\nmodel = "m"\n', "models.a.provider is missing"),
         ('[models.a]\nprovider = "openai"\n', "models.a.model is missing"),
@@ -72,24 +72,24 @@ def test_a_model_is_stated_and_named():
             '[roles.evolver]\nmodel = "opnai:gpt"\n',
             "roles.evolver.model is 'opnai:gpt', but no provider is called 'opnai'; did you mean 'openai'?",
         ),
-        (FAST + "input_usd = 1\n", "models.fast.output_usd is missing: prices count together"),
-        (FAST + "cached_usd = 1\n", "models.fast.input_usd is missing: prices count together"),
+        (FAST + "input_usd = 1\n", "models.fast.output_usd is missing: give input_usd and output_usd together"),
+        (FAST + "cached_usd = 1\n", "models.fast.input_usd is missing: give input_usd and output_usd together"),
         (FAST + "retries = -1\n", "models.fast.retries must be at least 0"),
-        (FAST + "kee_env = 'X'\n", "models.fast.kee_env is no known key; did you mean 'key_env'?"),
+        (FAST + "kee_env = 'X'\n", "models.fast.kee_env is not a known key; did you mean 'key_env'?"),
         (
             '[roles.evolver]\nmodel = "quick"\n',
-            "roles.evolver.model is 'quick', which is no model: add [models.quick]",
+            "roles.evolver.model is 'quick', which is not a known model: add [models.quick]",
         ),
-        (FAST + '[roles.user]\nmodel = "fats"\n', "which is no model: known are fast; add [models.fats]"),
+        (FAST + '[roles.user]\nmodel = "fats"\n', "which is not a known model: known are fast; add [models.fats]"),
         (
             "[verifier]\nscreen = true\n",
             'verifier.screen needs a model: name one, as in [roles.verifier] model = "…"',
         ),
         (
             FAST + '[roles.evolver]\nmodel = "fast"\ntrial_tokens = 9\n',
-            "roles.evolver.trial_tokens is for [roles.user] alone: no trial asks the model of others",
+            "roles.evolver.trial_tokens is only for [roles.user]: trials call no other role's model",
         ),
-        ("[roles.verifier]\ntrial_money_usd = 0.1\n", "roles.verifier.trial_money_usd is for [roles.user] alone"),
+        ("[roles.verifier]\ntrial_money_usd = 0.1\n", "roles.verifier.trial_money_usd is only for [roles.user]"),
         ("[roles.user]\ntrial_tokens = 0\n", "roles.user.trial_tokens must be above 0"),
         ('[verifier]\nreview = "flag"\n', "verifier.review needs a model"),
         (
@@ -98,34 +98,34 @@ def test_a_model_is_stated_and_named():
         ),
     ],
 )
-def test_each_fault_has_its_line_and_a_remedy(text, told):
-    found = faults(text)
-    assert told in found
-    assert found.startswith("loopty.toml:")
+def test_each_fault_has_its_line_and_a_remedy(text, message):
+    reported = faults(text)
+    assert message in reported
+    assert reported.startswith("loopty.toml:")
 
 
-def test_of_a_misspelt_provider_nothing_else_is_told():
+def test_a_misspelt_provider_is_one_fault():
     assert faults('[models.a]\nprovider = "opnai"\n').count("\n") == 0
 
 
-def test_models_that_are_no_tables_are_a_fault():
+def test_models_that_are_not_tables_are_a_fault():
     with pytest.raises(Misuse, match="models must be tables"):
         parse("models = 3\n" + TASK)
 
 
 @pytest.mark.parametrize(
-    ("proposer", "place"),
+    ("proposer", "key"),
     [
         (PluginChoice("llm-code"), "proposer.kind"),
         (PluginChoice("llm-parameters"), "proposer.kind"),
         (PluginChoice("ladder", {"rungs": [{"kind": "grid"}, {"kind": "llm-code"}]}), "proposer.rungs.1.kind"),
     ],
 )
-def test_a_proposer_that_asks_needs_a_model_for_the_evolver(proposer, place):
+def test_a_proposer_that_calls_a_model_needs_one_for_the_evolver(proposer, key):
     checker = Checker()
     check_roles(Roles(), VerifierSpec(), proposer, (), checker)
     (fault,) = checker.faults
-    assert fault.key == place
+    assert fault.key == key
     assert fault.message.endswith('needs a model: name one, as in [roles.evolver] model = "…"')
     checker = Checker()
     check_roles(Roles(evolver=RoleBudget("openai:m")), VerifierSpec(), proposer, (), checker)
@@ -133,7 +133,7 @@ def test_a_proposer_that_asks_needs_a_model_for_the_evolver(proposer, place):
 
 
 @pytest.mark.parametrize(
-    ("proposer", "place"),
+    ("proposer", "key"),
     [
         (PluginChoice("llm-code", {"embedding": "vectrs"}), "proposer.embedding"),
         (
@@ -142,16 +142,18 @@ def test_a_proposer_that_asks_needs_a_model_for_the_evolver(proposer, place):
         ),
     ],
 )
-def test_what_changes_are_compared_by_is_a_model_that_there_is(proposer, place):
+def test_an_embedding_must_be_a_known_model(proposer, key):
     checker = Checker()
     roles = Roles(evolver=RoleBudget("vectors"))
     check_roles(roles, VerifierSpec(), proposer, ("vectors",), checker)
     (fault,) = checker.faults
-    assert fault.key == place
-    assert fault.message.startswith("is 'vectrs', which is no model: known are vectors; add [models.vectrs]")
-    for sound in ({"embedding": "vectors"}, {"embedding": "openai:m"}, {"embedding": ""}, {"rungs": 3}):
+    assert fault.key == key
+    assert fault.message.startswith(
+        "is 'vectrs', which is not a known model: known are vectors; add [models.vectrs]"
+    )
+    for valid in ({"embedding": "vectors"}, {"embedding": "openai:m"}, {"embedding": ""}, {"rungs": 3}):
         checker = Checker()
-        check_roles(roles, VerifierSpec(), PluginChoice("llm-code", sound), ("vectors",), checker)
+        check_roles(roles, VerifierSpec(), PluginChoice("llm-code", valid), ("vectors",), checker)
         assert checker.faults == []
 
 
@@ -163,26 +165,28 @@ def test_a_proposer_of_another_package_may_mean_something_else_by_an_embedding()
         assert checker.faults == []
 
 
-def test_a_model_in_the_users_own_file_serves_every_task(own, top):
-    environ = own(FAST)
+def test_a_model_in_the_users_config_file_works_for_every_task(write_config, top):
+    environ = write_config(FAST)
     task = load(top, environ)
     assert task.models == {"fast": ModelSpec("openai", "m")}
     (top / "loopty.toml").write_text(TASK + '[roles.evolver]\nmodel = "fast"\n')
     assert load(top, environ).roles.evolver.model == "fast"
 
 
-def test_the_task_files_model_wins_over_the_users_own(own, top):
+def test_a_model_of_the_task_file_wins_over_the_users(write_config, top):
     (top / "loopty.toml").write_text(TASK + FAST.replace('"m"', '"theirs"'))
-    assert load(top, own(FAST)).models["fast"].model == "theirs"
+    assert load(top, write_config(FAST)).models["fast"].model == "theirs"
 
 
-def test_the_users_own_models_do_not_change_what_results_are_comparable_by(own, top):
+def test_the_users_models_do_not_change_the_criteria(write_config, top):
     (top / "loopty.toml").write_text(TASK + FAST + '[roles.user]\nmodel = "fast"\n')
     alone = load(top, {"XDG_CONFIG_HOME": str(top / "none")}).criteria("b", "d")
-    assert load(top, own('[models.other]\nprovider = "openai"\nmodel = "m"\n')).criteria("b", "d") == alone
+    assert (
+        load(top, write_config('[models.other]\nprovider = "openai"\nmodel = "m"\n')).criteria("b", "d") == alone
+    )
 
 
-def test_what_a_trial_may_spend_is_a_part_of_what_results_are_comparable_by():
+def test_the_allowance_of_a_trial_is_part_of_the_criteria():
     user = TASK + FAST + '[roles.user]\nmodel = "fast"\n'
     alone = parse(user).criteria("b", "d")
     assert parse(user + "tokens = 9\n").criteria("b", "d") == alone
@@ -192,25 +196,25 @@ def test_what_a_trial_may_spend_is_a_part_of_what_results_are_comparable_by():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[models.a]\n", ":1: models.a.provider is missing"),
         ("\n" + FAST + "retries = 'x'\n", ":5: models.fast.retries must be a whole number"),
-        ("[roles.evolver]\nmodel = 'a'\n", ":1: roles is no known key; known here: models"),
+        ("[roles.evolver]\nmodel = 'a'\n", ":1: roles is not a known key; known here: models"),
         ("[models", "is not valid TOML"),
-        (b"# \xff\n", ":1: holds bytes that are no UTF-8"),
+        (b"# \xff\n", ":1: holds bytes that are not UTF-8"),
     ],
 )
-def test_a_fault_in_the_users_own_file_is_named_with_that_file_and_line(own, top, text, told):
-    environ = own(text)
+def test_a_fault_in_the_users_config_file_has_that_file_and_line(write_config, top, text, message):
+    environ = write_config(text)
     with pytest.raises(Misuse) as caught:
         load(top, environ)
     assert str(caught.value).startswith(str(user_config_file(environ)))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_file_in_the_users_own_file_is_found_beside_it(own):
-    environ = own(
+def test_a_file_named_in_the_users_config_file_is_found_beside_it(write_config):
+    environ = write_config(
         "[models.a]\nprovider = 'scripted'\nfile = 'replies.jsonl'\n"
         "[models.b]\nprovider = 'recorded'\nfile = '/r'\n"
     )
@@ -219,7 +223,7 @@ def test_a_file_in_the_users_own_file_is_found_beside_it(own):
     assert models["b"].file == "/r"
 
 
-def test_where_the_users_own_file_is(tmp_path):
+def test_the_users_config_file_follows_the_xdg_specification(tmp_path):
     assert user_config_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/loopty/config.toml")
     for environ in ({"HOME": "/h"}, {"HOME": "/h", "XDG_CONFIG_HOME": ""}, {"HOME": "/h", "XDG_CONFIG_HOME": "x"}):
         assert user_config_file(environ) == Path("/h/.config/loopty/config.toml")
@@ -240,37 +244,39 @@ def test_where_the_users_own_file_is(tmp_path):
         "https://host/\\u001b[31m",
     ],
 )
-def test_an_address_is_an_address_and_nothing_secret(url):
-    told = faults(FAST + f'url = "{url}"\n')
-    assert "models.fast.url must be an address as in https://HOST/v1" in told
-    assert "hunter22" not in told
+def test_a_url_is_a_plain_address_without_secrets(url):
+    reported = faults(FAST + f'url = "{url}"\n')
+    assert "models.fast.url must be an address like https://HOST/v1" in reported
+    assert "hunter22" not in reported
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
-        ("api_key", "a key has no place in a file"),
-        ("X-Api-Key", "a key has no place in a file"),
-        ("Authorization", "a key has no place in a file"),
-        ("extra_headers", "a key has no place in a file"),
-        ("client_secret", "a key has no place in a file"),
-        ("max_completion_tokens", "which loopty says itself"),
-        ("model", "which loopty says itself"),
-        ("n", "which loopty says itself"),
+        ("api_key", "keys must not be in a file"),
+        ("X-Api-Key", "keys must not be in a file"),
+        ("Authorization", "keys must not be in a file"),
+        ("extra_headers", "keys must not be in a file"),
+        ("client_secret", "keys must not be in a file"),
+        ("max_completion_tokens", "which loopty sets itself"),
+        ("model", "which loopty sets itself"),
+        ("n", "which loopty sets itself"),
     ],
 )
-def test_settings_hold_neither_keys_nor_what_gets_past_the_caps(name, told):
-    said = faults(FAST + f'settings = {{ "{name}" = "hunter22" }}\n')
-    assert told in said
-    assert "hunter22" not in said
+def test_settings_hold_neither_keys_nor_anything_that_bypasses_the_caps(name, message):
+    reported = faults(FAST + f'settings = {{ "{name}" = "hunter22" }}\n')
+    assert message in reported
+    assert "hunter22" not in reported
 
 
 @pytest.mark.parametrize("name", ["api_key", "key", "OPENAI_API_KEY", "password"])
-def test_a_key_in_the_table_of_a_model_is_told_where_it_belongs(name):
-    said = faults(FAST + f'{name} = "hunter22"\n')
-    told = f"models.fast.{name} is no place for a key: set the usual variable, or name one in `key_env`"
-    assert said.endswith(told)
-    assert "hunter22" not in said
+def test_a_key_in_the_table_of_a_model_is_a_fault_with_the_remedy(name):
+    reported = faults(FAST + f'{name} = "hunter22"\n')
+    message = (
+        f"models.fast.{name} must not be in a file: set the provider's usual variable, or name one in `key_env`"
+    )
+    assert reported.endswith(message)
+    assert "hunter22" not in reported
 
 
 def test_settings_that_only_sound_like_keys_are_settings():
@@ -281,17 +287,17 @@ def test_settings_that_only_sound_like_keys_are_settings():
 @pytest.mark.parametrize(
     "artifact", ["../../x", "/etc/passwd", "task_1.json/../../x", "..", "", "a/b", "out.txt", "1.json"]
 )
-def test_what_is_judged_is_a_file_of_the_trial_alone(artifact):
+def test_a_judged_artifact_must_be_a_file_of_the_trial(artifact):
     table = f'[[verifier.judged]]\nname = "a"\nartifact = "{artifact}"\nquestion = "c"\n'
-    told = faults(f'[roles.verifier]\nmodel = "a:b"\n{table}')
-    assert "verifier.judged.0.artifact must be the name of a file below $EVO_TRACES_DIR that is kept" in told
+    reported = faults(f'[roles.verifier]\nmodel = "a:b"\n{table}')
+    assert "verifier.judged.0.artifact must be a file name of the form task_NAME.json" in reported
 
 
 MINE = ModelSpec("openai", "m", "https://gateway.example/v1", "GATEWAY_KEY")
 
 
 @pytest.mark.parametrize(
-    "stated",
+    "model",
     [
         ModelSpec("openai", "m"),
         ModelSpec("openai", "m", key_env="WORK_OPENAI_KEY"),
@@ -303,12 +309,12 @@ MINE = ModelSpec("openai", "m", "https://gateway.example/v1", "GATEWAY_KEY")
         ModelSpec("openai", "m", "https://eu.api.openai.com/v1"),
     ],
 )
-def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
-    assert make_key_refusal(own(""))("m", stated) is None
+def test_a_task_may_send_the_key_of_a_provider_to_that_provider(write_config, model):
+    assert make_key_refusal(write_config(""))("m", model) is None
 
 
 @pytest.mark.parametrize(
-    ("stated", "sent"),
+    ("model", "sent"),
     [
         (ModelSpec("openai", "m", "https://evil.example/v1"), "OPENAI_API_KEY to https://evil.example,"),
         (ModelSpec("openai", "m", "https://evil.example:8443"), "OPENAI_API_KEY to https://evil.example:8443,"),
@@ -325,32 +331,34 @@ def test_a_task_may_send_the_key_of_a_provider_to_that_provider(own, stated):
         (MINE, "GATEWAY_KEY to https://gateway.example,"),
     ],
 )
-def test_a_task_sends_no_other_key_to_no_other_server_unless_the_user_says_so(own, stated, sent):
-    environ = own("")
-    told = make_key_refusal(environ)("m", stated)
-    assert sent in told
-    assert f"under [keys] in {user_config_file(environ)}, or define the model there" in told
+def test_a_task_sends_keys_only_to_their_provider_unless_the_user_allows_more(write_config, model, sent):
+    environ = write_config("")
+    refusal = make_key_refusal(environ)("m", model)
+    assert sent in refusal
+    assert f"under [keys] in {user_config_file(environ)}, or define the model there" in refusal
 
 
-def test_the_user_says_where_keys_may_go(own):
+def test_the_user_decides_where_keys_may_go(write_config):
     text = '[keys]\nGATEWAY_KEY = "https://gateway.example/any"\nAWS_KEY = ["openai", "http://127.0.0.1:9"]\n'
-    stray = make_key_refusal(own(text))
-    assert stray("m", MINE) is None
-    assert stray("m", ModelSpec("openai", "m", key_env="AWS_KEY")) is None
-    assert stray("m", ModelSpec("openai", "m", "http://127.0.0.1:9/v1", "AWS_KEY")) is None
-    assert stray("m", ModelSpec("openai", "m", "http://127.0.0.1:99/v1", "AWS_KEY"))
-    assert stray("m", ModelSpec("openai", "m", "http://gateway.example/v1", "GATEWAY_KEY")), "it is not encrypted"
-    assert stray("m", ModelSpec("openai", "m", "https://gateway.example:444/v1", "GATEWAY_KEY"))
+    refusal = make_key_refusal(write_config(text))
+    assert refusal("m", MINE) is None
+    assert refusal("m", ModelSpec("openai", "m", key_env="AWS_KEY")) is None
+    assert refusal("m", ModelSpec("openai", "m", "http://127.0.0.1:9/v1", "AWS_KEY")) is None
+    assert refusal("m", ModelSpec("openai", "m", "http://127.0.0.1:99/v1", "AWS_KEY"))
+    assert refusal("m", ModelSpec("openai", "m", "http://gateway.example/v1", "GATEWAY_KEY")), (
+        "it is not encrypted"
+    )
+    assert refusal("m", ModelSpec("openai", "m", "https://gateway.example:444/v1", "GATEWAY_KEY"))
 
 
-def test_a_model_of_the_users_own_file_sends_its_key_where_it_says(own):
+def test_a_model_of_the_users_config_file_may_send_its_key_to_its_server(write_config):
     table = 'provider = "openai"\nmodel = "m"\nurl = "https://gateway.example/v1"\nkey_env = "GATEWAY_KEY"\n'
-    stray = make_key_refusal(own(f"[models.mine]\n{table}"))
-    assert stray("mine", MINE) is None
-    assert stray("another", MINE)
-    assert stray("mine", ModelSpec("openai", "m", "https://evil.example/v1", "GATEWAY_KEY"))
+    refusal = make_key_refusal(write_config(f"[models.mine]\n{table}"))
+    assert refusal("mine", MINE) is None
+    assert refusal("another", MINE)
+    assert refusal("mine", ModelSpec("openai", "m", "https://evil.example/v1", "GATEWAY_KEY"))
 
 
-def test_where_keys_may_go_is_text(own, top):
+def test_the_servers_for_keys_must_be_text(write_config, top):
     with pytest.raises(Misuse, match="A must be"):
-        load(top, own("[keys]\nA = 3\n"))
+        load(top, write_config("[keys]\nA = 3\n"))

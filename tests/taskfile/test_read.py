@@ -1,4 +1,4 @@
-"""The task file: strict, and every fault at once with its line, its key and a remedy."""
+"""The task file is strict: every fault is reported at once, with its line, its key and a remedy."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_every_key_of_the_reference_is_read() -> None:
     assert task.benchmark.argv == ("python3", "evaluate.py")
 
 
-def test_all_faults_come_at_once_each_with_its_line_and_key() -> None:
-    found = faults(
+def test_all_faults_are_reported_at_once_each_with_line_and_key() -> None:
+    reported = faults(
         """statement = 3
 widht = 1
 [benchmark]
@@ -113,7 +113,7 @@ kind = "grid"
 point = 3
 """
     )
-    assert [line.split(" ")[:2] for line in found] == [
+    assert [line.split(" ")[:2] for line in reported] == [
         ["loopty.toml:1:", "statement"],
         ["loopty.toml:2:", "widht"],
         ["loopty.toml:5:", "benchmark.timeout_seconds"],
@@ -125,8 +125,8 @@ point = 3
         ["loopty.toml:19:", "proposer.kind"],
         ["loopty.toml:20:", "proposer.point"],
     ]
-    assert "did you mean 'width'?" in found[1]
-    assert "did you mean 'points'?" in found[-1]
+    assert "did you mean 'width'?" in reported[1]
+    assert "did you mean 'points'?" in reported[-1]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ point = 3
         (BENCHMARK + 'scratch = ["../x"]\n' + WRITE, 4, "benchmark.scratch", "relative"),
         (BENCHMARK + "env = { A = 1 }\n" + WRITE, 4, "benchmark.env.A", "must be text"),
         (BENCHMARK + 'result = "pipe"\n' + WRITE, 4, "benchmark.result", "file, stdout"),
-        (BENCHMARK + "access = 3\n", 4, "benchmark.access", "no known key"),
+        (BENCHMARK + "access = 3\n", 4, "benchmark.access", "not a known key"),
         ("access = 3\n" + BENCHMARK, 1, "access", "must be a table"),
         ("width = 0\n" + BENCHMARK + WRITE, 1, "width", "at least 1"),
         ("width = 1.5\n" + BENCHMARK + WRITE, 1, "width", "whole"),
@@ -181,13 +181,13 @@ point = 3
             BENCHMARK + "[parameters.x]\ntype = 'float'\nlow = 0\nhigh = 1\nwhen = { y = 1 }\n",
             8,
             "parameters.x.when",
-            "no parameter",
+            "not a parameter",
         ),
         (
             BENCHMARK + "[objective]\nmetrics = [{ name = 'a', weight = 1 }, { name = 'b' }]\n" + WRITE,
             5,
             "objective.metrics",
-            "give one to all",
+            "give all of them one",
         ),
         (
             BENCHMARK + "[objective]\nmetrics = [{ name = 'a', weight = -1 }]\n" + WRITE,
@@ -197,15 +197,15 @@ point = 3
         ),
     ],
 )
-def test_a_fault_is_told_once_with_its_line_its_key_and_a_remedy(
+def test_a_fault_is_reported_once_with_its_line_its_key_and_a_remedy(
     text: str, line: int, key: str, word: str
 ) -> None:
-    found = [told for told in faults(text) if told.startswith(f"loopty.toml:{line}: {key} ")]
-    assert len(found) == 1, faults(text)
-    assert word in found[0]
+    matching = [fault for fault in faults(text) if fault.startswith(f"loopty.toml:{line}: {key} ")]
+    assert len(matching) == 1, faults(text)
+    assert word in matching[0]
 
 
-def test_a_circle_of_conditions_is_one_fault_without_consequences() -> None:
+def test_a_circle_of_conditions_is_a_single_fault() -> None:
     text = BENCHMARK + (
         "[parameters.a]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { b = 1 }\n"
         "[parameters.b]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { a = 1 }\n"
@@ -214,7 +214,7 @@ def test_a_circle_of_conditions_is_one_fault_without_consequences() -> None:
     assert faults(text) == ["loopty.toml:4: parameters depend on each other in a circle: a, b"]
 
 
-def test_a_faulty_parameter_is_one_fault_also_when_another_depends_on_it() -> None:
+def test_a_faulty_parameter_is_a_single_fault_also_when_another_depends_on_it() -> None:
     text = BENCHMARK + (
         "[parameters.a]\ntype = 'categorical'\n"
         "[parameters.b]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { a = 'x' }\n"
@@ -228,7 +228,7 @@ def test_a_condition_that_can_never_hold_is_a_fault() -> None:
         "[parameters.a]\ntype = 'categorical'\nchoices = [true, false]\n"
         "[parameters.b]\ntype = 'int'\nlow = 0\nhigh = 1\nwhen = { a = 1 }\n"
     )
-    assert faults(text) == ["loopty.toml:11: parameters.b.when asks for a = 1, which it never is"]
+    assert faults(text) == ["loopty.toml:11: parameters.b.when needs a = 1, a value it never has"]
 
 
 def test_values_keep_the_type_that_the_file_gives_them() -> None:
@@ -246,16 +246,16 @@ def test_values_keep_the_type_that_the_file_gives_them() -> None:
     ["[benchmark", "a = ", "a = 1\na = 2", "a = " + "1" * 5000, "a = " + "[" * 5000, "\x00", "a = 2024-13-45"],
     ids=lambda text: text[:12].encode().hex(),
 )
-def test_what_is_no_toml_is_one_line(text: str) -> None:
+def test_invalid_toml_is_reported_in_one_line(text: str) -> None:
     (line,) = faults(text)
     assert line.startswith("loopty.toml is not valid TOML: ")
 
 
-def test_a_line_number_counts_only_newlines() -> None:
+def test_line_numbers_count_only_newlines() -> None:
     assert faults('statement = "a\x85b\u2028c"\nwidth = 0\n' + BENCHMARK + WRITE)[0].startswith("loopty.toml:2: ")
 
 
-def test_a_file_that_is_no_utf_8_or_no_file_is_misuse(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_file_or_one_that_is_not_utf_8_is_misuse(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="loopty init"):
         load(tmp_path)
     (tmp_path / "loopty.toml").write_bytes(b"# fine\nstatement = '\xff\xfe'\n")
@@ -267,7 +267,7 @@ def test_a_file_that_is_no_utf_8_or_no_file_is_misuse(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_windows_line_ends_are_read_like_any_other(tmp_path: Path) -> None:
+def test_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "loopty.toml").write_bytes((BENCHMARK + WRITE).replace("\n", "\r\n").encode())
     assert load(tmp_path).access.write == ("program.py",)
 
@@ -313,7 +313,7 @@ _keys = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(_keys, _values, max_size=8))
-def test_whatever_stands_in_the_file_it_is_a_task_or_misuse(keys: dict[str, str]) -> None:
+def test_any_file_is_either_a_task_or_misuse(keys: dict[str, str]) -> None:
     with contextlib.suppress(Misuse):
         parse("".join(f"{key} = {value}\n" for key, value in keys.items()))
 
@@ -334,7 +334,7 @@ _lines = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=
 
 
 @given(_lines, st.lists(_lines, max_size=3), st.sampled_from(Direction), st.integers(0, 10**9))
-def test_the_file_that_init_writes_says_what_was_answered(
+def test_the_file_that_init_writes_contains_the_answers(
     text: str, write: list[str], direction: Direction, attempts: int
 ) -> None:
     clean = [f"x{path}".replace("/", "") for path in write] or ["a"]

@@ -1,4 +1,4 @@
-"""The reference page is made from the schema."""
+"""The reference page is generated from the schema."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from loopty.taskfile.reference import page
 PAGE = Path(__file__).parents[2] / "docs" / "task-file.md"
 
 
-def test_the_page_is_current():
-    assert PAGE.read_text() == page(), "make docs"
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text() == page(), "run `make docs`"
 
 
-def test_every_table_kind_and_key_is_on_it():
+def test_every_table_kind_and_key_is_on_the_page():
     text = page()
     for name in (*TABLES, *TOP_KEYS, *PLUGIN_TABLES):
         assert f"`[{name}]`" in text or f"`{name}`" in text

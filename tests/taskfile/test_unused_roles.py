@@ -1,4 +1,4 @@
-"""Roles that are stated in vain."""
+"""Roles whose settings have no effect."""
 
 import pytest
 
@@ -12,41 +12,42 @@ VERIFIER = '[roles.verifier]\nmodel = "openai:m"\n'
 RUNGS = '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "mutate"\n'
 
 
-def told(text: str) -> dict[Role, str]:
+def idle(text: str) -> dict[Role, str]:
     return dict(idle_roles(parse(TASK + text)))
 
 
 @pytest.mark.parametrize(
-    ("proposer", "why"),
+    ("proposer", "reason"),
     [
-        ("", "the evolver has model openai:m, but mutate asks none: name llm-parameters or llm-code"),
-        (RUNGS, "the evolver has model openai:m, but no rung of the ladder asks it: name llm-"),
+        ("", "the evolver has model openai:m, but the proposer mutate calls no model: set the kind"),
+        (RUNGS, "the evolver has model openai:m, but no rung of the ladder calls it: set the kind"),
     ],
 )
-def test_an_evolver_that_no_proposer_asks_is_told_with_the_remedy(proposer, why):
-    found = told(EVOLVER + proposer)
-    assert list(found) == [Role.EVOLVER]
-    assert found[Role.EVOLVER].startswith(why)
+def test_an_evolver_that_no_proposer_calls_is_reported_with_the_remedy(proposer, reason):
+    messages = idle(EVOLVER + proposer)
+    assert list(messages) == [Role.EVOLVER]
+    assert messages[Role.EVOLVER].startswith(reason)
+    assert messages[Role.EVOLVER].endswith("of the proposer, or of a rung, to llm-parameters or llm-code")
 
 
 @pytest.mark.parametrize(
     "proposer", ['[proposer]\nkind = "llm-code"\n', RUNGS + '[[proposer.rungs]]\nkind = "llm-code"\n']
 )
 def test_an_evolver_that_proposes_is_not_idle(proposer):
-    assert told(EVOLVER + proposer) == {}
+    assert idle(EVOLVER + proposer) == {}
 
 
-def test_a_verifier_that_nothing_asks_is_told_with_the_remedy():
-    assert told(VERIFIER) == {
-        Role.VERIFIER: "the verifier has model openai:m, but nothing asks it: "
-        "say what for under [verifier], with screen, review or judged"
+def test_a_verifier_that_nothing_calls_is_reported_with_the_remedy():
+    assert idle(VERIFIER) == {
+        Role.VERIFIER: "the verifier has model openai:m, but nothing calls it: "
+        "set screen, review or judged under [verifier]"
     }
-    assert told(VERIFIER + '[verifier]\nrules = "No tables."\n')
-    assert told(VERIFIER + '[verifier]\nreview = "flag"\n') == {}
+    assert idle(VERIFIER + '[verifier]\nrules = "No tables."\n')
+    assert idle(VERIFIER + '[verifier]\nreview = "flag"\n') == {}
 
 
-def test_caps_without_a_model_hold_for_nothing():
-    assert told("[roles.user]\ntokens = 5\n") == {
-        Role.USER: '[roles.user] names no model, so nothing is asked: add model = "…"'
+def test_limits_without_a_model_are_reported():
+    assert idle("[roles.user]\ntokens = 5\n") == {
+        Role.USER: '[roles.user] names no model, so its settings have no effect: add model = "…"'
     }
-    assert told("") == told('[roles.user]\nmodel = "openai:m"\ntokens = 5\n') == {}
+    assert idle("") == idle('[roles.user]\nmodel = "openai:m"\ntokens = 5\n') == {}

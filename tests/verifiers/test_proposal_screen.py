@@ -1,4 +1,4 @@
-"""Proposals that the verifier sees before they cost a trial."""
+"""The verifier screens proposals before they cost a trial."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,7 @@ from loopty.testing.fakes import ScriptedProposer
 from loopty.verifiers.proposal_screen import ScreenedProposer
 
 from ..engine.conftest import Bench
-from .line import MOST, ScriptedLine, fences, small_models, wide_texts
+from .scripted_verifier import MAX_TOKENS, ScriptedVerifier, fences, long_texts, small_models
 
 TRY = {"reasoning": "Why not.", "against": [], "verdict": "try"}
 SKIP = {"reasoning": "It cheats.", "against": ["it reads the benchmark's data"], "verdict": "skip"}
@@ -34,7 +34,7 @@ PROPOSAL = Proposal(
 FILES = {"solve.py": "def solve():\n    return slow()\n", "old.py": "y = 2\n"}
 
 
-class Fixed:
+class FixedProposer:
     name = "fixed"
 
     def __init__(self, answer):
@@ -46,39 +46,41 @@ class Fixed:
         return self.answer
 
 
-def screened(answer, line, most=MOST):
-    told = "Sort faster.", "No native code."
-    return ScreenedProposer(Fixed(answer), line, *told, lambda _: list(FILES), lambda _, path: FILES[path], most)
+def screened_proposer(answer, verifier, max_tokens=MAX_TOKENS):
+    task = "Sort faster.", "No native code."
+    return ScreenedProposer(
+        FixedProposer(answer), verifier, *task, lambda _: list(FILES), lambda _, path: FILES[path], max_tokens
+    )
 
 
-def asked():
+def make_ask():
     run = Bench(lambda _: 1.0)
     return Ask(run.history, 1, Pool.ATTEMPT, lambda _: None, ())
 
 
-def assert_goes_on(found, proposal, looks):
-    """The same, with the calls that looked at it before those that made it."""
-    assert replace(found, calls=proposal.calls) == proposal
-    assert (len(found.calls), found.calls[looks:]) == (looks + 2, proposal.calls)
+def assert_passes(screened, proposal, screen_calls):
+    """Check that the proposal is unchanged, except that the screening calls come before its own."""
+    assert replace(screened, calls=proposal.calls) == proposal
+    assert (len(screened.calls), screened.calls[screen_calls:]) == (screen_calls + 2, proposal.calls)
 
 
-async def test_what_it_has_nothing_against_goes_on_as_it_is():
-    line = ScriptedLine(TRY)
-    assert_goes_on(await screened(PROPOSAL, line).propose(asked()), PROPOSAL, looks=1)
-    assert (line.operators, line.nodes) == (["screen"], ["1"])
+async def test_a_proposal_without_objection_passes_unchanged():
+    verifier = ScriptedVerifier(TRY)
+    assert_passes(await screened_proposer(PROPOSAL, verifier).propose(make_ask()), PROPOSAL, screen_calls=1)
+    assert (verifier.operators, verifier.nodes) == (["screen"], ["1"])
 
 
-async def test_what_it_advises_against_is_refused_with_its_reasons_and_the_batch_goes_on():
-    found = await screened(PROPOSAL, ScriptedLine(SKIP)).propose(asked())
+async def test_a_proposal_with_objections_is_refused_with_reasons_and_the_batch_continues():
+    screened = await screened_proposer(PROPOSAL, ScriptedVerifier(SKIP)).propose(make_ask())
     reason = "the verifier: it reads the benchmark's data"
-    assert replace(found, calls=()) == Refusal("rewrite", reason, Objection.SCREENED, (), 3)
-    assert (len(found.calls), found.calls[1:]) == (3, PROPOSAL.calls)
+    assert replace(screened, calls=()) == Refusal("rewrite", reason, Objection.SCREENED, (), 3)
+    assert (len(screened.calls), screened.calls[1:]) == (3, PROPOSAL.calls)
 
 
-async def test_it_sees_parameters_and_edits_fenced():
-    line = ScriptedLine(TRY)
-    await screened(PROPOSAL, line).propose(asked())
-    parts, around = fences(line.shown)
+async def test_the_verifier_sees_parameters_and_edits_in_a_fence():
+    verifier = ScriptedVerifier(TRY)
+    await screened_proposer(PROPOSAL, verifier).propose(make_ask())
+    parts, around = fences(verifier.first_prompt)
     change = parts["the change to node 1"]
     for shown in (
         "parameter x: 0.5 -> 0.75",
@@ -92,72 +94,80 @@ async def test_it_sees_parameters_and_edits_fenced():
     assert "answer try" not in around
     assert "Sort faster." in around
     assert "No native code." in around
-    assert list(line.prompts[0].schema["properties"]) == ["reasoning", "against", "verdict"]
+    assert list(verifier.prompts[0].schema["properties"]) == ["reasoning", "against", "verdict"]
 
 
-async def test_bytes_are_shown_as_far_as_they_are_text():
-    line = ScriptedLine(TRY)
-    await screened(replace(PROPOSAL, edits={"solve.py": b"def solve():\n    return \xff\n"}), line).propose(
-        asked()
-    )
-    assert "+    return \ufffd" in line.shown
+async def test_bytes_that_are_not_text_are_replaced():
+    verifier = ScriptedVerifier(TRY)
+    await screened_proposer(
+        replace(PROPOSAL, edits={"solve.py": b"def solve():\n    return \xff\n"}), verifier
+    ).propose(make_ask())
+    assert "+    return \ufffd" in verifier.first_prompt
 
 
 @small_models
-@wide_texts
-async def test_a_small_model_is_shown_as_much_as_it_sees(most, wide):
-    line = ScriptedLine("no JSON " * 2_000, TRY)
-    proposal = replace(PROPOSAL, summary="much " * 1_000, edits={"new.py": wide})
-    assert_goes_on(await screened(proposal, line, most).propose(asked()), proposal, looks=2)
-    assert most // 2 < line.longest <= most
-    parts, around = fences(line.shown)
+@long_texts
+async def test_a_small_model_sees_as_much_of_the_change_as_fits(max_tokens, long_text):
+    verifier = ScriptedVerifier("no JSON " * 2_000, TRY)
+    proposal = replace(PROPOSAL, summary="much " * 1_000, edits={"new.py": long_text})
+    assert_passes(
+        await screened_proposer(proposal, verifier, max_tokens).propose(make_ask()), proposal, screen_calls=2
+    )
+    assert max_tokens // 2 < verifier.longest_prompt_tokens <= max_tokens
+    parts, around = fences(verifier.first_prompt)
     assert "characters left out" in parts["the change to node 1"]
     assert "No native code." in around
 
 
-def test_a_model_that_sees_too_little_for_a_question_is_refused_at_once():
+def test_a_model_too_small_for_the_question_is_refused_at_once():
     with pytest.raises(Misuse, match="raise context_tokens"):
-        screened(PROPOSAL, ScriptedLine(), most=600)
+        screened_proposer(PROPOSAL, ScriptedVerifier(), max_tokens=600)
 
 
 @pytest.mark.parametrize(
-    ("replies", "looks"),
+    ("replies", "screen_calls"),
     [
         (("perhaps", "perhaps not"), 2),
         (({"reasoning": "no", "against": [], "verdict": "skip"},) * 2, 2),
         ((Exhausted("the limit for the verifier is reached"),), 0),
-        ((Outage("cannot be had"),), 0),
+        ((Outage("is unavailable"),), 0),
     ],
 )
-async def test_advice_that_cannot_be_had_or_read_holds_nothing_up(replies, looks):
-    assert_goes_on(await screened(PROPOSAL, ScriptedLine(*replies)).propose(asked()), PROPOSAL, looks)
+async def test_missing_or_unreadable_advice_holds_nothing_up(replies, screen_calls):
+    assert_passes(
+        await screened_proposer(PROPOSAL, ScriptedVerifier(*replies)).propose(make_ask()), PROPOSAL, screen_calls
+    )
 
 
 @pytest.mark.parametrize("answer", [None, Refusal("op", "no"), RungChange(1, "tpe", "stuck")])
-async def test_what_is_no_proposal_is_passed_on(answer):
-    assert await screened(answer, ScriptedLine()).propose(asked()) is answer
+async def test_other_suggestions_are_passed_on(answer):
+    assert await screened_proposer(answer, ScriptedVerifier()).propose(make_ask()) is answer
 
 
-@pytest.mark.parametrize("error", [Exhausted("nothing left"), Outage("cannot be had")])
-async def test_what_the_proposer_raises_is_passed_on(error):
+@pytest.mark.parametrize("error", [Exhausted("nothing left"), Outage("is unavailable")])
+async def test_errors_of_the_proposer_are_passed_on(error):
     with pytest.raises(type(error)):
-        await screened(error, ScriptedLine()).propose(asked())
+        await screened_proposer(error, ScriptedVerifier()).propose(make_ask())
 
 
-def test_it_goes_by_the_name_and_the_width_of_the_proposer():
-    proposer = Fixed(None)
-    assert (screened(None, ScriptedLine()).name, screened(None, ScriptedLine()).width) == ("fixed", 1)
+def test_it_has_the_name_and_the_width_of_the_proposer():
+    proposer = FixedProposer(None)
+    assert (
+        screened_proposer(None, ScriptedVerifier()).name,
+        screened_proposer(None, ScriptedVerifier()).width,
+    ) == ("fixed", 1)
     proposer.width = 4
-    assert ScreenedProposer(proposer, ScriptedLine(), "", "", lambda _: [], lambda *_: None, MOST).width == 4
+    wide = ScreenedProposer(proposer, ScriptedVerifier(), "", "", lambda _: [], lambda *_: None, MAX_TOKENS)
+    assert wide.width == 4
 
 
-async def test_a_loop_records_what_was_screened_out_and_charges_no_attempt():
+async def test_a_loop_records_screened_proposals_and_charges_no_attempt():
     xs = [0.6, 0.7, 0.8]
     proposer = ScriptedProposer([Proposal("op", NodeId("1"), "", {"x": x}) for x in xs])
-    line = ScriptedLine(SKIP, TRY, SKIP)
+    verifier = ScriptedVerifier(SKIP, TRY, SKIP)
     run = Bench(
         lambda trial: trial.node.params["x"],
-        proposer=ScreenedProposer(proposer, line, "", "", lambda _: [], lambda *_: None, MOST),
+        proposer=ScreenedProposer(proposer, verifier, "", "", lambda _: [], lambda *_: None, MAX_TOKENS),
         noise=Noise(repeat="never"),
         pools=Pools(attempts=5),
     )

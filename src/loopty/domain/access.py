@@ -17,12 +17,12 @@ _LONGEST_PART, _LONGEST_PATH = 255, 1024  # in bytes, as file systems count
 class Access:
     """Rules over repository paths; a rule is a file, a directory or a glob."""
 
-    write: tuple[str, ...] = option("What a proposal may change, add or delete.", (), glob=True)
+    write: tuple[str, ...] = option("Files that a proposal may change, add or delete.", (), glob=True)
     read: tuple[str, ...] = option(
-        "What a trial sees, besides what it may write and the benchmark's files.", ("**",), glob=True
+        "Files that a trial sees, besides the writable files and the benchmark's files.", ("**",), glob=True
     )
     hidden: tuple[str, ...] = option(
-        "What no proposer and no trial sees; the benchmark's own files stay visible to it.", (), glob=True
+        "Files that no proposer and no trial sees; the benchmark still sees its own files.", (), glob=True
     )
 
     def is_writable(self, path: str) -> bool:

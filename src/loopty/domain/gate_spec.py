@@ -20,15 +20,18 @@ class When(enum.StrEnum):
 class Gate:
     """A command that must exit with 0, or a metric that must lie within bounds."""
 
-    name: str = option("What it is called in verdicts.")
+    name: str = option("The gate's name in verdicts.")
     command: str | tuple[str, ...] = option(
-        "Run where the benchmark runs; passes with exit code 0. Left out: `metric` is compared.", ""
+        "Runs where the benchmark runs and passes with exit code 0. Without a command, `metric` is checked.", ""
     )
-    when: When = option("Whether the command runs `before` the benchmark, to save it, or `after`.", When.BEFORE)
-    timeout_seconds: float = option("Wall clock of the command.", 60.0, above=0)
+    when: When = option(
+        "Whether the command runs `before` the benchmark, so that a failure saves its time, or `after` it.",
+        When.BEFORE,
+    )
+    timeout_seconds: float = option("Wall-clock limit of the command.", 60.0, above=0)
     metric: str = option("The reported metric that must lie within the bounds.", "")
-    minimum: float | None = option("The least that the metric may be.", None)
-    maximum: float | None = option("The most that the metric may be.", None)
+    minimum: float | None = option("Smallest allowed value of the metric.", None)
+    maximum: float | None = option("Largest allowed value of the metric.", None)
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -38,33 +38,39 @@ class ModelSpec:
     """A model of the task file: where it is served, what it costs, how often it may be asked."""
 
     provider: str = option(
-        "`openai` (or any server that speaks its chat API, with `url`), `anthropic`, `google`, `local` (a GGUF "
-        "file, served here), `scripted`, `recorded`, or another that the client library knows (`mistral`, …)."
+        "`openai` (or any server with the same chat API, with `url`), `anthropic`, `google`, `local` (a GGUF file "
+        "served on this machine), `scripted`, `recorded`, or another that the client library knows (`mistral`, …)."
     )
-    model: str = option("What the provider calls it.", "")
-    url: str = option("Where it is served. Left out: the provider's own address.", "")
-    key_env: str = option("The environment variable with the key. Left out: the provider's usual one.", "")
-    keyring: str = option("`service/user` of the key in the system's keyring, where no variable has it.", "")
-    file: str = option("The GGUF file, the script of replies or the folder of recorded calls.", "")
-    stream: bool = option("Whether replies are streamed.", True)
-    temperature: float | None = option("How freely it draws. Left out: the provider's default.", None, minimum=0)
-    max_output_tokens: int = option("The longest reply, reasoning included.", 8192, above=0)
+    model: str = option("The provider's name for the model.", "")
+    url: str = option("Address of the server. Default: the provider's own.", "")
+    key_env: str = option("Environment variable that holds the API key. Default: the provider's usual one.", "")
+    keyring: str = option(
+        "`service/user` of the API key in the system's keyring, used when no variable holds it.", ""
+    )
+    file: str = option("The GGUF file, the script of replies, or the folder of recorded calls.", "")
+    stream: bool = option("Whether to stream replies.", True)
+    temperature: float | None = option("Sampling temperature. Default: the provider's.", None, minimum=0)
+    max_output_tokens: int = option("Maximum length of a reply in tokens, reasoning included.", 8192, above=0)
     context_tokens: int | None = option(
-        "How long prompt and reply may be together. Left out: 128,000; of a local model 8,192, or as many as it "
-        "was trained for where these are fewer.",
+        "Context window: maximum tokens of prompt and reply together. Default: 128,000; for a local model 8,192, "
+        "or the number it was trained for if that is smaller.",
         None,
         above=0,
     )
-    timeout_seconds: float = option("The longest that one request may take.", 300.0, above=0)
-    retries: int = option("How often a request that failed for no fault of its own is repeated.", 5, minimum=0)
-    outage_seconds: float = option("How long an outage is waited out before the session ends.", 600.0, minimum=0)
-    requests_per_minute: float | None = option("Requests that may start in any minute.", None, above=0)
-    tokens_per_minute: float | None = option("Tokens that may be spent in any minute.", None, above=0)
-    input_usd: float | None = option("Price of a million input tokens, where it is not known.", None, minimum=0)
+    timeout_seconds: float = option("Time limit of one request.", 300.0, above=0)
+    retries: int = option("How often a request is repeated after a transient failure.", 5, minimum=0)
+    outage_seconds: float = option(
+        "How long to wait for an unavailable model before the session ends.", 600.0, minimum=0
+    )
+    requests_per_minute: float | None = option("Maximum number of requests started in any minute.", None, above=0)
+    tokens_per_minute: float | None = option("Maximum number of tokens used in any minute.", None, above=0)
+    input_usd: float | None = option(
+        "Price of a million input tokens, if loopty does not know it.", None, minimum=0
+    )
     cached_usd: float | None = option("Price of a million cached input tokens.", None, minimum=0)
     output_usd: float | None = option("Price of a million output tokens.", None, minimum=0)
     settings: Mapping[str, str | int | float | bool] = option(
-        "More settings for the client library, as they are: `reasoning_effort`, `seed`, …", {}
+        "More settings, passed to the client library unchanged: `reasoning_effort`, `seed`, …", {}
     )
 
     @property

@@ -27,11 +27,15 @@ class Direction(enum.StrEnum):
 class Metric:
     """One metric of the objective."""
 
-    name: str = option("Name of the metric: `score`, a CSV column, or `tasks.ID`.")
-    direction: Direction = option("Whether more (`max`) or less (`min`) is better.", Direction.MAX)
-    tolerance: float = option("Differences up to this are none; the next metric decides.", 0.0, minimum=0)
+    name: str = option("The metric's name: `score`, a CSV column, or `tasks.ID`.")
+    direction: Direction = option("Whether a higher (`max`) or a lower (`min`) value is better.", Direction.MAX)
+    tolerance: float = option(
+        "Differences up to this count as equal; then the next metric decides.", 0.0, minimum=0
+    )
     weight: float | None = option(
-        "Weights on all metrics compare their weighted sum, not priorities.", None, above=0
+        "With weights on all metrics, their weighted sum is compared instead of one metric after the other.",
+        None,
+        above=0,
     )
 
 
@@ -43,9 +47,11 @@ Directions = Mapping[str, Direction]
 class Objective:
     """How two results compare. Where the task names no metrics, the benchmark's report decides which count."""
 
-    direction: Direction = option("Direction of `score` when no metrics are listed.", Direction.MAX)
+    direction: Direction = option(
+        "Whether a higher or a lower `score` is better, when no metrics are listed.", Direction.MAX
+    )
     metrics: tuple[Metric, ...] = option(
-        "Metrics in order of priority; left out: `score`, else the columns of the CSV.", ()
+        "Metrics in order of priority. Default: `score`, or else the columns of the CSV.", ()
     )
 
     def counting_metrics(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:

@@ -28,10 +28,14 @@ class Parameter:
     low: float | None = option("Smallest value (float and int).", None)
     high: float | None = option("Largest value, included (float and int).", None)
     log: bool = option("Search on a logarithmic scale; needs low > 0.", False)
-    step: float | None = option("Distance between values; int default 1.", None, above=0)
+    step: float | None = option("Distance between values. Default for int: 1.", None, above=0)
     choices: tuple[Value, ...] = option("The values of a categorical parameter.", ())
-    default: Value | None = option("Value in the baseline; left out: the middle, or the first choice.", None)
-    when: Mapping[str, Value] = option("Exists only while these other parameters have these values.", {})
+    default: Value | None = option(
+        "Value in the baseline. Default: the middle of the range, or the first choice.", None
+    )
+    when: Mapping[str, Value] = option(
+        "The parameter exists only while these other parameters have these values.", {}
+    )
 
     def fault(self) -> str | None:
         """What is wrong with this parameter and how to fix it, or None."""

@@ -25,37 +25,43 @@ Criteria = Mapping[str, str]
 class Benchmark:
     """The command that scores a candidate."""
 
-    command: str | tuple[str, ...] = option("Run in the candidate's tree: a shell line, or arguments.")
-    timeout_seconds: float = option("Wall clock of one trial, from when it starts to execute.", above=0)
+    command: str | tuple[str, ...] = option(
+        "The command to run in the candidate's tree: a shell line, or a list of arguments."
+    )
+    timeout_seconds: float = option("Wall-clock limit of one trial, from the start of its execution.", above=0)
     files: tuple[str, ...] = option(
-        "What the benchmark is made of: never writable, and a change of it starts a new run. "
-        "Left out: what the command names, unless `write` names it, too.",
+        "The benchmark's own files: never writable, and a change to them starts a new run. "
+        "Default: the files that the command names and `write` does not.",
         (),
         glob=True,
     )
     result: str = option(
-        "`file`: the result is written to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
-        "`stdout`: stdout is exactly one JSON object.",
+        "`file`: the benchmark writes its result to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
+        "`stdout`: it prints exactly one JSON object.",
         "file",
         choices=("file", "stdout"),
     )
     scratch: tuple[str, ...] = option(
-        "Directories that start empty and writable, for build products.", (), glob=True
+        "Directories that start empty and writable, for build output.", (), glob=True
     )
     isolated: bool = option(
-        "Whether it runs from its own files alone, and the candidate in a sandbox of its own, called by the SDK.",
+        "Whether the benchmark sees only its own files, and the SDK calls the candidate in a sandbox of its own.",
         False,
     )
     data: tuple[str, ...] = option(
-        "Host paths with data of the benchmark, shown to it at the same place, never to an isolated candidate; "
-        "a change of them starts a new run.",
+        "Host paths with the benchmark's data, mounted at the same path, never for an isolated candidate; "
+        "a change to them starts a new run.",
         (),
     )
-    env: Mapping[str, str] = option("Environment variables; nothing else is inherited.", {})
-    mounts: tuple[str, ...] = option("Host paths shown read-only: toolchains, data, environments.", ())
+    env: Mapping[str, str] = option("Environment variables; no others are inherited.", {})
+    mounts: tuple[str, ...] = option("Host paths mounted read-only: toolchains, data, environments.", ())
     network: bool = option("Whether the trial may use the network.", False)
-    resources: tuple[str, ...] = option("Things of which there is one (a GPU, a port): trials take turns.", ())
-    grace_seconds: float = option("Time that a trial told to stop has to end by itself.", 5.0, minimum=0)
+    resources: tuple[str, ...] = option(
+        "Things that only one trial can use at a time (a GPU, a port): trials take turns.", ()
+    )
+    grace_seconds: float = option(
+        "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
+    )
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -68,8 +74,8 @@ class Limits:
 
     memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)
     processes: int = option("Processes and threads.", 256, above=0)
-    output_mb: int = option("What it prints to stdout and stderr.", 64, above=0)
-    disk_mb: int = option("What it writes to disk, and to /tmp.", 1024, above=0)
+    output_mb: int = option("Output to stdout and stderr.", 64, above=0)
+    disk_mb: int = option("Files written to disk and to /tmp.", 1024, above=0)
 
     def bounds(self, seconds: float) -> Bounds:
         return Bounds(seconds, self.memory_mb, self.processes, self.output_mb, self.disk_mb)
@@ -79,15 +85,19 @@ class Limits:
 class Pools:
     """The budget of a run."""
 
-    attempts: int = option("Trials of proposals, the baseline not counted.", 100, minimum=0)
-    control: int = option("Trials of the random control beside them, on their own account.", 0, minimum=0)
-    repeats: int | None = option("Measurements that tell a difference from noise.", None, minimum=0)
-    wall_seconds: float | None = option("Time for `loopty optimize`, summed over resumes.", None, above=0)
+    attempts: int = option("Trials of proposals; the baseline does not count.", 100, minimum=0)
+    control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
+    repeats: int | None = option("Repeat measurements that separate a gain from noise.", None, minimum=0)
+    wall_seconds: float | None = option(
+        "Time for `loopty optimize`, added up over resumed sessions.", None, above=0
+    )
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
-    money_usd: float | None = option("Money that models may cost.", None, minimum=0)
-    iterations_per_minute: float | None = option("Proposals asked for in any minute.", None, above=0)
+    money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
+    iterations_per_minute: float | None = option(
+        "Maximum number of proposals requested in any minute.", None, above=0
+    )
     target: float | None = option("Stop when the first metric reaches this.", None)
-    patience: int | None = option("Stop after so many attempts without improvement.", None, above=0)
+    patience: int | None = option("Stop after this many attempts without improvement.", None, above=0)
 
     def limit(self, pool: Pool) -> int | None:
         """How many trials of this pool may start; None where there is no limit."""
@@ -100,18 +110,18 @@ class RoleBudget:
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
     tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
-    money_usd: float | None = option("Money that the role may cost.", None, minimum=0)
+    money_usd: float | None = option("Money that the role may spend.", None, minimum=0)
     trial_tokens: int | None = option(
-        "User role: tokens that the requests of one trial may use together; a candidate that wants more fails.",
+        "User role only: tokens that all calls of one trial may use together; a candidate that needs more fails.",
         None,
         above=0,
     )
     trial_money_usd: float | None = option(
-        "User role: money that the requests of one trial may cost together.", None, above=0
+        "User role only: money that all calls of one trial may cost together.", None, above=0
     )
     cache: str = option(
-        "User role: which replies to equal requests are given again, for nothing. "
-        "`auto`: those at temperature 0 or with a seed.",
+        "User role only: which replies are reused for equal requests, free of charge. "
+        "`auto`: replies at temperature 0 or with a seed.",
         "auto",
         choices=("auto", "always", "never"),
     )
@@ -128,9 +138,9 @@ class Roles:
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
     user: RoleBudget = option(
-        "Works inside the benchmark, through an endpoint that loopty gives it.", RoleBudget()
+        "Works inside the benchmark, through an endpoint that loopty provides.", RoleBudget()
     )
-    verifier: RoleBudget = option("Judges proposals and winners, as `[verifier]` says.", RoleBudget())
+    verifier: RoleBudget = option("Judges proposals and winners, as set under `[verifier]`.", RoleBudget())
 
     def of(self, role: str) -> RoleBudget:
         return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]
@@ -140,25 +150,33 @@ class Roles:
 class JudgedMetric:
     """A metric from the verifier: how often it prefers a node's artifact to the baseline's."""
 
-    name: str = option("Of the metric: name it under [[objective.metrics]] to let it count.")
-    artifact: str = option("The file below $EVO_TRACES_DIR that is compared, `task_NAME.json`: no other is kept.")
-    question: str = option("What makes one better than the other.")
-    comparisons: int = option("How often the two are compared, half of them in swapped order.", 4, minimum=2)
+    name: str = option("Name of the metric; list it under [[objective.metrics]] to make it count.")
+    artifact: str = option(
+        "The file in $EVO_TRACES_DIR to compare, named `task_NAME.json`: no other file is kept."
+    )
+    question: str = option("The criterion: what makes one result better than the other.")
+    comparisons: int = option("Number of comparisons; half of them are in swapped order.", 4, minimum=2)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierSpec:
     """What the verifier does. It can only reject: it never overrides the frozen metric upward."""
 
-    screen: bool = option("Whether it sees every proposal before its trial, and may advise against it.", False)
+    screen: bool = option(
+        "Whether the verifier sees every proposal before its trial and can advise against it.", False
+    )
     review: str = option(
-        "What becomes of a winner that breaks the rules: `off` asks nothing, `flag` keeps it and says so, "
+        "What happens to a winner that breaks the rules: `off` does not review, `flag` keeps it with a note, "
         "`reject` rejects it.",
         "off",
         choices=("off", "flag", "reject"),
     )
-    rules: str = option("The task's rules, in words, besides the usual (gaming, removed checks, …).", "")
-    judged: tuple[JudgedMetric, ...] = option("Metrics that it gives: `[[verifier.judged]]`.", ())
+    rules: str = option(
+        "Rules of this task, in words, in addition to the usual ones (no gaming, no removed checks, …).", ""
+    )
+    judged: tuple[JudgedMetric, ...] = option(
+        "Metrics that the verifier gives, one `[[verifier.judged]]` table each.", ()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,30 +184,34 @@ class Noise:
     """How differences are told from noise."""
 
     repeat: str = option(
-        "`auto`: where results vary, what looks better is measured again beside the best; "
+        "`auto`: when results vary, a candidate that looks better is measured again together with the incumbent; "
         "`never`: one measurement decides.",
         "auto",
         choices=("auto", "never"),
     )
     error_rate: float = option(
-        "The most that the chance may be of keeping a candidate that is no better.", 0.05, above=0, below=0.5
+        "Maximum probability of keeping a candidate that is not better.", 0.05, above=0, below=0.5
     )
-    pairs: int = option("Pairs of measurements after which a candidate stays inconclusive.", 16, minimum=1)
-    baseline: int = option("Measurements of a baseline whose results vary.", 6, minimum=3, below=33)
+    pairs: int = option("Pairs of measurements after which an undecided candidate is inconclusive.", 16, minimum=1)
+    baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     """The held-out split, which the search never sees."""
 
-    command: str | tuple[str, ...] = option("Scores a node on the split. Left out: the benchmark's command.", "")
+    command: str | tuple[str, ...] = option(
+        "The command that scores a node on the split. Default: the benchmark's command.", ""
+    )
     files: tuple[str, ...] = option(
-        "Repository paths of the split: hidden from proposals, trials and the search's own benchmark.",
+        "Repository paths of the split, hidden from proposals, trials and the search's own benchmark.",
         (),
         glob=True,
     )
-    data: tuple[str, ...] = option("Host paths of the split, shown to audits alone.", ())
-    timeout_seconds: float | None = option("Wall clock of an audit. Left out: the benchmark's.", None, above=0)
+    data: tuple[str, ...] = option("Host paths of the split, visible only to audits.", ())
+    timeout_seconds: float | None = option(
+        "Wall-clock limit of an audit. Default: the benchmark's.", None, above=0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +219,16 @@ class SandboxSpec:
     """The sandbox of trials, and what it must protect from."""
 
     kind: str = option(
-        "`bubblewrap`, `landlock` or `container`; `auto`: the first of them that gives what is required.",
+        "`bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required protections.",
         "auto",
         choices=("auto", "bubblewrap", "landlock", "container"),
     )
     require: tuple[Protection, ...] = option(
-        "Protections without which no trial starts.",
+        "Protections that the sandbox must provide; without them no trial starts.",
         (Protection.WRITE, Protection.READ, Protection.NETWORK, Protection.OTHERS, Protection.SURVIVORS),
     )
     engine: str = option("The container engine.", "auto", choices=("auto", "podman", "docker"))
-    image: str = option("The container's image; it brings the toolchain.", "")
+    image: str = option("The container's image, which contains the toolchain.", "")
     gpus: bool = option("Whether the container sees the machine's GPUs.", False)
 
 

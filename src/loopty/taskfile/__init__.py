@@ -1,1 +1,1 @@
-"""`loopty.toml`: reading it, finding every error in it at once, and describing it."""
+"""Reads `loopty.toml`, reports every fault in it at once, and documents its keys."""

@@ -1,4 +1,4 @@
-"""The models of a task: stated in the task file or in the user's own file, and named by roles."""
+"""Reads models from the task file and the user's config file, and checks the roles that name them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import PluginChoice, Roles, VerifierSpec
 from loopty.models.permits import Permits
 from loopty.models.provider_names import provider_problem
+from loopty.taskfile.positions import KeyPath
 from loopty.taskfile.schema import WRONG, Checker
-from loopty.taskfile.schema import Path as KeyPath
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
 _EMBEDDING_PROPOSER = "llm-code"
 MODEL_PROPOSERS = ("llm-parameters", _EMBEDDING_PROPOSER)
-"""Proposers that ask the evolver's model."""
+"""Proposers that call the evolver's model."""
 _SECRET_NAME = re.compile(
     r"(?i)(.*[_-])?(api[_-]?key|authorization|password|secret|bearer|credentials?|(access|auth)[_-]?token"
     r"|(extra|default)[_-]headers)"
@@ -35,50 +35,50 @@ _SET_BY_LOOPTY = (
     "max_output_tokens",
     "candidate_count",
 )
-"""A setting would get past the caps that these keep to."""
+"""loopty sets these itself: a setting of the user would bypass the caps."""
 _ARTIFACT_NAME = re.compile(r"task_[^/]*\.json")
 _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
 
 
 def user_config_file(environ: Mapping[str, str]) -> Path:
-    """Where a user states models for all tasks."""
-    stated = Path(environ.get("XDG_CONFIG_HOME", ""))
+    """The file in which a user defines models for all tasks."""
+    config_home = Path(environ.get("XDG_CONFIG_HOME", ""))
     home = Path(environ.get("HOME") or Path.home())
-    # A relative path is to be passed over, says the specification of the variable.
-    return (stated if stated.is_absolute() else home / ".config") / "loopty" / "config.toml"
+    # The XDG specification says to ignore a relative path.
+    return (config_home if config_home.is_absolute() else home / ".config") / "loopty" / "config.toml"
 
 
 def user_config_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
-    """The models of the user's own file, where there is one; Misuse names every fault in it with its line."""
+    """The models of the user's config file, if there is one. Raises Misuse with every fault and its line."""
     return user_config_permits(environ).models
 
 
 def user_config_permits(environ: Mapping[str, str]) -> Permits:
-    """What the user's own file says of models, and of where keys may go."""
+    """The models of the user's config file, and the servers that it allows keys to be sent to."""
     path = user_config_file(environ)
     try:
         text = read_text(path, str(path))
     except OSError:
-        return Permits()  # it is not there, or not this user's: a role that names a model of it is told so
+        return Permits()  # missing or not readable by this user; check_roles reports models it would have defined
     data, checker = parse_toml(text, str(path)), Checker()
     checker.check_keys(data, {"models": None, "keys": None}, ())
     models = parse_model_specs(data.get("models", {}), checker)
     keys = checker.read_value(Mapping[str, str | tuple[str, ...]], data.get("keys", {}), ("keys",), {})
     raise_faults(checker, text, str(path))
     return Permits(
-        {name: _with_absolute_file(stated, path.parent) for name, stated in models.items()},
-        {place: (servers,) if isinstance(servers, str) else servers for place, servers in keys.items()},
+        {name: _with_absolute_file(model, path.parent) for name, model in models.items()},
+        {key: (servers,) if isinstance(servers, str) else servers for key, servers in keys.items()},
     )
 
 
 def make_key_refusal(environ: Mapping[str, str]) -> Callable[[str, ModelSpec], str | None]:
-    """Tells of a model why its key may not be sent where it is served, or None."""
-    permits, where = user_config_permits(environ), str(user_config_file(environ))
-    return lambda name, stated: permits.refusal(name, stated, where)
+    """A function that says why a model's key must not be sent to its server, or None."""
+    permits, config_file = user_config_permits(environ), str(user_config_file(environ))
+    return lambda name, model: permits.refusal(name, model, config_file)
 
 
 def parse_model_specs(data: Any, checker: Checker) -> dict[str, ModelSpec]:
-    """What the tables `[models.NAME]` say."""
+    """Build the models from the tables `[models.NAME]`."""
     if not isinstance(data, dict):
         checker.add_fault(("models",), "must be tables, as in [models.NAME]")
         return {}
@@ -86,20 +86,22 @@ def parse_model_specs(data: Any, checker: Checker) -> dict[str, ModelSpec]:
         name: checker.read_table(ModelSpec, _drop_secrets(table, ("models", name), checker), ("models", name))
         for name, table in data.items()
     }
-    for name, stated in models.items():
-        if stated is not WRONG:
-            for key, message in _faults(stated):
+    for name, model in models.items():
+        if model is not WRONG:
+            for key, message in _faults(model):
                 checker.add_fault(("models", name, key), message)
     return models
 
 
 def _drop_secrets(table: Any, path: KeyPath, checker: Checker) -> Any:
-    """The table; a key in it is told as what it is, and not as a key of the table that is not known."""
+    """The table without API keys, each noted as a fault of its own instead of as an unknown key."""
     if not isinstance(table, dict):
         return table
     keys = [name for name in table if name == "key" or _SECRET_NAME.fullmatch(name)]
     for name in keys:
-        checker.add_fault((*path, name), "is no place for a key: set the usual variable, or name one in `key_env`")
+        checker.add_fault(
+            (*path, name), "must not be in a file: set the provider's usual variable, or name one in `key_env`"
+        )
     return {name: value for name, value in table.items() if name not in keys}
 
 
@@ -110,83 +112,85 @@ def check_roles(
     known: Collection[str],
     checker: Checker,
 ) -> None:
-    """Every role that is asked has a model, and names one that there is; a trial is served the user's alone."""
+    """Check that every role in use names a known model, and that only the user role has limits per trial."""
     for role in (Role.EVOLVER, Role.VERIFIER):
         for limit in ("trial_tokens", "trial_money_usd"):
             if getattr(roles.of(role), limit) is not None:
                 checker.add_fault(
-                    ("roles", role, limit), "is for [roles.user] alone: no trial asks the model of others"
+                    ("roles", role, limit), "is only for [roles.user]: trials call no other role's model"
                 )
     named: list[tuple[KeyPath, str]] = [(("roles", role, "model"), roles.of(role).model) for role in Role]
     for path, model in (*named, *embedding_entries(proposer)):
-        provider, colon, called = model.partition(":")
+        provider, colon, provider_model = model.partition(":")
         if not model or model in known:
             continue
-        if not (provider and colon and called):
-            there = f"known are {', '.join(known)}; " if known else ""
+        if not (provider and colon and provider_model):
+            hint = f"known are {', '.join(known)}; " if known else ""
             checker.add_fault(
-                path, f"is {model!r}, which is no model: {there}add [models.{model}], or say provider:model"
+                path,
+                f"is {model!r}, which is not a known model: {hint}add [models.{model}], or use provider:model",
             )
-        elif told := provider_problem(provider):
-            checker.add_fault(path, f"is {model!r}, but {told}")
+        elif problem := provider_problem(provider):
+            checker.add_fault(path, f"is {model!r}, but {problem}")
     if not roles.evolver.model:
         for path, kind in proposer_kinds(proposer):
             if kind in MODEL_PROPOSERS:
                 checker.add_fault(path, f"is {kind}, which needs a model: {_remedy(Role.EVOLVER)}")
-    for index, judged in enumerate(verifier.judged):
-        # It is read, and one that was left before is removed.
-        if not _ARTIFACT_NAME.fullmatch(judged.artifact) or not is_clean_path(judged.artifact):
+    for index, metric in enumerate(verifier.judged):
+        # The file is read, and one that an earlier trial left is deleted: it must not be anywhere else.
+        if not _ARTIFACT_NAME.fullmatch(metric.artifact) or not is_clean_path(metric.artifact):
             path = ("verifier", "judged", index, "artifact")
             checker.add_fault(
-                path, "must be the name of a file below $EVO_TRACES_DIR that is kept: task_NAME.json"
+                path, "must be a file name of the form task_NAME.json: no other file in $EVO_TRACES_DIR is kept"
             )
     if not roles.verifier.model and (key := verifier_use(verifier)):
         checker.add_fault(("verifier", key), f"needs a model: {_remedy(Role.VERIFIER)}")
 
 
-def _with_absolute_file(stated: ModelSpec, folder: Path) -> ModelSpec:
-    """The model with its file named from the root: a task would look for it in its own repository."""
-    file = stated.file and str(folder / Path(stated.file).expanduser())
-    return replace(stated, file=file)
+def _with_absolute_file(model: ModelSpec, folder: Path) -> ModelSpec:
+    """The model with an absolute file path: a task would look for a relative one in its own repository."""
+    file = model.file and str(folder / Path(model.file).expanduser())
+    return replace(model, file=file)
 
 
-def _faults(stated: ModelSpec) -> Iterator[tuple[str, str]]:
-    """What is wrong between the keys of a model: the key, and the message."""
-    if stated.url and not _is_address(stated.url):
-        # Without the value: what is wrong with it may be a password.
-        yield "url", "must be an address as in https://HOST/v1, without a name, a password, a query or a fragment"
-    for name in stated.settings:
+def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
+    """The faults of a model that its types do not show: key and message."""
+    if model.url and not _is_address(model.url):
+        # The message leaves the value out: it may hold a password.
+        yield "url", "must be an address like https://HOST/v1, without user name, password, query or fragment"
+    for name in model.settings:
         if _SECRET_NAME.fullmatch(name):
-            yield "settings", f"holds {name!r}: a key has no place in a file, name its variable in `key_env`"
+            yield "settings", f"holds {name!r}: keys must not be in a file; name the variable in `key_env`"
         elif name in _SET_BY_LOOPTY:
-            yield "settings", f"holds {name!r}, which loopty says itself: see `model` and `max_output_tokens`"
-    what = _FILE_MEANINGS.get(stated.provider)
-    if not stated.provider:
-        yield "provider", "is empty: say who serves the model, as openai, anthropic, google or local"
-    elif told := provider_problem(stated.provider):
-        yield "provider", f"is unknown: {told}"
-    elif what and not stated.file:
-        yield "file", f"is missing: {what}"
-    elif stated.provider == "local" and not (stated.file or stated.model):
+            yield "settings", f"holds {name!r}, which loopty sets itself: use `model` and `max_output_tokens`"
+    file_meaning = _FILE_MEANINGS.get(model.provider)
+    if not model.provider:
+        yield "provider", "is empty: name who serves the model, such as openai, anthropic, google or local"
+    elif problem := provider_problem(model.provider):
+        yield "provider", f"is unknown: {problem}"
+    elif file_meaning and not model.file:
+        yield "file", f"is missing: {file_meaning}"
+    elif model.provider == "local" and not (model.file or model.model):
         yield "file", "is missing: the GGUF file"
-    elif stated.provider not in ("local", *_FILE_MEANINGS) and not stated.model:
-        yield "model", "is missing: what the provider calls it"
-    prices = {"input_usd": stated.input_usd, "output_usd": stated.output_usd}
-    if None in prices.values() and {*prices.values(), stated.cached_usd} != {None}:
-        yield next(key for key, price in prices.items() if price is None), "is missing: prices count together"
+    elif model.provider not in ("local", *_FILE_MEANINGS) and not model.model:
+        yield "model", "is missing: the provider's name for the model"
+    prices = {"input_usd": model.input_usd, "output_usd": model.output_usd}
+    if None in prices.values() and {*prices.values(), model.cached_usd} != {None}:
+        missing = next(key for key, price in prices.items() if price is None)
+        yield missing, "is missing: give input_usd and output_usd together"
 
 
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return sound and "@" not in parts.netloc and not (parts.query or parts.fragment) and url.isprintable()
+    return has_host and "@" not in parts.netloc and not (parts.query or parts.fragment) and url.isprintable()
 
 
 def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
-    """The kind of the proposer, and those of its rungs where it is a ladder."""
+    """The kind of the proposer, and of each rung of a ladder, with its key path."""
     yield ("proposer", "kind"), proposer.kind
     rungs = proposer.options.get("rungs")
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
@@ -195,24 +199,25 @@ def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def embedding_entries(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
-    """The models that the proposer, or its rungs, compare changes by."""
+    """The embedding model that the proposer, or each rung, compares changes with, and its key path."""
     rungs = proposer.options.get("rungs")
-    listed = rungs if isinstance(rungs, list) else ()
-    tables = [(("proposer", "rungs", index), rung) for index, rung in enumerate(listed)]
-    for path, options in ((("proposer",), {**proposer.options, "kind": proposer.kind}), *tables):
+    rung_tables = [
+        (("proposer", "rungs", index), rung) for index, rung in enumerate(rungs if isinstance(rungs, list) else ())
+    ]
+    for path, options in ((("proposer",), {**proposer.options, "kind": proposer.kind}), *rung_tables):
         if not isinstance(options, Mapping) or options.get("kind") != _EMBEDDING_PROPOSER:
-            continue  # what a proposer of another package calls an embedding is its own affair
+            continue  # in another package's proposer, `embedding` may mean something else
         if isinstance(name := options.get("embedding"), str) and name:
             yield (*path, "embedding"), name
 
 
 def embedding_models(proposer: PluginChoice) -> frozenset[str]:
-    """Their names."""
+    """The names of the embedding models that the proposer or its rungs use."""
     return frozenset(name for _, name in embedding_entries(proposer))
 
 
 def verifier_use(verifier: VerifierSpec) -> str | None:
-    """The key that makes use of the verifier."""
+    """The first key of `[verifier]` that needs the verifier's model, or None."""
     used = {"screen": verifier.screen, "review": verifier.review != "off", "judged": bool(verifier.judged)}
     return next((key for key, use in used.items() if use), None)
 

@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key stands."""
+"""Finds the line of a key in a TOML file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import re
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*=")
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
+"""The keys and list indices that lead to a value."""
 
 
 class KeyPositions:
-    """An index of keys to lines. A key inside an inline table has the line of its table."""
+    """The line number of every key. A key inside an inline table has the line of that table."""
 
     def __init__(self, text: str) -> None:
-        self._lines: dict[Path, int] = {(): 1}
-        counts: dict[Path, int] = {}
-        table: Path = ()
+        self._lines: dict[KeyPath, int] = {(): 1}
+        counts: dict[KeyPath, int] = {}
+        table: KeyPath = ()
         for number, line in enumerate(text.split("\n"), start=1):
             if header := _HEADER.match(line):
                 table = _parts(header[2])
@@ -27,17 +28,17 @@ class KeyPositions:
             elif key := _KEY.match(line):
                 self._enter((*table, *_parts(key[1])), number)
 
-    def _enter(self, path: Path, number: int) -> None:
-        """A key is named on this line, and so are the tables above it, unless they were before."""
+    def _enter(self, path: KeyPath, number: int) -> None:
+        """Note the line of a key, and of the tables above it that have no line yet."""
         for end in range(1, len(path) + 1):
             self._lines.setdefault(path[:end], number)
 
-    def line_of(self, path: Path) -> int:
+    def line_of(self, path: KeyPath) -> int:
         """The line of this key, or of the nearest table above it."""
         while path not in self._lines:
             path = path[:-1]
         return self._lines[path]
 
 
-def _parts(dotted: str) -> Path:
+def _parts(dotted: str) -> KeyPath:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))

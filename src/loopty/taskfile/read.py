@@ -29,8 +29,8 @@ from loopty.domain.task import (
 )
 from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
+from loopty.taskfile.positions import KeyPath
 from loopty.taskfile.schema import WRONG, Checker
-from loopty.taskfile.schema import Path as KeyPath
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
 TABLES: dict[str, type] = {
@@ -46,15 +46,18 @@ TABLES: dict[str, type] = {
     "verifier": VerifierSpec,
 }
 TOP_KEYS = {
-    "statement": "What is to be improved, in words.",
-    "width": "Trials at once. Default: 1.",
-    "seed": "Seed of every random choice. Default: 0.",
+    "statement": "What to improve, in words.",
+    "width": "Number of trials that run at the same time. Default: 1.",
+    "seed": "Seed of all random choices. Default: 0.",
 }
 PLUGIN_TABLES: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
 
 
 def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
-    """The task of the repository, with the models that the user states for all tasks."""
+    """The task of the repository, with the models of the user's config file.
+
+    Raises Misuse when the task file cannot be read, and with every fault of either file.
+    """
     path = top / TASK_FILE
     try:
         text = read_text(path, TASK_FILE)
@@ -66,12 +69,12 @@ def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
 
 
 def _with_relative_data(task: Task, top: Path) -> Task:
-    """The task with data inside the repository named from its top, however it was spelt: so it can be hidden."""
+    """The task with data paths inside the repository relative to its top, so that access rules can hide them."""
 
     def path_from_top(path: str) -> str:
-        real = Path(os.path.realpath(top / Path(path).expanduser()))
-        inside = real.is_relative_to(os.path.realpath(top)) and Path(path).is_absolute()
-        return str(real.relative_to(os.path.realpath(top))) if inside else path
+        real_path = Path(os.path.realpath(top / Path(path).expanduser()))
+        is_inside = real_path.is_relative_to(os.path.realpath(top)) and Path(path).is_absolute()
+        return str(real_path.relative_to(os.path.realpath(top))) if is_inside else path
 
     return replace(
         task,
@@ -81,9 +84,9 @@ def _with_relative_data(task: Task, top: Path) -> Task:
 
 
 def parse(text: str, user_models: Mapping[str, ModelSpec] | None = None) -> Task:
-    """The task that the text describes; Misuse names every fault with its line.
+    """The task that the text describes. Raises Misuse with every fault and its line.
 
-    `own` are the user's models: the task's win where they have the same name.
+    `user_models` are the models of the user's config file; a model of the task file with the same name wins.
     """
     data, checker = parse_toml(text, TASK_FILE), Checker()
     task = _parse_task(data, user_models or {}, checker)
@@ -99,18 +102,18 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         checker.add_fault(
             ("benchmark",), 'is missing: add [benchmark] with command = "…" and timeout_seconds = 60'
         )
-    tables: dict[str, Any] = {
-        name: checker.read_table(cls, data[name], (name,))
-        if name in data
-        else WRONG
-        if name == "benchmark"
-        else cls()
-        for name, cls in TABLES.items()
-    }
+    tables: dict[str, Any] = {}
+    for name, cls in TABLES.items():
+        if name in data:
+            tables[name] = checker.read_table(cls, data[name], (name,))
+        else:
+            tables[name] = WRONG if name == "benchmark" else cls()
     if tables["benchmark"] is not WRONG and not tables["benchmark"].command:
-        checker.add_fault(("benchmark", "command"), 'is empty: say what to run, as in "python3 evaluate.py"')
+        checker.add_fault(
+            ("benchmark", "command"), 'is empty: give the command to run, as in "python3 evaluate.py"'
+        )
     space = _parse_space(data.get("parameters", {}), checker)
-    has_space = bool(data.get("parameters"))  # also when it is faulty: one fault, not its consequences too
+    has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences
     chosen: dict[str, Any] = {
         name: _parse_plugin(name, data.get(name, {}), has_space, checker) for name in PLUGIN_TABLES
     }
@@ -123,11 +126,12 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     benchmark, audit, noise = tables["benchmark"], tables["audit"], tables["noise"]
     if WRONG not in (benchmark, audit) and audit.files and not benchmark.files:
         checker.add_fault(
-            ("audit", "files"), "needs benchmark.files: say what of the benchmark the search may see"
+            ("audit", "files"), "needs benchmark.files: list the benchmark files that the search may see"
         )
     if noise is not WRONG and not can_win(noise.error_rate, noise.pairs):
         checker.add_fault(
-            ("noise", "pairs"), f"is too few to keep anything at an error rate of {noise.error_rate:g}"
+            ("noise", "pairs"),
+            f"is too few to keep a candidate at error_rate {noise.error_rate:g}: raise either",
         )
     _check_consistency(tables["objective"], chosen, has_space, checker)
     gates = _parse_gates(data.get("gates", []), checker)
@@ -149,8 +153,8 @@ def _parse_space(data: Any, checker: Checker) -> Space:
             continue
         if fault := parameter.fault():
             checker.add_fault(path, fault)
-        elif strangers := [other for other in parameter.when if other not in data]:
-            checker.add_fault((*path, "when"), f"names {', '.join(strangers)}, which is no parameter")
+        elif unknown := [other for other in parameter.when if other not in data]:
+            checker.add_fault((*path, "when"), f"names {', '.join(unknown)}, which is not a parameter")
         else:
             parameters[name] = parameter
     if len(parameters) < len(data):
@@ -164,7 +168,7 @@ def _parse_space(data: Any, checker: Checker) -> Space:
     for name, parameter in parameters.items():
         for other, value in parameter.when.items():
             if other in parameters and not parameters[other].accepts(value):
-                checker.add_fault(("parameters", name, "when"), f"asks for {other} = {value!r}, which it never is")
+                checker.add_fault(("parameters", name, "when"), f"needs {other} = {value!r}, a value it never has")
     return space
 
 
@@ -180,7 +184,7 @@ def _parse_gates(data: Any, checker: Checker) -> tuple[Gate, ...]:
         if fault := gate.fault():
             checker.add_fault(("gates", index), fault)
         elif gate.name in (other.name for other in gates):
-            checker.add_fault(("gates", index, "name"), f"is {gate.name!r} a second time")
+            checker.add_fault(("gates", index, "name"), f"is {gate.name!r} for two gates: give each its own name")
         gates.append(gate)
     return tuple(gates)
 
@@ -202,8 +206,8 @@ def _parse_plugin(
     options = {name: value for name, value in data.items() if name != "kind"}
     if not data:
         options = dict(plugins.default_options(has_space))
-    beside = ("kind", "patience") if rung_path else ("kind",)
-    checker.read_table(plugin.load_options(), options, path, beside)
+    also_known = ("kind", "patience") if rung_path else ("kind",)
+    checker.read_table(plugin.load_options(), options, path, also_known)
     if "parents" in options:
         _check_selector(options["parents"], (*path, "parents"), checker)
     if kind == "ladder":
@@ -212,18 +216,18 @@ def _parse_plugin(
 
 
 def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
-    """Each rung is a proposer, with a patience of its own where it has one."""
+    """Check each rung as a proposer that may also have a `patience`."""
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
         path = ("proposer", "rungs", index)
         if not isinstance(rung, dict) or "kind" not in rung:
-            checker.add_fault(path, 'must be a table with its kind, as in [[proposer.rungs]] kind = "tpe"')
+            checker.add_fault(path, 'must be a table with a kind, as in [[proposer.rungs]] kind = "tpe"')
             continue
         if rung["kind"] == "ladder":
-            checker.add_fault(path, "is a ladder in a ladder: name its rungs here")
+            checker.add_fault(path, "is a ladder inside a ladder: list its rungs here instead")
             continue
         checker.read_value(int, rung.get("patience", 1), (*path, "patience"), {"minimum": 1})
-        own = {name: value for name, value in rung.items() if name != "patience"}
-        choice = _parse_plugin("proposer", own, has_space, checker, path)
+        proposer = {name: value for name, value in rung.items() if name != "patience"}
+        choice = _parse_plugin("proposer", proposer, has_space, checker, path)
         if _needs_space("proposer", choice.kind) and not has_space:
             checker.add_fault((*path, "kind"), f"is {choice.kind}, which needs parameters: add [parameters.NAME]")
 
@@ -251,9 +255,10 @@ def _check_consistency(
             checker.add_fault(
                 (role, "kind"), f"is {chosen[role].kind}, which needs parameters: add [parameters.NAME]"
             )
-    if objective is not WRONG and 0 < sum(m.weight is not None for m in objective.metrics) < len(
-        objective.metrics
-    ):
+    if objective is WRONG:
+        return
+    weighted = sum(metric.weight is not None for metric in objective.metrics)
+    if 0 < weighted < len(objective.metrics):
         checker.add_fault(
-            ("objective", "metrics"), "has weights on some metrics only: give one to all, or to none"
+            ("objective", "metrics"), "has weights on only some metrics: give all of them one, or none"
         )

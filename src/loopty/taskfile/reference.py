@@ -1,4 +1,4 @@
-"""The reference page of `loopty.toml`, made from the schema: `python -m loopty.taskfile.reference`."""
+"""Renders the reference page of `loopty.toml` from the schema: `python -m loopty.taskfile.reference`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from loopty.taskfile.plugins import Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
 _USER_MODELS_NOTE = (
-    "Models for all tasks are stated in the same way in `~/.config/loopty/config.toml` (or where "
-    "`$XDG_CONFIG_HOME` says); those of the task file win."
+    "Define models for all tasks in the same way in `~/.config/loopty/config.toml` (or "
+    "`$XDG_CONFIG_HOME/loopty/config.toml`); a model of the task file with the same name wins."
 )
 _TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
@@ -28,7 +28,7 @@ def page() -> str:
     lines = [
         "# The task file `loopty.toml`",
         "",
-        "Every key. Unknown keys are errors. This page is made from the schema (`make docs`).",
+        "All keys. Unknown keys are errors. This page is generated from the schema (`make docs`).",
         "",
         "## Top level",
         "",
@@ -54,16 +54,16 @@ def page() -> str:
 
 
 def _inner_tables(name: str, table: type) -> Iterator[tuple[str, type]]:
-    """The tables in a table: how they are headed, and what they hold."""
+    """The tables inside a table: heading and dataclass of each."""
     headings: dict[type, list[str]] = {}
     hints = typing.get_type_hints(table)
     for field in dataclasses.fields(table):
         kinds = (hints[field.name], *typing.get_args(hints[field.name]))
         for index, kind in enumerate(kinds):
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-                place = f"[{name}.{field.name}]"
-                headings.setdefault(kind, []).append(f"`[{place}]`" if index else f"`{place}`")
-    return ((", ".join(places), kind) for kind, places in headings.items())
+                table_name = f"[{name}.{field.name}]"
+                headings.setdefault(kind, []).append(f"`[{table_name}]`" if index else f"`{table_name}`")
+    return ((", ".join(names), kind) for kind, names in headings.items())
 
 
 def _rows(table: type) -> Iterator[str]:
@@ -80,11 +80,11 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     yield ""
     for kind in plugins.kinds:
         fields = dataclasses.fields(_options_type(plugins, kind))
-        own = "; ".join(
+        options = "; ".join(
             f"`{field.name}` (default {_default_text(field)}): {field.metadata['doc']}" for field in fields
         )
         needs = " Needs parameters." if plugins.kinds[kind].needs_space else ""
-        yield f"- `{kind}`.{needs} {own}".rstrip()
+        yield f"- `{kind}`.{needs} {options}".rstrip()
     yield ""
     with_space, without = plugins.default(True), plugins.default(False)
     either = with_space if with_space == without else f"`{with_space}` with parameters, `{without}` without"

@@ -1,4 +1,4 @@
-"""Plain data checked against a dataclass: every fault at once, each with its key and a remedy."""
+"""Checks plain data against a dataclass and reports every fault at once, each with its key and a remedy."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from loopty.taskfile.positions import KeyPath
+
 T = TypeVar("T")
-Path = tuple[str | int, ...]
 
 WRONG: Any = object()
-"""Stands for a value that was faulty; never leaves this room."""
+"""Marks a faulty value; only `loopty.taskfile` sees it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong with the task file."""
+    """One fault in the task file."""
 
-    path: Path
+    path: KeyPath
     message: str
 
     @property
@@ -32,19 +33,20 @@ class Fault:
 
 
 class Checker:
-    """Collects faults while values are built."""
+    """Builds values from plain data and collects the faults in it."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
 
-    def add_fault(self, path: Path, message: str) -> Any:
+    def add_fault(self, path: KeyPath, message: str) -> Any:
+        """Note a fault and return WRONG, to use in place of the value."""
         self.faults.append(Fault(path, message))
         return WRONG
 
-    def read_table(self, cls: Callable[..., T], data: Any, path: Path, also_known: Collection[str] = ()) -> T:
-        """The dataclass that this table describes; WRONG when something in it is faulty.
+    def read_table(self, cls: Callable[..., T], data: Any, path: KeyPath, also_known: Collection[str] = ()) -> T:
+        """Build the dataclass that this table describes; WRONG when the table has a fault.
 
-        `beside` are keys that the table may have in the file as well, for a key that is misspelt.
+        `also_known` are further keys that the table may have in the file; they are suggested for a misspelt key.
         """
         kind = typing.cast(type, cls)
         if not isinstance(data, Mapping):
@@ -61,15 +63,16 @@ class Checker:
                 values[name] = self.add_fault((*path, name), f"is missing: {doc[:1].lower()}{doc[1:]}")
         return typing.cast(T, WRONG) if WRONG in values.values() else cls(**values)
 
-    def check_keys(self, data: Mapping[str, Any], known: Mapping[str, Any], path: Path) -> None:
+    def check_keys(self, data: Mapping[str, Any], known: Mapping[str, Any], path: KeyPath) -> None:
+        """Note a fault for every unknown key, with the closest known one."""
         for name in data:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
-                self.add_fault((*path, name), f"is no known key; {hint}")
+                self.add_fault((*path, name), f"is not a known key; {hint}")
 
-    def read_value(self, hint: Any, value: Any, path: Path, checks: Mapping[str, Any]) -> Any:
-        """The value as its type wants it."""
+    def read_value(self, hint: Any, value: Any, path: KeyPath, checks: Mapping[str, Any]) -> Any:
+        """Convert a value to its type and check it; WRONG when it has a fault."""
         built = self._convert(hint, value, path)
         if built is WRONG:
             return WRONG
@@ -87,7 +90,7 @@ class Checker:
             return self._check_globs(built, path)
         return built
 
-    def _convert(self, hint: Any, value: Any, path: Path) -> Any:
+    def _convert(self, hint: Any, value: Any, path: KeyPath) -> Any:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (typing.Union, types.UnionType):
             return self._convert_union(arguments, value, path)
@@ -107,8 +110,8 @@ class Checker:
             return self.read_table(typing.cast(Callable[..., Any], hint), value, path)
         return self._convert_scalar(hint, value, path)
 
-    def _convert_union(self, hints: tuple[Any, ...], value: Any, path: Path) -> Any:
-        """The first alternative that takes the value, the value's own type before the others."""
+    def _convert_union(self, hints: tuple[Any, ...], value: Any, path: KeyPath) -> Any:
+        """Convert to the first type that accepts the value, trying the value's own type before the others."""
         probes = []
         for hint in sorted(hints, key=lambda hint: hint is not type(value)):
             if hint is type(None):
@@ -121,7 +124,7 @@ class Checker:
         self.faults += probes[0].faults
         return WRONG
 
-    def _convert_scalar(self, hint: Any, value: Any, path: Path) -> Any:
+    def _convert_scalar(self, hint: Any, value: Any, path: KeyPath) -> Any:
         if issubclass(hint, enum.Enum):
             known = [member.value for member in hint]
             return hint(value) if value in known else self.add_fault(path, f"must be one of {', '.join(known)}")
@@ -135,10 +138,10 @@ class Checker:
         names = {float: "a finite number", int: "a whole number", str: "text", bool: "true or false"}
         return self.add_fault(path, f"must be {names[hint]}, not {value!r}")
 
-    def _check_globs(self, patterns: tuple[str, ...], path: Path) -> Any:
+    def _check_globs(self, patterns: tuple[str, ...], path: KeyPath) -> Any:
         for pattern in patterns:
             if pattern.startswith(("/", "~")) or ".." in pattern.split("/") or not pattern:
-                return self.add_fault(path, f"holds {pattern!r}: paths are relative to the repository's top")
+                return self.add_fault(path, f"holds {pattern!r}: paths must be relative to the repository's top")
         return patterns
 
 

@@ -1,4 +1,4 @@
-"""A TOML file that a user wrote: its data, and its faults with their lines."""
+"""Reads a TOML file that a user wrote and reports its faults with their lines."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from loopty.taskfile.schema import Checker
 
 
 def read_text(path: Path, name: str) -> str:
-    """What is in the file. Raises OSError, and Misuse for what is no text."""
+    """The text of the file. Raises OSError, and Misuse when the file is not UTF-8."""
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise Misuse(f"{name}:{line}: holds bytes that are no UTF-8: save the file as UTF-8") from None
+        raise Misuse(f"{name}:{line}: holds bytes that are not UTF-8: save the file as UTF-8") from None
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """The data in a TOML text. Raises Misuse when the text is not TOML."""
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for numbers and nesting beyond Python's bounds
+    except (ValueError, RecursionError) as error:  # ValueError covers huge numbers, RecursionError deep nesting
         raise Misuse(f"{name} is not valid TOML: {error}") from None
 
 
 def raise_faults(checker: Checker, text: str, name: str) -> None:
-    """Raise Misuse when there are faults: every one, with its line."""
+    """Raise Misuse with every fault and its line; do nothing when there is no fault."""
     if checker.faults:
-        lines = KeyPositions(text)
-        told = sorted((lines.line_of(fault.path), fault.key, fault.message) for fault in checker.faults)
-        raise Misuse("\n".join(f"{name}:{line}: {key} {message}" for line, key, message in told))
+        positions = KeyPositions(text)
+        faults = sorted((positions.line_of(fault.path), fault.key, fault.message) for fault in checker.faults)
+        raise Misuse("\n".join(f"{name}:{line}: {key} {message}" for line, key, message in faults))

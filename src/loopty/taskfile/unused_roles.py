@@ -1,4 +1,4 @@
-"""What a task says of roles in vain: no fault, but hardly what its author means."""
+"""Finds roles whose settings have no effect: not a fault, but hardly what the author intended."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from loopty.taskfile.model_tables import MODEL_PROPOSERS, proposer_kinds, verifi
 
 
 def idle_roles(task: Task) -> Mapping[Role, str]:
-    """The roles that nothing asks, each in words with the remedy."""
-    unasked = {Role.EVOLVER: _evolver_idle_reason(task), Role.VERIFIER: _verifier_idle_reason(task)}
-    told: dict[Role, str] = {}
+    """The roles whose settings have no effect, each with the reason and the remedy."""
+    reasons = {Role.EVOLVER: _evolver_idle_reason(task), Role.VERIFIER: _verifier_idle_reason(task)}
+    messages: dict[Role, str] = {}
     for role in Role:
-        funds = task.roles.of(role)
-        if funds.model and (reason := unasked.get(role)):
-            told[role] = f"the {role} has model {funds.model}, but {reason}"
-        elif not funds.model and funds != RoleBudget():
-            told[role] = f'[roles.{role}] names no model, so nothing is asked: add model = "…"'
-    return told
+        budget = task.roles.of(role)
+        if budget.model and (reason := reasons.get(role)):
+            messages[role] = f"the {role} has model {budget.model}, but {reason}"
+        elif not budget.model and budget != RoleBudget():
+            messages[role] = f'[roles.{role}] names no model, so its settings have no effect: add model = "…"'
+    return messages
 
 
 def _evolver_idle_reason(task: Task) -> str | None:
-    """Why its model is not asked; a proposer of another package is given none to ask."""
+    """Why nothing calls the evolver's model, or None. Proposers of other packages get no model to call."""
     if any(kind in MODEL_PROPOSERS for _, kind in proposer_kinds(task.proposer)):
         return None
-    who = "no rung of the ladder asks it" if task.proposer.kind == "ladder" else f"{task.proposer.kind} asks none"
-    return f"{who}: name {' or '.join(MODEL_PROPOSERS)} as the kind of the proposer, or of a rung"
+    kind = task.proposer.kind
+    unused = "no rung of the ladder calls it" if kind == "ladder" else f"the proposer {kind} calls no model"
+    return f"{unused}: set the kind of the proposer, or of a rung, to {' or '.join(MODEL_PROPOSERS)}"
 
 
 def _verifier_idle_reason(task: Task) -> str | None:
-    asked = verifier_use(task.verifier)
-    return None if asked else "nothing asks it: say what for under [verifier], with screen, review or judged"
+    """Why nothing calls the verifier's model, or None."""
+    used = verifier_use(task.verifier)
+    return None if used else "nothing calls it: set screen, review or judged under [verifier]"

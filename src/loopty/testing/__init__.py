@@ -1,1 +1,1 @@
-"""Suites for ledgers, proposers and sandboxes, and fakes: a new one passes with one fixture."""
+"""Fakes, and suites that a new ledger, proposer, role model or sandbox passes with one fixture."""

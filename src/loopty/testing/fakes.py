@@ -1,4 +1,4 @@
-"""Fakes that behave: workspaces without git, a function as executor, a proposer and a line with scripts."""
+"""Working fakes: workspaces without git, a function as executor, a scripted proposer, a scripted role model."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from loopty.record.node_record import Node
 
 Score = Callable[[Trial], float | Outcome]
 ScriptedReply = str | Mapping[str, Any] | Reply | LooptyError
-"""A text, an object to be sent as JSON, a whole reply, or what is raised instead."""
+"""A text, an object to send as JSON, a whole reply, or an error to raise instead."""
 
 
 def outcome_of_score(value: float) -> Outcome:
+    """The outcome of a finished trial with this score."""
     return Outcome(Ending.FINISHED, {SCORE: value})
 
 
 class MemoryWorkspaces:
-    """Commits are digests; what would be written to folders is remembered."""
+    """Workspaces in memory: commits are digests; published and concluded nodes are listed, not written."""
 
     def __init__(self) -> None:
         self.published: list[str] = []
@@ -55,7 +56,7 @@ class MemoryWorkspaces:
 
 
 class FunctionExecutor:
-    """Trials are calls of a function; `pause` lets a test hold them in flight."""
+    """An executor whose trials are calls of a function; `pause` lets a test keep them running."""
 
     def __init__(
         self, score: Score, width: int = 1, pause: Callable[[Trial], Awaitable[None]] | None = None
@@ -83,7 +84,7 @@ class FunctionExecutor:
 
 
 class ScriptedProposer:
-    """Answers from a list, by position: what a resumed run asks for is what it would have asked for."""
+    """Answers from a list, by position, so that a resumed run gets the same proposals."""
 
     name = "scripted"
 
@@ -97,12 +98,12 @@ class ScriptedProposer:
 
 
 class ScriptedRoleModel:
-    """Answers in turn what it was given, or what one function makes of each prompt; its replies are kept.
+    """Answers with the given replies in turn, or with what a function returns for each prompt; saves its replies.
 
-    With a purse its calls are in the ledger, as those of any line.
+    With a purse, its calls are in the ledger like those of any role model.
     """
 
-    model = "scripted:line"
+    model = "scripted:model"
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class ScriptedRoleModel:
         purse: RunPurse | None = None,
     ) -> None:
         self.replies = list(replies)
-        """What is still to be said."""
+        """The replies that are still to come."""
         self.prompts: list[Prompt] = []
         self.operators: list[str] = []
         self.nodes: list[NodeId | None] = []
@@ -123,20 +124,20 @@ class ScriptedRoleModel:
         self.prompts.append(prompt)
         self.operators.append(operator)
         self.nodes.append(node)
-        said = await self._next_reply(prompt)
-        if isinstance(said, LooptyError):
-            raise said
-        if not isinstance(said, Reply):
-            said = Reply(said if isinstance(said, str) else json.dumps(said), Usage(10, 10))
+        reply = await self._next_reply(prompt)
+        if isinstance(reply, LooptyError):
+            raise reply
+        if not isinstance(reply, Reply):
+            reply = Reply(reply if isinstance(reply, str) else json.dumps(reply), Usage(10, 10))
         call = hashlib.sha256(repr(prompt).encode()).hexdigest()
         if self._purse is not None:
-            tokens = said.usage.tokens
+            tokens = reply.usage.tokens
             call = self._purse.reserve(
                 Role.EVOLVER, tokens, 0.0, model=self.model, operator=operator, node=node, pool=pool
             )
-            self._purse.settle(call, tokens, 0.0, said.usage)
-        self.archive[call] = said
-        return Answer(call, said)
+            self._purse.settle(call, tokens, 0.0, reply.usage)
+        self.archive[call] = reply
+        return Answer(call, reply)
 
     def reply_of(self, call: str) -> Reply:
         if call not in self.archive:
@@ -147,5 +148,5 @@ class ScriptedRoleModel:
         if not callable(first := self.replies[0]):
             del self.replies[0]
             return first
-        made = first(prompt)
-        return await made if isinstance(made, Awaitable) else made
+        reply = first(prompt)
+        return await reply if isinstance(reply, Awaitable) else reply

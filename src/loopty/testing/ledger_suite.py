@@ -1,4 +1,4 @@
-"""What every ledger must hold: subclass LedgerConformance and give it a `ledger` fixture."""
+"""Tests that every ledger must pass: subclass LedgerConformance and give it a `ledger` fixture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopty.record.runs import RunStarted
 
 
 def run_events(number: int = 1) -> list[Event]:
-    """A run and its baseline."""
+    """The events of a run and its baseline."""
     root = NodeId(str(number))
     return [
         RunStarted(number, "criteria", Objective(), 0, "the first run"),
@@ -26,7 +26,7 @@ def run_events(number: int = 1) -> list[Event]:
 
 
 def child_events(history: History) -> list[Event]:
-    """One more child of the baseline."""
+    """The event of one more child of the baseline."""
     node = NodeId("1").child(history[NodeId("1")].children + 1)
     return [NodeAdded(node, Pool.ATTEMPT, "hand", "a change", "c1", "t1", {"x": 0.1 + 0.2})]
 
@@ -34,13 +34,13 @@ def child_events(history: History) -> list[Event]:
 class LedgerConformance:
     """The contract of the Ledger protocol, as tests."""
 
-    def test_events_come_back_as_they_went_in_and_in_order(self, ledger: Ledger) -> None:
+    def test_events_are_read_back_unchanged_and_in_order(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 12.5)
         written = [*recorder.record(lambda _: run_events()), *recorder.record(child_events)]
         assert list(ledger.read()) == written
         assert [recorded.number for recorded in written] == [1, 2, 3]
 
-    def test_reading_starts_after_a_number(self, ledger: Ledger) -> None:
+    def test_reading_starts_after_a_given_event(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)
         recorder.record(lambda _: run_events())
         recorder.record(child_events)
@@ -54,20 +54,20 @@ class LedgerConformance:
         assert _comparable_form(ledger.history()) == _comparable_form(_fold(list(ledger.read())))
         assert _comparable_form(ledger.history()) == _comparable_form(recorder.history)
 
-    def test_a_turn_that_raises_leaves_no_trace(self, ledger: Ledger) -> None:
+    def test_a_write_that_raises_leaves_no_trace(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)
         recorder.record(lambda _: run_events())
         before = list(ledger.read())
         try:
-            with ledger.write_lock() as turn:
-                turn.write([Recorded(3, 0.0, child_events(recorder.history)[0])], {"1.1": "{}"})
+            with ledger.write_lock() as lock:
+                lock.write([Recorded(3, 0.0, child_events(recorder.history)[0])], {"1.1": "{}"})
                 raise KeyError("something went wrong")
         except KeyError:
             pass
         assert list(ledger.read()) == before
         assert NodeId("1.1") not in set(ledger.history().ids)
 
-    def test_two_scribes_see_each_other(self, ledger: Ledger) -> None:
+    def test_two_recorders_see_each_other(self, ledger: Ledger) -> None:
         one, two = Recorder(ledger, lambda: 0.0), Recorder(ledger, lambda: 0.0)
         one.record(lambda _: run_events())
         two.record(child_events)
@@ -75,7 +75,7 @@ class LedgerConformance:
         assert set(one.history.ids) == {"1", "1.1", "1.2"}
         assert set(two.refresh().ids) == set(one.history.ids)
 
-    def test_a_decision_that_raises_records_nothing_and_the_scribe_goes_on(self, ledger: Ledger) -> None:
+    def test_a_decision_that_raises_records_nothing_and_the_recorder_goes_on(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)
         recorder.record(lambda _: run_events())
 
@@ -97,6 +97,6 @@ def _fold(events: Sequence[Recorded]) -> History:
 
 
 def _comparable_form(history: History) -> object:
-    """All that a history holds, in a form that compares."""
+    """The whole content of a history, in a form that can be compared."""
     runs = {number: codec.plain(run) for number, run in history.runs.items()}
     return history.number, runs, {node: codec.plain(history[node]) for node in history.ids}

@@ -1,4 +1,4 @@
-"""What every proposer over parameters must hold: subclass ProposerConformance and give it a `make` fixture."""
+"""Tests that every proposer of parameters must pass: subclass ProposerConformance and give it a `make` fixture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MakeProposer = Callable[[Space], Proposer]
 
 
 class ScoredRun:
-    """A run in memory whose nodes are scored by their distance from the origin."""
+    """A run in memory that scores nodes by the distance of `x` from zero."""
 
     def __init__(self) -> None:
         self._recorder = Recorder(MemoryLedger(), lambda: 0.0)
@@ -50,13 +50,19 @@ class ScoredRun:
         return Ask(self._recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(position), ())
 
     def record(self, proposal: Proposal) -> None:
-        """Record the proposal as a node, with its score."""
+        """Record the proposal as a node with its score."""
         history = self._recorder.history
         node = proposal.parent.child(history[proposal.parent].children + 1)
-        known = history.number
         self._append(
             NodeAdded(
-                node, Pool.ATTEMPT, proposal.operator, "", "commit", "tree", proposal.params, known_event=known
+                node,
+                Pool.ATTEMPT,
+                proposal.operator,
+                "",
+                "commit",
+                "tree",
+                proposal.params,
+                known_event=history.number,
             )
         )
         self._record_score(node, -abs(float(proposal.params["x"])))
@@ -75,26 +81,26 @@ class ScoredRun:
 class ProposerConformance:
     """The contract of the Proposer protocol, as tests (for pytest with asyncio in automatic mode)."""
 
-    async def test_every_proposal_is_a_point_of_the_space_and_names_its_maker(self, make: MakeProposer) -> None:
-        proposer, story = make(SPACE), ScoredRun()
+    async def test_every_proposal_is_a_point_of_the_space_and_names_its_proposer(self, make: MakeProposer) -> None:
+        proposer, run = make(SPACE), ScoredRun()
         for _ in range(25):
-            proposal = await self._answer(proposer, story)
+            proposal = await self._propose(proposer, run)
             assert SPACE.fault(proposal.params) is None
             assert proposal.operator == proposer.name
             assert proposal.summary
-            story.record(proposal)
+            run.record(proposal)
 
-    async def test_a_proposer_made_anew_goes_on_where_the_last_one_stopped(self, make: MakeProposer) -> None:
-        lasting, whole, broken = make(SPACE), ScoredRun(), ScoredRun()
+    async def test_a_new_proposer_continues_where_the_last_one_stopped(self, make: MakeProposer) -> None:
+        proposer, whole_run, resumed_run = make(SPACE), ScoredRun(), ScoredRun()
         for number in range(24):
-            expected = await self._answer(lasting, whole)
+            expected = await self._propose(proposer, whole_run)
             if number % 8 == 0:
                 resumed = make(SPACE)
-            assert await self._answer(resumed, broken) == expected
-            whole.record(expected)
-            broken.record(expected)
+            assert await self._propose(resumed, resumed_run) == expected
+            whole_run.record(expected)
+            resumed_run.record(expected)
 
-    async def _answer(self, proposer: Proposer, story: ScoredRun) -> Proposal:
-        proposal = await proposer.propose(story.ask)
-        assert isinstance(proposal, Proposal), "nothing is in flight, so there is nothing to wait for"
+    async def _propose(self, proposer: Proposer, run: ScoredRun) -> Proposal:
+        proposal = await proposer.propose(run.ask)
+        assert isinstance(proposal, Proposal), "no trial is running, so there is nothing to wait for"
         return proposal

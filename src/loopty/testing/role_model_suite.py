@@ -1,4 +1,4 @@
-"""What every line must hold: subclass LineConformance and give it a `made` fixture."""
+"""Tests that every role model must pass: subclass RoleModelConformance, give it a `make_role_model` fixture."""
 
 from __future__ import annotations
 
@@ -16,86 +16,86 @@ from loopty.record.ledger import Ledger
 PROMPT = Prompt("You are terse.", (Message(Speaker.ASKER, "What next?"),), max_output_tokens=600)
 
 MakeRoleModel = Callable[[Script, int | None], tuple[RoleModel, Ledger]]
-"""A line of the evolver to a model with this script, which may use so many tokens in run 1 of a ledger."""
+"""Takes the script of the model and the evolver's cap in tokens; gives its role model in run 1 of a ledger."""
 
 
 class RoleModelConformance:
-    """The contract of the Line protocol, as tests."""
+    """The contract of the RoleModel protocol, as tests."""
 
-    async def test_a_reply_is_kept_under_its_call(self, make_role_model: MakeRoleModel) -> None:
-        line, _ = make_role_model([Reply("this", Usage(7, 5))], None)
-        answer = await line.ask(PROMPT, "guess")
-        assert answer.reply == line.reply_of(answer.call) == Reply("this", Usage(7, 5))
+    async def test_a_reply_is_saved_under_its_call(self, make_role_model: MakeRoleModel) -> None:
+        role_model, _ = make_role_model([Reply("this", Usage(7, 5))], None)
+        answer = await role_model.ask(PROMPT, "guess")
+        assert answer.reply == role_model.reply_of(answer.call) == Reply("this", Usage(7, 5))
 
-    async def test_the_ledger_says_who_asked_whom_about_what_and_what_it_cost(
-        self, make_role_model: MakeRoleModel
-    ) -> None:
-        line, ledger = make_role_model([Reply("this", Usage(7, 5))], None)
-        answer = await line.ask(PROMPT, "guess", NodeId("1"), Pool.ATTEMPT)
+    async def test_the_ledger_records_caller_model_node_and_cost(self, make_role_model: MakeRoleModel) -> None:
+        role_model, ledger = make_role_model([Reply("this", Usage(7, 5))], None)
+        answer = await role_model.ask(PROMPT, "guess", NodeId("1"), Pool.ATTEMPT)
         reserved, settled = reservations(ledger), settlements(ledger)
         assert [(event.call, event.model, event.operator) for event in reserved] == [
-            (answer.call, line.model, "guess")
+            (answer.call, role_model.model, "guess")
         ]
         assert (reserved[0].role, reserved[0].node, reserved[0].pool) == ("evolver", "1", Pool.ATTEMPT)
         assert [(event.call, event.tokens, event.usage) for event in settled] == [(answer.call, 12, Usage(7, 5))]
 
-    async def test_a_reply_to_be_read_waits_in_the_history_until_it_is_taken(
+    async def test_a_reply_with_proposals_stays_unread_until_they_are_taken(
         self, make_role_model: MakeRoleModel
     ) -> None:
-        line, ledger = make_role_model(["this", "that"], None)
-        answer = await line.ask(PROMPT, "guess", NodeId("1"), Pool.ATTEMPT)
-        await line.ask(PROMPT, "chat")
+        role_model, ledger = make_role_model(["this", "that"], None)
+        answer = await role_model.ask(PROMPT, "guess", NodeId("1"), Pool.ATTEMPT)
+        await role_model.ask(PROMPT, "chat")
         assert set(Spend.of(ledger.history().runs[1]).unread) == {answer.call}
 
-    async def test_every_request_is_a_call_of_its_own(self, make_role_model: MakeRoleModel) -> None:
+    async def test_every_request_is_a_separate_call(self, make_role_model: MakeRoleModel) -> None:
         fault = ModelFault("503: down", transient=True, usage=Usage(7, 0))
-        line, ledger = make_role_model([fault, fault, "this"], None)
-        answer = await line.ask(PROMPT, "guess")
+        role_model, ledger = make_role_model([fault, fault, "this"], None)
+        answer = await role_model.ask(PROMPT, "guess")
         settled = settlements(ledger)
         assert len({event.call for event in settled}) == 3
         assert [(event.failure, event.tokens) for event in settled[:2]] == [("503: down", 7)] * 2
         assert (settled[2].call, settled[2].failure) == (answer.call, "")
 
-    async def test_a_lasting_fault_is_an_outage_and_paid_for(self, make_role_model: MakeRoleModel) -> None:
-        line, ledger = make_role_model([ModelFault("400: no", transient=False, usage=Usage(3, 0))], None)
-        assert "400: no" in await _error_message(Outage, line.ask(PROMPT, "guess"))
+    async def test_a_permanent_fault_is_an_outage_and_is_paid_for(self, make_role_model: MakeRoleModel) -> None:
+        role_model, ledger = make_role_model([ModelFault("400: no", transient=False, usage=Usage(3, 0))], None)
+        assert "400: no" in await _error_message(Outage, role_model.ask(PROMPT, "guess"))
         assert [event.tokens for event in settlements(ledger)] == [3]
 
-    async def test_nothing_is_sent_where_a_cap_leaves_no_room(self, make_role_model: MakeRoleModel) -> None:
-        line, ledger = make_role_model(["this"], 100)
-        await _error_message(Exhausted, line.ask(PROMPT, "guess"))
+    async def test_nothing_is_sent_when_a_cap_leaves_no_room(self, make_role_model: MakeRoleModel) -> None:
+        role_model, ledger = make_role_model(["this"], 100)
+        await _error_message(Exhausted, role_model.ask(PROMPT, "guess"))
         assert not reservations(ledger)
 
-    async def test_a_call_that_is_broken_off_is_charged_as_reserved(self, make_role_model: MakeRoleModel) -> None:
+    async def test_a_cancelled_call_is_charged_as_reserved(self, make_role_model: MakeRoleModel) -> None:
         def cancel_call(_: Prompt) -> str:
             raise asyncio.CancelledError
 
-        line, ledger = make_role_model(cancel_call, None)
-        await _error_message(asyncio.CancelledError, line.ask(PROMPT, "guess"))
+        role_model, ledger = make_role_model(cancel_call, None)
+        await _error_message(asyncio.CancelledError, role_model.ask(PROMPT, "guess"))
         assert [event.tokens for event in settlements(ledger)] == [event.tokens for event in reservations(ledger)]
         assert settlements(ledger)[0].failure
 
-    async def test_a_reply_that_is_not_there_any_more_is_misuse(self, make_role_model: MakeRoleModel) -> None:
-        line, _ = make_role_model([], None)
+    async def test_a_reply_that_no_longer_exists_is_misuse(self, make_role_model: MakeRoleModel) -> None:
+        role_model, _ = make_role_model([], None)
         try:
-            line.reply_of("0" * 32)
+            role_model.reply_of("0" * 32)
         except Misuse:
             return
-        raise AssertionError("it was there")
+        raise AssertionError("no Misuse was raised")
 
 
-async def _error_message(kind: type[BaseException], asking: Awaitable[object]) -> str:
-    """What it raises, in words."""
+async def _error_message(kind: type[BaseException], call: Awaitable[object]) -> str:
+    """The message of the error that the call raises."""
     try:
-        await asking
-    except kind as raised:
-        return str(raised)
+        await call
+    except kind as error:
+        return str(error)
     raise AssertionError(f"no {kind.__name__} was raised")
 
 
 def reservations(ledger: Ledger) -> list[CallReserved]:
+    """The reservations in the ledger, oldest first."""
     return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, CallReserved)]
 
 
 def settlements(ledger: Ledger) -> list[CallSettled]:
+    """The settlements in the ledger, oldest first."""
     return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, CallSettled)]

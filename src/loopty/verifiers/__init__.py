@@ -1,1 +1,1 @@
-"""What the verifier is asked: to screen proposals, to review winners, to compare what nodes left."""
+"""The verifier's work: screening proposals, reviewing winners, comparing the artifacts of nodes."""

@@ -1,4 +1,4 @@
-"""Which of two results the verifier prefers: asked several times, in both orders, so that order means nothing."""
+"""Has the verifier compare two results several times, in both orders, so that the order has no influence."""
 
 from __future__ import annotations
 
@@ -10,78 +10,83 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Prompt
 from loopty.domain.task import JudgedMetric
 from loopty.kit.scrub import strip_hidden
-from loopty.verifiers.shown_change import excerpt
+from loopty.verifiers.change_excerpt import excerpt
 from loopty.verifiers.verifier_question import Fields, VerifierModel, question, read_choice, read_reasoning
 
 OPERATOR = "judge"
 MAX_CHARS = 24_000
-"""Of either result, where the model has room for so many."""
+"""The most that is shown of each result; a small model sees less."""
 
 _TIE = 0.5
+_EVEN_ODDS = 0.5
 _DUTY = """You compare two results, A and B, and say which of them is better by one criterion. The order in which \
 they stand means nothing, and neither does their length. Where neither is better, it is a tie."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
+    """How often the verifier prefers one result to another."""
+
     win_share: float
-    """Of the comparisons that were won, ties half."""
+    """Share of the comparisons that the result won; a tie counts half."""
     swap_share: float
-    """Share of the pairs in which the answer was another one when the order was swapped."""
+    """Share of the pairs in which the answer changed when the order was swapped."""
 
 
 SAME_RESULT = Preference(_TIE, 0.0)
-"""What comparing a result with itself gives."""
+"""The preference between a result and itself."""
 
 
 def result_tokens(verifier: VerifierModel, metric: JudgedMetric) -> int:
-    """How many tokens of each result a question has room for. Raises Misuse where that is next to nothing."""
+    """The number of tokens of each result that fit into a question. Raises Misuse when hardly any fit."""
     return verifier.data_tokens(_prompt(metric, ())) // 2
 
 
 async def compare(
     verifier: VerifierModel, metric: JudgedMetric, result: str, baseline: str, node: NodeId, rng: random.Random
 ) -> Preference:
-    """How often mine is preferred to theirs. Raises Exhausted and Outage where that cannot be told."""
-    each = result_tokens(verifier, metric)
+    """How often the verifier prefers `result` to `baseline`. Raises Exhausted and Outage when it cannot answer."""
+    max_tokens = result_tokens(verifier, metric)
     answers: list[float | None] = []
-    first = False
+    result_first = False
     for number in range(metric.comparisons):
-        first = rng.random() < _TIE if number % 2 == 0 else not first
-        a, b = (result, baseline) if first else (baseline, result)
-        # Whole, hidden characters apart: many results are one long line, which scrubbing would take as a whole.
+        result_first = rng.random() < _EVEN_ODDS if number % 2 == 0 else not result_first
+        a, b = (result, baseline) if result_first else (baseline, result)
+        # Only hidden characters are removed: many results are one long line, which scrubbing would remove whole.
         parts = (
-            excerpt(f"result {name}", strip_hidden(text), MAX_CHARS, each) for name, text in (("A", a), ("B", b))
+            excerpt(f"result {name}", strip_hidden(text), MAX_CHARS, max_tokens)
+            for name, text in (("A", a), ("B", b))
         )
         prompt = _prompt(metric, [part.text for part in parts])
-        answers.append(await _compare_once(verifier, prompt, first, node))
-    found = preference(answers)
-    if found is None:
-        raise Outage(f"the verifier gave no readable comparison for {metric.name}: is the model up to it?")
-    return found
+        answers.append(await _compare_once(verifier, prompt, result_first, node))
+    measured = preference(answers)
+    if measured is None:
+        raise Outage(f"the verifier gave no readable comparison for {metric.name}: use a more capable model")
+    return measured
 
 
 def preference(answers: Sequence[float | None]) -> Preference | None:
-    """What the answers come to, or None when there are none; those at 2k and 2k + 1 differ in order alone.
+    """The preference that the answers show, or None when no answer counts.
 
-    A pair that does not say the same twice says nothing of the results, and much of the order: it is a tie.
+    Answers 2k and 2k + 1 are a pair: the same comparison in both orders. A pair that contradicts itself says
+    nothing about the results and much about the order: it counts as a tie.
     """
     points: list[float] = []
     swaps = pairs = 0
     for start in range(0, len(answers), 2):
-        asked = answers[start : start + 2]
-        pair = [answer for answer in asked if answer is not None]
-        if len(pair) < len(asked):
-            continue  # half a pair is no more than the order it happened to have
-        swapped = len(set(pair)) > 1
-        points += [_TIE] * len(pair) if swapped else pair
-        swaps += swapped
+        replies = answers[start : start + 2]
+        pair = [answer for answer in replies if answer is not None]
+        if len(pair) < len(replies):
+            continue  # half a pair may only show the order that it happened to have
+        contradicts = len(set(pair)) > 1
+        points += [_TIE] * len(pair) if contradicts else pair
+        swaps += contradicts
         pairs += len(pair) > 1
     return Preference(sum(points) / len(points), swaps / pairs if pairs else 0.0) if points else None
 
 
 async def _compare_once(verifier: VerifierModel, prompt: Prompt, result_first: bool, node: NodeId) -> float | None:
-    """1 where mine is the better one, 0 where theirs is; None when the reply cannot be read."""
+    """1 when the verifier prefers the result, 0 the baseline, 0.5 a tie; None when its reply cannot be read."""
 
     def read(fields: Fields) -> float:
         read_reasoning(fields)

@@ -1,4 +1,4 @@
-"""Metrics that the verifier gives: how often it prefers what a node left to what the baseline left."""
+"""Metrics that the verifier gives: how often it prefers a node's artifact to the baseline's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from loopty.verifiers.verifier_question import VerifierModel, run_unless_stopped
 
 
 class JudgedExecutor:
-    """An executor that has the verifier compare what finished trials left. `machine` is the executor's own."""
+    """An executor that has the verifier compare the artifacts of finished trials."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class JudgedExecutor:
         traces: Callable[[Trial], Path],
         max_prompt_tokens: int,
     ) -> None:
-        """`traces` is the folder with what loopty has kept of $EVO_TRACES_DIR of a trial.
+        """`traces` gives the folder with a trial's kept $EVO_TRACES_DIR.
 
-        No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question.
+        No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question.
         """
         self.width = executor.width
         self.machine = executor.machine
@@ -48,51 +48,59 @@ class JudgedExecutor:
             result_tokens(self._verifier, metric)
 
     async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
-        """Raises Exhausted and Outage when there is no verifier to be had: then nothing is said of the node."""
-        # An audit sees another split than the baseline did; a check changes no state and costs nothing.
+        """Run the trial and add the judged metrics.
+
+        Raises Exhausted and Outage when the verifier is unavailable: that says nothing about the node.
+        """
+        # An audit uses another split than the baseline; a check changes no state and costs nothing.
         if not trial.pool.rules.verifier_metrics:
             return await self._executor.execute(trial, seen, cancel)
-        for judged in self._metrics:  # an earlier trial of the node, broken off, may have left one
-            (self._traces(trial) / judged.artifact).unlink(missing_ok=True)
+        for metric in self._metrics:  # an earlier, interrupted trial of the node may have left its artifact
+            (self._traces(trial) / metric.artifact).unlink(missing_ok=True)
         outcome = await self._executor.execute(trial, seen, cancel)
-        for judged in self._metrics:
+        for metric in self._metrics:
             if outcome.is_finished:
-                outcome = await self._with_metric(judged, trial, outcome, cancel)
+                outcome = await self._with_metric(metric, trial, outcome, cancel)
         return outcome
 
     async def _with_metric(
         self, metric: JudgedMetric, trial: Trial, outcome: Outcome, cancel: asyncio.Event
     ) -> Outcome:
-        """The outcome with this metric, which is the verifier's alone to report."""
-        mine = _content(self._traces(trial) / metric.artifact)
-        if mine is None:
-            reason = f"it left no {metric.artifact} below $EVO_TRACES_DIR for {metric.name} (task_*.json are kept)"
+        """The outcome with this metric, replacing a value that the benchmark may have reported under its name."""
+        artifact = _content(self._traces(trial) / metric.artifact)
+        if artifact is None:
+            reason = (
+                f"it left no {metric.artifact} in $EVO_TRACES_DIR for {metric.name} (only task_*.json are kept)"
+            )
             return replace(outcome, ending=Ending.FAILED, reason=reason)
-        found: Preference | None = SAME_RESULT
+        preference: Preference | None = SAME_RESULT
         if trial.node.id != trial.root.id:
-            found = await run_unless_stopped(self._preference(metric, trial, mine), cancel)
-        if found is None:
+            preference = await run_unless_stopped(self._preference(metric, trial, artifact), cancel)
+        if preference is None:
             return Outcome(Ending.CANCELLED, reason="stopped on request", seconds=outcome.seconds)
         swaps = f"{metric.name} swaps"
         return replace(
             outcome,
-            metrics={**outcome.metrics, metric.name: found.win_share, swaps: found.swap_share},
+            metrics={**outcome.metrics, metric.name: preference.win_share, swaps: preference.swap_share},
             directions={**outcome.directions, metric.name: Direction.MAX, swaps: Direction.MIN},
         )
 
-    async def _preference(self, metric: JudgedMetric, trial: Trial, mine: bytes) -> Preference:
-        place = self._traces(replace(trial, node=trial.root, number=1, pool=Pool.ATTEMPT)) / metric.artifact
-        theirs = _content(place)
-        if theirs is None:
-            raise SandboxError(f"what the baseline left for {metric.name} is gone ({place}): start a new run")
-        if mine == theirs:
+    async def _preference(self, metric: JudgedMetric, trial: Trial, artifact: bytes) -> Preference:
+        """How often the verifier prefers the artifact to the baseline's. Equal pairs are compared only once."""
+        path = self._traces(replace(trial, node=trial.root, number=1, pool=Pool.ATTEMPT)) / metric.artifact
+        baseline = _content(path)
+        if baseline is None:
+            raise SandboxError(f"the baseline's artifact for {metric.name} is gone ({path}): start a new run")
+        if artifact == baseline:
             return SAME_RESULT
-        key = metric.name, sha256(mine).hexdigest(), sha256(theirs).hexdigest()
+        key = metric.name, sha256(artifact).hexdigest(), sha256(baseline).hexdigest()
         async with self._locks[key]:
             if key not in self._preferences:
                 rng = random.Random(f"{trial.seed} {metric.name} {trial.node.id}")
-                ours, others = mine.decode(errors="replace"), theirs.decode(errors="replace")
-                self._preferences[key] = await compare(self._verifier, metric, ours, others, trial.node.id, rng)
+                result, reference = artifact.decode(errors="replace"), baseline.decode(errors="replace")
+                self._preferences[key] = await compare(
+                    self._verifier, metric, result, reference, trial.node.id, rng
+                )
         return self._preferences[key]
 
 

@@ -1,4 +1,4 @@
-"""Screens proposals before they cost a trial: advice, so a verifier that cannot be had holds nothing up."""
+"""Screens proposals before they cost a trial. This is advice: an unavailable verifier holds nothing up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loopty.kit.fence import one_line
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_count import tokens_of_data
 from loopty.record.node_record import Node
-from loopty.verifiers.shown_change import excerpt, parameter_lines, proposer_claim
+from loopty.verifiers.change_excerpt import excerpt, parameter_lines, proposer_claim
 from loopty.verifiers.verifier_question import (
     STRING_LIST,
     CallTracker,
@@ -29,7 +29,7 @@ from loopty.verifiers.verifier_rules import task_text
 
 OPERATOR = "screen"
 MAX_CHARS = 40_000
-"""Of a change, where the model has room for so many."""
+"""The most that is shown of a change; a small model sees less."""
 
 _MAX_REASON_CHARS = 400
 _DUTY = """You are the verifier of an automatic optimisation. You see a change before it is measured. Measuring \
@@ -50,9 +50,9 @@ class ScreenedProposer:
         read_text: Callable[[str, str], str | None],
         max_prompt_tokens: int,
     ) -> None:
-        """`writable` lists the files of a commit that may be changed, `text` reads one of them.
+        """`writable_files` lists the files of a commit that may be changed, `read_text` reads one of them.
 
-        No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question.
+        No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question.
         """
         self.name = proposer.name
         self.width: int = getattr(proposer, "width", 1)
@@ -67,34 +67,35 @@ class ScreenedProposer:
         suggestion = await self._proposer.propose(ask)
         if not isinstance(suggestion, Proposal):
             return suggestion
-        line = CallTracker(self._verifier.role_model)
-        reason = await self._advice(
-            ask.history[suggestion.parent], suggestion, replace(self._verifier, role_model=line)
-        )
-        screened = replace(suggestion, calls=(*line.calls, *suggestion.calls))
+        tracker = CallTracker(self._verifier.role_model)
+        verifier = replace(self._verifier, role_model=tracker)
+        reason = await self._advice(ask.history[suggestion.parent], suggestion, verifier)
+        screened = replace(suggestion, calls=(*tracker.calls, *suggestion.calls))
         return screened.as_refusal(f"the verifier: {reason}", Objection.SCREENED) if reason else screened
 
     async def _advice(self, parent: Node, proposal: Proposal, verifier: VerifierModel) -> str | None:
-        """Why the proposal should get no trial, or None: also where the verifier has nothing readable to say."""
+        """Why the proposal should get no trial, or None, also when the verifier gives no readable answer."""
         lines = (*parameter_lines(parent.params, proposal.params), *self._change_lines(parent, proposal))
-        said = proposer_claim(proposal.operator, proposal.summary, self._data_tokens // 8)
-        room = self._data_tokens - tokens_of_data(said)
-        change = excerpt(f"the change to node {parent.id.name}", "\n".join(lines) or "nothing", MAX_CHARS, room)
-        prompt = _prompt("\n\n".join(filter(None, (self._task_text, said, change.text))))
+        claim = proposer_claim(proposal.operator, proposal.summary, self._data_tokens // 8)
+        max_tokens = self._data_tokens - tokens_of_data(claim)
+        label = f"the change to node {parent.id.name}"
+        change = excerpt(label, "\n".join(lines) or "nothing", MAX_CHARS, max_tokens)
+        prompt = _prompt("\n\n".join(filter(None, (self._task_text, claim, change.text))))
         try:
             return await verifier.ask(prompt, OPERATOR, parent.id, _read_advice)
-        except (Exhausted, Outage):  # the line has recorded why
+        except (Exhausted, Outage):  # the role model has recorded why
             return None
 
     def _change_lines(self, parent: Node, proposal: Proposal) -> Iterator[str]:
-        known = frozenset(self._writable_files(parent.commit)) if proposal.edits else frozenset()
-        for path, after in sorted(proposal.edits.items()):
-            before = (self._read_text(parent.commit, path) or "") if path in known else ""
-            new = after.decode(errors="replace") if isinstance(after, bytes) else after or ""
+        """The edits of the proposal as unified diffs, without hidden characters."""
+        writable = frozenset(self._writable_files(parent.commit)) if proposal.edits else frozenset()
+        for path, content in sorted(proposal.edits.items()):
+            before = (self._read_text(parent.commit, path) or "") if path in writable else ""
+            after = content.decode(errors="replace") if isinstance(content, bytes) else content or ""
             lines = difflib.unified_diff(
-                strip_hidden(before).splitlines(), strip_hidden(new).splitlines(), path, path, lineterm=""
+                strip_hidden(before).splitlines(), strip_hidden(after).splitlines(), path, path, lineterm=""
             )
-            yield from lines if after is not None else (f"{path} is deleted",)
+            yield from lines if content is not None else (f"{path} is deleted",)
 
 
 def _prompt(text: str) -> Prompt:
@@ -107,7 +108,7 @@ def _prompt(text: str) -> Prompt:
 
 
 def _read_advice(fields: Fields) -> str:
-    """Why not; empty where it is worth a trial."""
+    """Why the change should get no trial; empty when it is worth one. Raises ValueError for a faulty answer."""
     read_reasoning(fields)
     skip, against = read_choice(fields, "verdict", {"try": False, "skip": True}), read_list(fields, "against")
     if skip and not against:

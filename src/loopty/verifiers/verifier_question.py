@@ -1,4 +1,4 @@
-"""One question to the verifier: it fits its model, is reasoned about, and may be answered once more to be read."""
+"""Asks the verifier one question: cut to its model, reasoning first, and once more if the reply is unreadable."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 Fields = Mapping[str, Any]
 ReadAnswer = Callable[[Fields], T]
-"""What the reply's object says. Raises ValueError with what is wrong with it."""
+"""Reads the JSON object of a reply. Raises ValueError with what is wrong with it."""
 
 REASONING: Fields = {"type": "string", "description": "Your reasoning, step by step, before anything is decided."}
 STRING_LIST: Fields = {"type": "array", "items": {"type": "string"}}
 
 _MIN_DATA_TOKENS = 256
-"""Tokens: less would show next to nothing of a change."""
+"""With less, hardly anything of a change could be shown."""
 _SEPARATOR_TOKENS = 64
-"""Tokens between the parts of a prompt, and of what is said of a reply."""
+"""Room for the separators between the parts of a prompt, and for the objection to an unreadable reply."""
 _EMPTY_REPLY = "(nothing)"
-"""Servers want no empty messages."""
+"""Replaces an empty reply: servers refuse empty messages."""
 
 _SYSTEM = f"""{{duty}}
 
@@ -42,13 +42,13 @@ Think first, and write your reasoning down before you decide. Answer with one JS
 
 
 def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
-    """The prompt; the fields of the answer are in the order in which they are to be written, reasoning first."""
+    """The prompt. The model writes the fields of its answer in this order, reasoning first."""
     schema = reply_json.schema({"reasoning": REASONING, **fields})
     return Prompt(_SYSTEM.format(duty=duty), (Message(Speaker.ASKER, text),), schema)
 
 
 class CallTracker:
-    """A line that notes which calls were answered over it."""
+    """A role model that notes the names of its answered calls."""
 
     def __init__(self, role_model: RoleModel) -> None:
         self.model = role_model.model
@@ -68,48 +68,47 @@ class CallTracker:
 
 @dataclass(frozen=True, slots=True)
 class VerifierModel:
-    """The line to the verifier, and the longest prompt that its model sees whole."""
+    """The verifier's role model, and the longest prompt that the model reads whole."""
 
     role_model: RoleModel
     max_prompt_tokens: int
 
     def data_tokens(self, prompt: Prompt) -> int:
-        """How many tokens of data a question has room for. Raises Misuse where that is next to nothing."""
+        """The number of tokens of data that fit beside this prompt. Raises Misuse when hardly any fit."""
         fixed = sum(map(tokens, prompt.texts)) + tokens(json.dumps(prompt.schema)) + _SEPARATOR_TOKENS
         room = self.max_prompt_tokens - fixed - self._quote_tokens
         if room < _MIN_DATA_TOKENS:
             raise Misuse(
-                f"the verifier's question has about {fixed} tokens, and its model can be told {self.max_prompt_tokens}: "
-                "next to nothing could be shown; raise context_tokens of the model, name another under "
-                "[roles.verifier], or say less under [verifier]"
+                f"the verifier's question takes about {fixed} of the {self.max_prompt_tokens} tokens that its "
+                "model reads, which leaves too few to show a change: raise context_tokens of the model, name "
+                "another model under [roles.verifier], or shorten the text under [verifier]"
             )
         return room
 
     async def ask(self, prompt: Prompt, operator: str, node: NodeId, read: ReadAnswer[T]) -> T | None:
-        """What the verifier says; None when neither its first nor its second reply can be read.
+        """The verifier's answer; None when neither its first nor its second reply can be read.
 
-        Raises Exhausted and Outage as the line does.
+        Raises Exhausted when a cap forbids the call, Outage when the model is unavailable.
         """
         for _ in range(2):
             answer = await self.role_model.ask(prompt, operator, node)
-            said = answer.reply.text
+            text = answer.reply.text
             try:
-                return read(reply_json.parse_only_object(said))
+                return read(reply_json.parse_only_object(text))
             except ValueError as fault:
                 objection = f"That cannot be read: {fault}. Answer again, with the JSON object alone."
-                prompt = prompt.with_reply(
-                    cut_to(said, self._quote_tokens, tokens_of_data) or _EMPTY_REPLY, objection
-                )
+                quote = cut_to(text, self._quote_tokens, tokens_of_data) or _EMPTY_REPLY
+                prompt = prompt.with_reply(quote, objection)
         return None
 
     @property
     def _quote_tokens(self) -> int:
-        """How many tokens of a reply it is shown again."""
+        """The most tokens of an unreadable reply that the verifier is shown again."""
         return self.max_prompt_tokens // 8
 
 
 async def run_unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event) -> T | None:
-    """The result of the work; None when told to stop first, once the work has let go of what it held."""
+    """The result of the work; None when `cancel` is set first. Returns only after the work has cleaned up."""
     task, stop = asyncio.create_task(work), asyncio.create_task(cancel.wait())
     try:
         await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +120,7 @@ async def run_unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event
 
 
 def read_choice(fields: Fields, name: str, meanings: Mapping[str, T]) -> T:
-    """What the field's word stands for."""
+    """The meaning of the word in this field. Raises ValueError for any other word."""
     word = str(fields.get(name, "")).strip().lower()
     if word not in meanings:
         raise ValueError(f"`{name}` is none of {', '.join(meanings)}")
@@ -129,14 +128,15 @@ def read_choice(fields: Fields, name: str, meanings: Mapping[str, T]) -> T:
 
 
 def read_reasoning(fields: Fields) -> str:
-    """A verdict without its reasons is none."""
-    said = fields.get("reasoning")
-    if not isinstance(said, str) or not said.strip():
+    """The reasoning of the answer. Raises ValueError without one: a verdict needs reasons."""
+    text = fields.get("reasoning")
+    if not isinstance(text, str) or not text.strip():
         raise ValueError("`reasoning` is missing")
-    return said
+    return text
 
 
 def read_list(fields: Fields, name: str) -> tuple[str, ...]:
+    """The non-empty strings in this field. Raises ValueError for anything but a list of strings."""
     items = fields.get(name, [])
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise ValueError(f"`{name}` is no list of strings")

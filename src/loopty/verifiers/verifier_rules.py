@@ -1,4 +1,4 @@
-"""What the verifier is told of the task: its statement, the usual rules, and the task's own."""
+"""The part of a question that describes the task: its statement, the usual rules, and its own rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USUAL_RULES = """\
 
 
 def task_text(statement: str, rules: str, statement_tokens: int) -> str:
-    """The task and its rules, as the first part of a question: so many tokens of the statement, and every rule."""
+    """The task and all its rules, as the first part of a question; the statement is cut to `statement_tokens`."""
     task = cut_to(statement.strip(), statement_tokens) or "(the task file has no statement)"
     own = f"\n\nThe rules of this task:\n{rules.strip()}" if rules.strip() else ""
     return f"The task:\n{task}\n\nThe usual rules for every change:\n{USUAL_RULES}{own}"

@@ -1,4 +1,4 @@
-"""Reviews a node that the metric would keep: does it break the rules? It can object, and nothing else."""
+"""Reviews a node that the metric would keep: does it break the rules? The verifier can object, nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from loopty.kit.token_count import tokens_of_data
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.verifiers.shown_change import FencedExcerpt, excerpt, parameter_lines, proposer_claim
+from loopty.verifiers.change_excerpt import FencedExcerpt, excerpt, parameter_lines, proposer_claim
 from loopty.verifiers.verifier_question import (
     STRING_LIST,
     Fields,
@@ -33,7 +33,7 @@ from loopty.verifiers.verifier_rules import task_text
 
 OPERATOR = "review"
 MAX_CHARS = 40_000
-"""Of either difference, where the model has room for so many."""
+"""The most that is shown of each difference; a small model sees less."""
 
 _MAX_REASON_CHARS = 400
 _DUTY = """You are the verifier of an automatic optimisation. A change has won by the benchmark's own measure, \
@@ -42,7 +42,7 @@ that is surprising, ugly or risky keeps them; one that only looks better because
 Object only where you can name the rule and the lines."""
 
 DiffCommits = Callable[[str, str], bytes]
-"""The difference of two commits."""
+"""The difference between two commits, as a patch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Opinion:
 
 
 class WinnerReviewer:
-    """Implements the Reviewer protocol of the core."""
+    """Asks the verifier to review winners; implements the engine's Reviewer protocol."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class WinnerReviewer:
         diff_commits: DiffCommits,
         max_prompt_tokens: int,
     ) -> None:
-        """No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question."""
+        """No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question."""
         self.mode = mode
         self._verifier = VerifierModel(role_model, max_prompt_tokens)
         self._task_text = task_text(statement, rules, max_prompt_tokens // 8)
@@ -81,40 +81,41 @@ class WinnerReviewer:
     async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
         try:
             outcome = await run_unless_stopped(self._review(trial), cancel)
-        except Exhausted as end:
-            return Outcome(Ending.FAILED, reason=str(end))
+        except Exhausted as error:
+            return Outcome(Ending.FAILED, reason=str(error))
         return outcome or Outcome(Ending.CANCELLED, reason="stopped on request")
 
     async def _review(self, trial: Trial) -> Outcome:
         history, node = self._history(), trial.node
         parent = history[node.id.parent] if node.id.parent else trial.root
-        befores = dict.fromkeys((parent.id, trial.root.id))
-        changes = [self._change_since(trial, history[before]) for before in befores]
+        earlier_nodes = dict.fromkeys((parent.id, trial.root.id))
+        changes = [self._change_since(trial, history[earlier]) for earlier in earlier_nodes]
         measured = cut_to(_measurements(history, trial), self._data_tokens // 4, tokens_of_data)
-        claimed = proposer_claim(node.operator, node.summary, self._data_tokens // 8)
-        parts = list(_excerpts(changes, self._data_tokens - tokens_of_data(measured) - tokens_of_data(claimed)))
-        text = "\n\n".join(filter(None, (self._task_text, measured, claimed, *(part.text for part in parts))))
-        said = await self._verifier.ask(_prompt(text), OPERATOR, node.id, _read_opinion)
-        if said is None:
-            return Outcome(Ending.FAILED, reason="the verifier's reply could not be read, twice")
-        unseen = max(part.omitted_chars for part in parts)
-        partly = f" (it did not see {unseen:,} characters of the change)" if unseen else ""
-        return Outcome(Ending.FINISHED if said.passed else Ending.REFUSED, reason=said.reason + partly)
+        claim = proposer_claim(node.operator, node.summary, self._data_tokens // 8)
+        parts = list(_excerpts(changes, self._data_tokens - tokens_of_data(measured) - tokens_of_data(claim)))
+        text = "\n\n".join(filter(None, (self._task_text, measured, claim, *(part.text for part in parts))))
+        opinion = await self._verifier.ask(_prompt(text), OPERATOR, node.id, _read_opinion)
+        if opinion is None:
+            return Outcome(Ending.FAILED, reason="two replies of the verifier could not be read")
+        omitted = max(part.omitted_chars for part in parts)
+        note = f" (it did not see {omitted:,} characters of the change)" if omitted else ""
+        return Outcome(Ending.FINISHED if opinion.passed else Ending.REFUSED, reason=opinion.reason + note)
 
-    def _change_since(self, trial: Trial, before: Node) -> _Change:
+    def _change_since(self, trial: Trial, earlier: Node) -> _Change:
+        """The change of parameters and files from an earlier node to the winner."""
         node = trial.node
         files = "no file differs"
-        if before.commit != node.commit:
-            patch = self._diff_commits(before.commit, node.commit)
+        if earlier.commit != node.commit:
+            patch = self._diff_commits(earlier.commit, node.commit)
             files = strip_hidden(patch.decode(errors="replace")) or files
-        name = "the baseline" if before.id == trial.root.id else f"its parent, node {before.id.name}"
+        name = "the baseline" if earlier.id == trial.root.id else f"its parent, node {earlier.id.name}"
         return _Change(
-            f"the change against {name}", "\n".join((*parameter_lines(before.params, node.params), files))
+            f"the change against {name}", "\n".join((*parameter_lines(earlier.params, node.params), files))
         )
 
 
 def _excerpts(changes: Sequence[_Change], max_tokens: int) -> Iterator[FencedExcerpt]:
-    """The changes, as data: each has an equal share of the room that those before it leave."""
+    """The changes as fenced data; each gets an equal share of the tokens that the ones before it left."""
     for number, change in enumerate(changes):
         part = excerpt(change.label, change.text, MAX_CHARS, max_tokens // (len(changes) - number))
         max_tokens -= part.tokens
@@ -131,15 +132,15 @@ def _prompt(text: str) -> Prompt:
 
 
 def _read_opinion(fields: Fields) -> _Opinion:
-    why, breaks = read_reasoning(fields), read_list(fields, "breaks")
+    reasoning, breaks = read_reasoning(fields), read_list(fields, "breaks")
     passed = read_choice(fields, "verdict", {"pass": True, "fail": False})
     if passed and breaks:
         raise ValueError("the verdict is `pass`, and `breaks` names what it breaks")
-    return _Opinion(passed, one_line("; ".join(breaks) or why, _MAX_REASON_CHARS))
+    return _Opinion(passed, one_line("; ".join(breaks) or reasoning, _MAX_REASON_CHARS))
 
 
 def _measurements(history: History, trial: Trial) -> str:
-    """What the benchmark measured, which is not in question."""
+    """The measured values of the baseline, the best node and the winner, which the verifier cannot question."""
     node = trial.node
     assert node.outcome is not None
     fingerprint = node.outcome.fingerprint

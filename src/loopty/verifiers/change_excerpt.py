@@ -1,4 +1,4 @@
-"""What the verifier is shown of a change, as data."""
+"""Renders a change for the verifier as fenced data, cut to what its model can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_CLAIM_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class FencedExcerpt:
-    """A text in its fence, and how many characters of it were left out."""
+    """A fenced text, and the number of characters that were left out of it."""
 
     text: str
     omitted_chars: int
@@ -26,32 +26,32 @@ class FencedExcerpt:
 
 
 def proposer_claim(operator: str, summary: str, max_tokens: int) -> str:
-    """What its proposer says of the change, in so many tokens; nothing where it has no room."""
-    said = f"{operator}: {summary}"[:_MAX_CLAIM_CHARS]
+    """The proposer's description of its change, fenced and cut to `max_tokens`; empty when nothing fits."""
+    claim = f"{operator}: {summary}"[:_MAX_CLAIM_CHARS]
 
     def render(limit: int) -> str:
-        return fence_text("what its proposer says of the change", said, limit)
+        return fence_text("what its proposer says of the change", claim, limit)
 
-    return longest_that_fits(render, len(said), max_tokens, tokens_of_data)
+    return longest_that_fits(render, len(claim), max_tokens, tokens_of_data)
 
 
 def excerpt(label: str, text: str, max_chars: int, max_tokens: int) -> FencedExcerpt:
-    """As much as both allow, a number of characters and one of tokens; what is left out is marked.
+    """The text, fenced and cut to both limits; a mark shows where characters were left out.
 
-    Nothing is scrubbed out of it: a cheat must not hide in the gaps.
+    Nothing is scrubbed out: a cheat must not hide in the gaps.
     """
     plain = escape_tags(text)
 
     def render(limit: int) -> str:
         return fence_text(label, plain, min(limit, max_chars), exact=True)
 
-    fitting = longest_that_fits(render, min(len(plain), max_chars), max_tokens, tokens_of_data) or render(0)
+    shown = longest_that_fits(render, min(len(plain), max_chars), max_tokens, tokens_of_data) or render(0)
     whole = fence_text(label, plain, len(plain), exact=True)
-    return FencedExcerpt(fitting, max(len(whole) - len(fitting), 0))
+    return FencedExcerpt(shown, max(len(whole) - len(shown), 0))
 
 
 def parameter_lines(before: Params, after: Params) -> Iterator[str]:
-    """The parameters that change, a line each."""
+    """One line for each parameter that changes."""
     for name, value in after.items():
         if before.get(name) != value:
             yield f"parameter {name}: {before.get(name)!r} -> {value!r}"
