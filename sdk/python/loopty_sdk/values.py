@@ -39,8 +39,8 @@ def decode(raw: bytes) -> Any:
     """The value of these bytes. Raises NotData unless they are exactly one value."""
     reader = _Reader(raw)
     value = reader.take_value(MAX_DEPTH)
-    if reader.remaining:
-        raise NotData(f"{reader.remaining} bytes follow the value")
+    if reader.bytes_left:
+        raise NotData(f"{reader.bytes_left} bytes follow the value")
     return value
 
 
@@ -112,7 +112,7 @@ class _Reader:
         self._at = 0
 
     @property
-    def remaining(self) -> int:
+    def bytes_left(self) -> int:
         return len(self._raw) - self._at
 
     def take_value(self, levels: int) -> Any:
@@ -189,16 +189,16 @@ class _Reader:
     def _take_count(self) -> int:
         """The number of items that follow; each takes at least one byte."""
         (count,) = _SIZE.unpack(self._take(8))
-        if count > self.remaining:
-            raise NotData(f"{count} items are announced, but only {self.remaining} bytes follow")
+        if count > self.bytes_left:
+            raise NotData(f"{count} items are announced, but only {self.bytes_left} bytes follow")
         return int(count)
 
     def _take_sized(self) -> bytes:
         return self._take(_SIZE.unpack(self._take(8))[0])
 
     def _take(self, count: int) -> bytes:
-        if count > self.remaining:
-            raise NotData(f"{count} bytes are announced, but only {self.remaining} follow")
+        if count > self.bytes_left:
+            raise NotData(f"{count} bytes are announced, but only {self.bytes_left} follow")
         self._at += count
         return self._raw[self._at - count : self._at]
 

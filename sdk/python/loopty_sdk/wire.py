@@ -24,7 +24,7 @@ class Deadline:
         self.seconds = seconds
         self._moment = time.monotonic() + seconds
 
-    def remaining_seconds(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds until the deadline. Raises OverTime when it has passed."""
         remaining = self._moment - time.monotonic()
         if remaining <= 0:
@@ -122,4 +122,4 @@ class Wire:
     def _wait(self, to_send: bool, to_receive: bool, deadline: Deadline) -> None:
         events = (select.POLLOUT if to_send else 0) | (select.POLLIN if to_receive else 0)
         self._poll.modify(self._channel, events)
-        self._poll.poll(deadline.remaining_seconds() * 1000)
+        self._poll.poll(deadline.seconds_left() * 1000)
