@@ -1,4 +1,4 @@
-"""What a measurement is given: the tools, each in a fresh repository, and how long it may take."""
+"""What a measurement needs: loopty and its peers, each in a new repository, and how many repeats to make."""
 
 import functools
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ class Bench:
 
     @functools.cached_property
     def evo_executable(self) -> Path | None:
-        """None where evo cannot be installed."""
+        """evo's command; None when evo cannot be installed."""
         folder = peers.install(self.cache, peers.EVO)
         return folder / "evo" if folder else None
 
     @functools.cached_property
     def openevolve_python(self) -> Path | None:
-        """The interpreter of OpenEvolve's environment; None where it cannot be installed."""
+        """The interpreter of OpenEvolve's environment; None when OpenEvolve cannot be installed."""
         folder = peers.install(self.cache, peers.OPENEVOLVE)
         return folder / "python" if folder else None
 
@@ -42,19 +42,19 @@ class Bench:
         return repository.create(self.scratch / name, files, self.env)
 
     def loopty(self, name: str, files: int, attempts: int) -> Loopty:
-        """loopty in a repository of so many files, with a budget of so many attempts."""
+        """loopty in a repository of `files` files, with a budget of `attempts` attempts."""
         loopty = Loopty(self.loopty_executable, self.repository(f"{name}-loopty", files), self.env)
         loopty.init(attempts)
         return loopty
 
     def loopty_with(self, name: str, task: str, files: Mapping[str, str]) -> Loopty:
-        """loopty in a repository of these files, with a task of one's own."""
+        """loopty in a repository of these files, with this task."""
         loopty = Loopty(self.loopty_executable, self.repository(f"{name}-loopty", 1), self.env)
         loopty.write({"loopty.toml": task, **files})
         return loopty
 
     def evo(self, name: str, files: int) -> Evo | None:
-        """evo in a repository of so many files; None where it cannot be installed."""
+        """evo in a repository of `files` files; None when evo cannot be installed."""
         if self.evo_executable is None:
             return None
         evo = Evo(self.evo_executable, self.repository(f"{name}-evo", files), self.env)

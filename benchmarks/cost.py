@@ -1,4 +1,4 @@
-"""What a command costs: CPU seconds of its whole process tree first, wall seconds as an indication."""
+"""Measure what a command costs: CPU seconds of its whole process tree, and wall seconds as an indication."""
 
 import ctypes
 import os
@@ -32,17 +32,17 @@ class CommandOutput:
 
 
 class CommandFailed(Exception):  # noqa: N818
-    """A measured command ended with a non-zero exit status: its figure would mean nothing."""
+    """A measured command ended with a non-zero exit status, so its cost would mean nothing."""
 
     def __init__(self, argv: Sequence[str], status: int, stderr: str) -> None:
-        words = stderr.strip().splitlines()
+        lines = stderr.strip().splitlines()
         super().__init__(
-            f"{Path(argv[0]).name} {' '.join(argv[1:3])}: exit {status}: {words[-1] if words else ''}"
+            f"{Path(argv[0]).name} {' '.join(argv[1:3])}: exit {status}: {lines[-1] if lines else ''}"
         )
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants left behind, so that no daemon's CPU goes uncounted."""
+    """Make this process the parent of orphaned descendants, so that the CPU of daemons is counted, too."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -57,7 +57,7 @@ def run_for_output(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> st
 
 
 def run_command(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> CommandOutput:
-    """Run a command to its end; raises `CommandFailed` where that is a failure."""
+    """Run a command to its end. Raises CommandFailed when its exit status is not zero."""
     # Files, not pipes: a daemon that inherits a pipe would keep its reader waiting for ever.
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
         started = time.monotonic()
@@ -81,15 +81,15 @@ def median(costs: Sequence[Cost]) -> Cost:
 
 
 Result = Cost | CommandFailed | None
-"""None where there was nothing to measure."""
+"""None when there was nothing to measure."""
 
 
 def measure_in_turns(
     repeats: int, ours: Callable[[], Cost], theirs: Callable[[], Cost] | None
 ) -> tuple[Result, Result]:
-    """Medians of two commands run in turns, so that a noisy minute falls on both alike."""
+    """Run two commands in turns and return their medians; so a noisy minute affects both alike."""
     rounds = [(cost_or_failure(ours), theirs and cost_or_failure(theirs)) for _ in range(repeats + 1)]
-    # The first call of a command writes byte code and warms the page cache.
+    # The first round does not count: it writes byte code and warms the page cache.
     our_results, their_results = zip(*rounds[1:], strict=True)
     return _median_or_failure(our_results), _median_or_failure(their_results)
 
@@ -103,7 +103,7 @@ def cost_or_failure(run: Callable[[], Cost]) -> Cost | CommandFailed:
 
 
 def _orphans_cpu_seconds() -> float:
-    """CPU of descendants that were detached from the command and have ended."""
+    """CPU seconds of descendants that left the command's process tree and have ended."""
     total = 0.0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The program that instant models rewrite: the circle packing example, with a number that makes it new."""
+"""The program that instant models rewrite: the circle packing example, with a number that makes each one new."""
 
 from pathlib import Path
 

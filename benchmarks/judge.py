@@ -1,4 +1,4 @@
-"""How often the judge is wrong, and what it costs to be right.
+"""Measure how often the judge is wrong, and what it costs to be right.
 
 python benchmarks/judge.py [--decisions N] [--real] [--seed S]
 """
@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
-import judge_simulated
-import judge_timing
+import judge_simulation
+import judge_timings
 from judge_noise import gaussian, lognormal
 
 
@@ -20,16 +20,16 @@ def main() -> None:
     count, seed = options.decisions, options.seed
     if options.real:
         where = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-        _show(f"Real timings ({where})", judge_timing.real_timings(count, seed))
+        _show(f"Real timings ({where})", judge_timings.real_timings(count, seed))
         return
-    _show("Candidates that are no better: kept", judge_simulated.false_keeps(count, seed))
-    _show("True gains in units of the noise, Gaussian", judge_simulated.power(count // 4, seed, gaussian))
-    _show("True gains in units of the noise, lognormal", judge_simulated.power(count // 4, seed, lognormal))
-    _show("Other settings, Gaussian", judge_simulated.settings(count // 4, seed))
-    _show("When to give up, of those that looked better", judge_simulated.stop_rules(count // 4, seed))
+    _show("Candidates that are no better: how many are kept", judge_simulation.false_keeps(count, seed))
+    _show("True gains in units of the noise, Gaussian", judge_simulation.power(count // 4, seed, gaussian))
+    _show("True gains in units of the noise, lognormal", judge_simulation.power(count // 4, seed, lognormal))
+    _show("Other settings, Gaussian", judge_simulation.settings(count // 4, seed))
+    _show("When to give up on candidates that looked better", judge_simulation.stop_rules(count // 4, seed))
     _show(
-        f"Nights of {judge_simulated.NIGHT} candidates, in units of the noise",
-        judge_simulated.nights(count // judge_simulated.NIGHT, seed),
+        f"Nights of {judge_simulation.NIGHT} candidates, in units of the noise",
+        judge_simulation.nights(count // judge_simulation.NIGHT, seed),
     )
 
 
@@ -44,8 +44,12 @@ def _show(title: str, rows: Iterable[Sequence[str]]) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="How often the judge is wrong, and what it costs to be right.")
-    parser.add_argument("--decisions", type=_at_least_1000, default=4000, metavar="N", help="per kind of noise")
+    parser = argparse.ArgumentParser(
+        description="Measure how often the judge is wrong, and what it costs to be right."
+    )
+    parser.add_argument(
+        "--decisions", type=_at_least_1000, default=4000, metavar="N", help="decisions per kind of noise"
+    )
     parser.add_argument("--real", action="store_true", help="time real code instead of simulating")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
@@ -53,7 +57,7 @@ def _options() -> argparse.Namespace:
 
 def _at_least_1000(text: str) -> int:
     if int(text) < 1000:
-        raise argparse.ArgumentTypeError("fewer than 1000 decisions say little of an error rate of 5 in 100")
+        raise argparse.ArgumentTypeError("fewer than 1000 decisions say little about an error rate of 5 in 100")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""One decision on one candidate, as the judge makes it and as the naive rule does."""
+"""One decision on one candidate, by the judge and by the naive rule."""
 
 import enum
 import random
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from loopty.domain.evidence import Evidence, evidence, noise_floor
 
 Measure = Callable[[], float]
-"""Measures once, now; more is better."""
+"""Measures once, now; higher is better."""
 
 
 class Order(enum.Enum):
-    """Who is measured first in a pair; in the first pair the candidate is, because it has been measured."""
+    """Which side of a pair is measured first; in the first pair the candidate, because it already was measured."""
 
     COIN = enum.auto()
     ALTERNATING = enum.auto()
@@ -30,13 +30,13 @@ class Rule:
     error_rate: float = 0.05
     most_pairs: int = 16
     baseline_measurements: int = 6
-    """How often the incumbent is measured beforehand."""
+    """How many times the incumbent is measured beforehand."""
     order: Order = Order.COIN
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is known of the incumbent."""
+    """The incumbent's recorded score, and the noise of one measurement."""
 
     score: float
     sigma: float
@@ -51,7 +51,7 @@ class Decision:
     verdict: str
     effect: float
     candidate_values: Sequence[float]
-    """What the candidate measured."""
+    """The measurements of the candidate."""
     incumbent_values: Sequence[float] = ()
 
     @property
@@ -65,20 +65,21 @@ def decide_by_pairs(
     """Measure a candidate; when it looks better than the record, pairs decide."""
     ours: list[float] = []
     theirs: list[float] = []
-    for found in evidence_by_pair(_append_to(candidate, ours), _append_to(incumbent, theirs), record, rule, rng):
-        if found.better:
-            return Decision("kept", found.effect, ours, theirs)
-        if found.futile:
-            return Decision("discarded", found.effect, ours, theirs)
-        if found.exhausted:
-            return Decision("inconclusive", found.effect, ours, theirs)
+    measure_ours, measure_theirs = _append_to(candidate, ours), _append_to(incumbent, theirs)
+    for pairs in evidence_by_pair(measure_ours, measure_theirs, record, rule, rng):
+        if pairs.better:
+            return Decision("kept", pairs.effect, ours, theirs)
+        if pairs.futile:
+            return Decision("discarded", pairs.effect, ours, theirs)
+        if pairs.exhausted:
+            return Decision("inconclusive", pairs.effect, ours, theirs)
     return Decision("discarded", ours[0] - record.score, ours)
 
 
 def evidence_by_pair(
     candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random
 ) -> Iterator[Evidence]:
-    """The evidence after each pair up to the most; nothing when the first measurement does not look better."""
+    """The evidence after each pair, up to the limit; empty when the first measurement does not look better."""
     first = candidate()
     if first <= record.score:
         return
@@ -96,12 +97,14 @@ def evidence_by_pair(
 
 
 def decide_naively(candidate: Measure, record: float) -> Decision:
-    """Keep what measures better than its parent did."""
+    """Keep a candidate that measures better than its parent did."""
     score = candidate()
     return Decision("kept" if score > record else "discarded", score - record, [score])
 
 
 def _append_to(measure: Measure, values: list[float]) -> Measure:
+    """A measurement that also appends its value to the list."""
+
     def measure_and_append() -> float:
         values.append(measure())
         return values[-1]

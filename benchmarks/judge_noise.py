@@ -1,4 +1,4 @@
-"""Measurements of the same code, one after another in time: more is better, and the noise floor is 1."""
+"""Simulated noise: measurements of the same code over time; higher is better, and the noise floor is 1."""
 
 import math
 import random
@@ -19,24 +19,24 @@ def gaussian(rng: random.Random) -> Iterator[float]:
 
 
 def lognormal(rng: random.Random) -> Iterator[float]:
-    """Timings: a hard best case and a long tail of bad ones."""
+    """Noise like that of timings: a hard best case and a long tail of bad ones."""
     unit = _unit(_raw_lognormal)
     return (value / unit for value in _raw_lognormal(rng))
 
 
-def student(rng: random.Random) -> Iterator[float]:
-    """Wild outliers to both sides: Student's t with 3 degrees of freedom."""
+def student_t(rng: random.Random) -> Iterator[float]:
+    """Wild outliers on both sides: Student's t with 3 degrees of freedom."""
     unit = _unit(_raw_student)
     return (value / unit for value in _raw_student(rng))
 
 
 def drift(rng: random.Random) -> Iterator[float]:
-    """A machine that gets slower, by a tenth of the noise with each measurement."""
+    """A machine that gets slower by a tenth of the noise with each measurement."""
     return (value - 0.1 * step for step, value in enumerate(gaussian(rng)))
 
 
 def autocorrelation(rng: random.Random) -> Iterator[float]:
-    """Each measurement half like the one before: where the order of the pairs matters most."""
+    """Each measurement resembles the one before (correlation 0.5), so the order in a pair matters most here."""
     value = rng.gauss(0, 1)
     while True:
         yield value
@@ -44,7 +44,7 @@ def autocorrelation(rng: random.Random) -> Iterator[float]:
 
 
 def bursts(rng: random.Random) -> Iterator[float]:
-    """A neighbour that comes once in 20 measurements, stays for 10 and costs 5 times the noise."""
+    """A busy neighbour that appears once in 20 measurements, stays for 10 and costs 5 times the noise."""
     busy = False
     for value in gaussian(rng):
         yield value - 5 * busy
@@ -54,7 +54,7 @@ def bursts(rng: random.Random) -> Iterator[float]:
 NOISES: dict[str, Noise] = {
     "Gaussian": gaussian,
     "lognormal": lognormal,
-    "Student t3": student,
+    "Student t3": student_t,
     "drifting": drift,
     "autocorrelated": autocorrelation,
     "bursts": bursts,

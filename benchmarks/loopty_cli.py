@@ -5,9 +5,9 @@ from pathlib import Path
 
 import repository
 from cost import Cost, measure_cost, run_for_output
-from sampling import Sample, sample_command
+from samples import Sample, sample_command
 
-_PRETEND = Path(__file__).with_name("loopty_pretend.py")
+_LONG_RECORD = Path(__file__).with_name("loopty_long_record.py")
 _TASK = """\
 [benchmark]
 command = '''echo '{{"score": 1}}' > "$EVO_RESULT_PATH"'''
@@ -39,7 +39,7 @@ class Loopty:
         self._experiments = 0
 
     def init(self, attempts: int) -> None:
-        """Write and commit a task that allows so many attempts."""
+        """Write and commit a task that allows `attempts` attempts."""
         self.write({"loopty.toml": _TASK.format(attempts=attempts)})
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -49,23 +49,23 @@ class Loopty:
         repository.commit_all(self._folder, self._env)
 
     def run_baseline(self) -> None:
-        """What `optimize` does first, and a node by hand needs before it can be compared."""
+        """Run the baseline: `optimize` does that first, and a node by hand needs it for comparison."""
         self.verb("run", "1")
 
     def verb(self, *words: str) -> Cost:
         return measure_cost([self._loopty, *words], self._folder, self._env)
 
     def new_and_run(self) -> Cost:
-        """One experiment by verbs: a draft, an edit that is not counted, and its trial."""
+        """Run one experiment by verbs and return its cost: a draft, an edit that is not counted, and its trial."""
         self._experiments += 1
         node = f"1.{self._experiments}"
-        made = self.verb("new", "--parent", "1", "-m", "bench")
+        cost_of_new = self.verb("new", "--parent", "1", "-m", "bench")
         draft = self._folder / ".loopty" / "drafts" / node
         (draft / "src0" / "file0.py").write_text(f"VALUE = {-self._experiments}\n")
-        return made + self.verb("run", node)
+        return cost_of_new + self.verb("run", node)
 
     def watch_optimize(self) -> list[Sample]:
-        """Samples of trials done and CPU spent, over a whole `optimize`."""
+        """Run `optimize` to its end and return samples of trials done and CPU spent."""
         return sample_command(
             [self._loopty, "optimize"],
             cwd=self._folder,
@@ -75,9 +75,9 @@ class Loopty:
         )
 
     def lengthen_record(self, shape: str, count: int) -> None:
-        """Lengthen the record with copies of an attempt that was really run: a `chain`, or `siblings`."""
+        """Lengthen the record with copies of an attempt that really ran, as a `chain` or as `siblings`."""
         python = str(Path(self._loopty).with_name("python"))
-        run_for_output([python, str(_PRETEND), shape, str(count)], self._folder, self._env)
+        run_for_output([python, str(_LONG_RECORD), shape, str(count)], self._folder, self._env)
 
     def _trials(self) -> int:
         nodes = self._folder / ".loopty" / "nodes"

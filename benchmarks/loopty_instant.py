@@ -1,8 +1,8 @@
 """Run loopty, inside its own environment, with a model and an evaluator that answer at once.
 
-Called as `python loopty_instant.py KIND PROPOSALS BATCH FOLDER`, with so many proposals in a call;
-`FOLDER/evaluated` grows a byte per evaluation. KIND is `code`, where replies rewrite the program, or `parameters`.
-Everything else is the real thing: prompt, purse, archive of calls, git commit and branch, ledger, judge.
+Called as `python loopty_instant.py KIND PROPOSALS BATCH FOLDER`. KIND is `code`, where replies rewrite the
+program, or `parameters`; each call gives BATCH proposals; `FOLDER/evaluated` grows by a byte per evaluation.
+Everything else is real: prompt, reservation, archive of calls, git commit and branch, ledger, judge.
 """
 
 import asyncio
@@ -84,13 +84,13 @@ def main(kind: str, proposals: int, batch: int, folder: Path) -> None:
 
 
 def _configurations(numbers: Iterable[int]) -> str:
-    """A configuration for each."""
-    given = [{"parameters": {"step": 0.5, "rounds": n}, "reason": "try it"} for n in numbers]
-    return json.dumps({"proposals": given})
+    """A reply that proposes a configuration for each number."""
+    proposals = [{"parameters": {"step": 0.5, "rounds": n}, "reason": "try it"} for n in numbers]
+    return json.dumps({"proposals": proposals})
 
 
 def _programs(numbers: Iterable[int]) -> str:
-    """These versions of the program, a proposal each."""
+    """A reply that proposes these versions of the program."""
     files = (f"=== PROPOSAL {n}: version {n} ===\nprogram.py\n```python\n{version(n)}```\n" for n in numbers)
     return "".join((*files, "=== END ===\n"))
 

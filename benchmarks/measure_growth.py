@@ -1,15 +1,15 @@
-"""CPU per trial as the record grows: the last hundred beside the first."""
+"""CPU per trial as the record grows: the last hundred trials beside the first hundred."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import peers_openevolve
 from bench import Bench
 from cost import CommandFailed, Result
-from sampling import Sample, cost_per_unit
+from samples import Sample, cost_per_unit
 from table import Row, Target, cpu, growth
 
 _WARM_UP = 10
-"""Trials before the first hundred: start-up would make it look dear, and the growth small."""
+"""Trials before the first hundred: start-up would make that hundred look expensive, and the growth small."""
 _TARGET = Target("at most ×1.2", 1.2)
 
 
@@ -35,7 +35,7 @@ def _openevolve(bench: Bench, iterations: int) -> tuple[Result, Result]:
 
 
 def _first_and_last_hundred(run: Callable[[], Sequence[Sample]], count: int) -> tuple[Result, Result]:
-    """What one unit costs in the first hundred and in the last."""
+    """The cost of one unit in the first hundred and in the last hundred."""
     try:
         samples = run()
         return cost_per_unit(samples, _WARM_UP, _WARM_UP + 100), cost_per_unit(samples, count - 100, count)

@@ -1,4 +1,4 @@
-"""CPU of one proposal of a model that answers at once, scored at once: what the harness itself takes."""
+"""CPU of one proposal whose model and evaluator answer at once: the cost of the harness itself."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import peers_openevolve
 from bench import Bench
 from cost import CommandFailed, Result
-from sampling import cost_per_unit, sample_command
+from samples import cost_per_unit, sample_command
 from table import NOTHING, Row, Target, cpu, growth
 
 _DRIVER = Path(__file__).with_name("loopty_instant.py")

@@ -1,4 +1,4 @@
-"""CPU to start and say the version: what an agent pays on each of its hundreds of calls."""
+"""CPU to start and print the version: an agent pays this on each of its hundreds of calls."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CPU of one sandboxed trial whose benchmark does nothing: what the harness itself costs."""
+"""CPU of one sandboxed trial whose benchmark does nothing: the cost of the harness itself."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""CPU of the reading verbs on long records: a deep chain, and very many trials."""
+"""CPU of the verbs that only read, on long records: a deep chain, and very many trials."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from table import Row, Target, cpu
 
 _FILES = 10
 _BELOW_EVOS_DEPTH = 900
-"""evo's `tree` recurses, and the interpreter stops it at a depth of about 1,000."""
+"""evo's `tree` is recursive, and Python stops it at a depth of about 1,000."""
 _TARGET = Target("below 1 CPU s", 1.0)
 
 
@@ -27,7 +27,7 @@ def rows(bench: Bench) -> Iterator[Row]:
             evo.lengthen_record(shape, count)
         record = f"{shape} of {count:,}"
         yield _row(record, loopty, ("tree",), evo, "tree", _TARGET)
-        # evo's tree always prints every node; loopty's does so when told to.
+        # evo's tree always prints every node; loopty's does so with --all.
         yield _row(record, loopty, ("tree", "--all"), evo, "tree", None)
         yield _row(record, loopty, ("status",), evo, "status", _TARGET)
 

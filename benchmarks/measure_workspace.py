@@ -1,4 +1,4 @@
-"""What a workspace costs in a large repository beside a small one."""
+"""CPU of a trial's workspace in a large repository beside a small one."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from pathlib import Path
 
 from bench import Bench
 from cost import Cost, Result, cost_or_failure, measure_cost, measure_in_turns
-from sampling import cost_per_unit
+from samples import cost_per_unit
 from table import Row, Target, cpu, growth
 
 _SMALL = 10
 _WARM_UP = 10
-"""Trials before those that count: a commit's files are exported once, however many trials it has."""
+"""Trials that do not count: a commit's files are exported only once, at its first trial."""
 _TRIALS = 60
 _TARGET = Target("at most ×2", 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """At one size of repository."""
+    """The costs at one size of the repository."""
 
     in_loop: Result
     worktree: Result

@@ -1,6 +1,6 @@
 """Run OpenEvolve, inside its own environment, with a model and an evaluator that answer at once.
 
-Called as `python openevolve_instant.py ITERATIONS FOLDER`; `FOLDER/evaluated` grows a byte per evaluation.
+Called as `python openevolve_instant.py ITERATIONS FOLDER`; `FOLDER/evaluated` grows by a byte per evaluation.
 """
 
 import itertools
@@ -29,7 +29,7 @@ class InstantModel(LLMInterface):  # type: ignore[misc]
 
     def __init__(self, config: LLMModelConfig) -> None:
         self.model = config.name
-        # Each worker process has a model of its own, and an identical rewrite would be refused unevaluated.
+        # Each worker process has its own model, and OpenEvolve refuses an identical rewrite without evaluating it.
         self._numbers = itertools.count(os.getpid() * 1_000_000)
 
     async def generate(self, prompt: str, **_options: Any) -> str:

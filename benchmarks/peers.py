@@ -1,4 +1,4 @@
-"""The peers, each in an environment of its own, at the versions that the figures speak of."""
+"""Install the peers, each in its own environment, at the versions of the published figures."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ OPENEVOLVE = "openevolve==0.4.0"
 
 
 def install(cache: Path, requirement: str) -> Path | None:
-    """The `bin` folder of an environment that holds the peer; None where it cannot be installed."""
+    """Install the peer and return the `bin` folder of its environment; None when it cannot be installed."""
     home = cache / requirement.replace("==", "-")
     installed = home / "installed"
     if not installed.exists():
@@ -19,5 +19,5 @@ def install(cache: Path, requirement: str) -> Path | None:
         pip = [str(home / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
         if subprocess.run([*pip, "install", requirement]).returncode != 0:
             return None
-        installed.touch()  # Written last: an install cut short is done again.
+        installed.touch()  # Written last, so that an interrupted installation is repeated.
     return home / "bin"

@@ -1,15 +1,15 @@
-"""Watch OpenEvolve work through iterations whose model and evaluator cost nothing."""
+"""Run OpenEvolve through iterations whose model and evaluator cost nothing, and sample its cost."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from sampling import Sample, sample_command
+from samples import Sample, sample_command
 
 _DRIVER = Path(__file__).with_name("openevolve_instant.py")
 
 
 def iterations(python: Path, count: int, folder: Path, env: Mapping[str, str]) -> list[Sample]:
-    """Samples of iterations done and CPU spent over a run of so many iterations."""
+    """Run `count` iterations and return samples of iterations done and CPU spent."""
     folder.mkdir(parents=True)
     evaluated = folder / "evaluated"
     evaluated.touch()

@@ -1,4 +1,4 @@
-"""A git repository of a given number of small files, and the plain environment that commands see in it."""
+"""Create git repositories of a given number of small files, and the plain environment for commands in them."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _FILES_PER_FOLDER = 250
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What every measured command sees: no user configuration, a git identity, no calls outside."""
+    """The environment of every measured command: no user configuration, a git identity, no network calls."""
     home.mkdir(parents=True, exist_ok=True)
     return {
         "PATH": os.environ["PATH"],
@@ -29,7 +29,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def create(path: Path, files: int, env: Mapping[str, str]) -> Path:
-    """A committed repository of so many files; `src0/file0.py` is the one a task may edit."""
+    """Create and commit a repository of `files` files; `src0/file0.py` is the one that a task may edit."""
     for number in range(files):
         file = path / f"src{number // _FILES_PER_FOLDER}" / f"file{number}.py"
         if number % _FILES_PER_FOLDER == 0:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import measure_growth
-import measure_isolated
+import measure_isolation
 import measure_proposal
 import measure_start
 import measure_trial
@@ -23,11 +23,11 @@ from cost import CommandFailed, adopt_orphans
 from table import NOTHING, Row, cpu, render_table, save
 
 _MEASUREMENTS = {
-    # First: on some disks new files are dear for minutes after others were deleted, as trials do by the thousand.
+    # First: on some disks new files are slow for minutes after many were deleted, and trials delete thousands.
     "proposal": measure_proposal.rows,
     "start": measure_start.rows,
     "trial": measure_trial.rows,
-    "isolated": measure_isolated.rows,
+    "isolated": measure_isolation.rows,
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,
     "growth": measure_growth.rows,
@@ -45,13 +45,13 @@ def main() -> None:
             rows += _measure(name, bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     print(render_table(rows))
-    print("\nMedians of CPU over the whole process tree, wall time as an indication; ratio: loopty by its peer.")
+    print("\nMedians of CPU over the whole process tree, wall time as an indication; ratio: loopty over its peer.")
     if options.json:
         save(rows, options.json)
 
 
 def _measure(name: str, bench: Bench) -> Sequence[Row]:
-    """The rows of a measurement, as far as it came."""
+    """Run one measurement and return its rows; when a command fails, the rows so far and one for the failure."""
     rows: list[Row] = []
     try:
         rows.extend(_MEASUREMENTS[name](bench))
@@ -69,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="smaller sizes and fewer repeats: under three minutes"
     )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file too")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="also write the rows to this file")
     parser.add_argument(
         "--cache", type=_absolute_path, default=caches / "loopty-bench", help="where the peers are installed"
     )
@@ -81,7 +81,7 @@ def _options() -> argparse.Namespace:
 
 
 def _absolute_path(text: str) -> Path:
-    # Commands run in other folders; links stay, because an environment's interpreter is one.
+    # Commands run in other folders. Links are not resolved, because the interpreter of an environment is a link.
     return Path(text).absolute()
 
 

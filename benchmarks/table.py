@@ -1,4 +1,4 @@
-"""The table: what was measured, ours beside theirs, the ratio, the target and whether it is met."""
+"""The table of results: what was measured, loopty beside its peer, the ratio, the target and whether it is met."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _HEADINGS = ("what", "loopty", "beside it", "ratio", "target", "met")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with the words that print it; without a number, the words say why there is none."""
+    """A number and its text; without a number, the text says why there is none."""
 
     words: str
     value: float | None = None
@@ -23,7 +23,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The most that a figure may be."""
+    """An upper limit for a figure."""
 
     words: str
     limit: float
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. Its target speaks of loopty's figure, or with `of_ratio` of the ratio to the peer's."""
+    """One row. Its target applies to loopty's figure, or with `of_ratio` to loopty's figure over the peer's."""
 
     what: str
     loopty: Figure
@@ -62,7 +62,7 @@ NO_PEER = Figure("peer not available")
 
 
 def cpu(result: Result, who: str = "") -> Figure:
-    """CPU milliseconds, wall milliseconds in brackets; None is a peer that is not installed."""
+    """CPU milliseconds, with wall milliseconds in brackets; None means that the peer is not installed."""
     if result is None:
         return NO_PEER
     if isinstance(result, CommandFailed):
@@ -72,7 +72,7 @@ def cpu(result: Result, who: str = "") -> Figure:
 
 
 def growth(small: Result, large: Result, who: str = "") -> Figure:
-    """How many times the CPU of the one the other takes."""
+    """The CPU of the large case as a multiple of the small case's."""
     if not isinstance(small, Cost):
         return cpu(small, who)
     if not isinstance(large, Cost):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Optimises the circle packing example for about a minute, in a repository of its own: build/demo.
+# Optimise the circle packing example for about a minute, in a repository of its own: build/demo.
 set -eu
 cd "$(dirname "$0")/.."
 loopty="$PWD/.venv/bin/loopty"
@@ -15,12 +15,12 @@ cp -R examples/circle_packing build/demo
 cd build/demo
 git init -q -b main
 git add -A
-git -c user.name=demo -c user.email=demo@localhost commit -q -m 'Circle packing, as it starts'
+git -c user.name=demo -c user.email=demo@localhost commit -q -m 'Circle packing, before the search'
 
-printf '26 circles in the unit square; the larger the sum of their radii, the better. About a minute.\n\n'
+printf 'The task: 26 circles in the unit square, with the largest sum of radii. It takes about a minute.\n\n'
 "$loopty" optimize $unsafe
 printf '\n'
 "$loopty" report --top 3
-printf '\nThe best program against the one it started from (loopty diff best --baseline):\n\n'
+printf '\nThe change from the first program to the best one (loopty diff best --baseline):\n\n'
 "$loopty" diff best --baseline
-printf '\nThe repository is build/demo: try loopty tree, loopty show best, loopty apply there.\n'
+printf '\nThe repository is build/demo: try loopty tree, loopty show best or loopty apply in it.\n'

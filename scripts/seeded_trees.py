@@ -1,9 +1,9 @@
-"""Print the tree that each example grows from its seed, to compare two versions of loopty.
+"""Print the search tree that each example grows from its seed, to compare two versions of loopty.
 
 python scripts/seeded_trees.py [LOOPTY] > trees.txt
 
 Every example runs at width 1 with a budget that does not depend on the clock, so that one version always grows
-the same tree. `c_kernel` measures time: it draws at random there, and only its proposals are printed.
+the same tree. `c_kernel` measures time, so its proposer becomes `random` and only its proposals are printed.
 """
 
 import json
@@ -23,20 +23,20 @@ def main() -> None:
     loopty = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else ROOT / ".venv/bin/loopty"
     for example, attempts in ATTEMPTS.items():
         with tempfile.TemporaryDirectory(prefix="loopty-seeded-") as scratch:
-            place = Path(scratch, example)
-            prepare(place, example, attempts)
-            subprocess.run([loopty, "optimize", "--quiet"], cwd=place, stdout=sys.stderr, check=True)
+            folder = Path(scratch, example)
+            prepare(folder, example, attempts)
+            subprocess.run([loopty, "optimize", "--quiet"], cwd=folder, stdout=sys.stderr, check=True)
             listing = subprocess.run(
-                [loopty, "tree", "--all", "--json"], cwd=place, capture_output=True, text=True, check=True
+                [loopty, "tree", "--all", "--json"], cwd=folder, capture_output=True, text=True, check=True
             )
         for line in listing.stdout.splitlines():
             print(example, *fields(json.loads(line), example not in MEASURES_TIME))
 
 
-def prepare(place: Path, example: str, attempts: int) -> None:
-    """Copy the example into a repository of its own, with a budget that any machine can spend."""
-    shutil.copytree(ROOT / "examples" / example, place)
-    task = place / "loopty.toml"
+def prepare(folder: Path, example: str, attempts: int) -> None:
+    """Copy the example into its own repository, with a budget that is spent in the same way on any machine."""
+    shutil.copytree(ROOT / "examples" / example, folder)
+    task = folder / "loopty.toml"
     text = task.read_text()
     for key, value in (("width", 1), ("attempts", attempts), ("control", attempts // 4), ("target", 1e9)):
         text = re.sub(rf"(?m)^{key} = \S+", f"{key} = {value}", text)
@@ -47,17 +47,17 @@ def prepare(place: Path, example: str, attempts: int) -> None:
     task.write_text(text)
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "The example"]):
         git = ["git", "-c", "user.name=loopty", "-c", "user.email=loopty@localhost"]
-        subprocess.run([*git, *arguments], cwd=place, check=True)
+        subprocess.run([*git, *arguments], cwd=folder, check=True)
 
 
 def fields(node: dict[str, object], with_score: bool) -> list[str]:
-    """What does not depend on the clock or the machine."""
+    """The parts of a node that do not depend on the clock or the machine."""
     names = ["id", "pool", "operator", "summary", "params", "tree"]
-    shown = [node.get(name, "") for name in names]
+    values = [node.get(name, "") for name in names]
     if with_score:
         outcome = node.get("outcome")
-        shown += [outcome.get("metrics", {}) if isinstance(outcome, dict) else {}, node.get("verdict", "")]
-    return [json.dumps(value, sort_keys=True, ensure_ascii=False) for value in shown]
+        values += [outcome.get("metrics", {}) if isinstance(outcome, dict) else {}, node.get("verdict", "")]
+    return [json.dumps(value, sort_keys=True, ensure_ascii=False) for value in values]
 
 
 if __name__ == "__main__":

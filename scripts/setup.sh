@@ -12,16 +12,16 @@ newest_python() {
             return
         fi
     done
-    say 'loopty needs Python 3.11 or newer: install it, or name it with PYTHON=…'
+    say 'loopty needs Python 3.11 or newer: install it, or set PYTHON=… to its path'
     exit 1
 }
 
 python=$(newest_python)
 if ! .venv/bin/python -c '' 2>/dev/null; then
-    say "making .venv with $($python --version)"
+    say "creating .venv with $($python --version)"
     "$python" -m venv .venv 2>/dev/null || {
         say 'this Python has no venv module: installing it'
-        install_packages python3-venv || { say 'could not: install python3-venv, then try again'; exit 1; }
+        install_packages python3-venv || { say 'python3-venv could not be installed: install it, then try again'; exit 1; }
         rm -rf .venv
         "$python" -m venv .venv
     }
@@ -34,6 +34,6 @@ if ! command -v bwrap >/dev/null; then
     say 'installing bubblewrap'
     install_packages bubblewrap ||
         say 'bubblewrap is missing and could not be installed: install it with your package manager;' \
-            'until then only `--unsafe-no-sandbox` runs'
+            'until then loopty runs only with `--unsafe-no-sandbox`'
 fi
 touch .venv/.ready

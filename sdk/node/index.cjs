@@ -1,4 +1,4 @@
-// One run of a benchmark, reported to whoever started it. No dependencies; the twin of the Python SDK.
+// One run of a benchmark, and what it reports. No dependencies; the twin of `Run` in the Python SDK.
 "use strict";
 
 const { createHash } = require("node:crypto");
@@ -26,22 +26,22 @@ class Run {
     this.params = readParams(process.env.LOOPTY_PARAMS);
   }
 
-  /** Run `benchmark(run)` and finish at its end, unless it did so itself or threw. */
+  /** Run `benchmark(run)`, then finish, unless it already finished or threw. */
   static async use(benchmark) {
     const run = new Run();
     await benchmark(run);
     if (!run.#finished) run.finish();
   }
 
-  /** Record the score of one task as it ends; `direction` only where it differs from the benchmark's. */
+  /** Record the score of one task as it ends; give `direction` only where it differs from the benchmark's. */
   logTask(taskId, score, { status, summary, failureReason, log, direction } = {}) {
     const name = String(taskId);
-    finite(score, `the score of task ${JSON.stringify(name)}`);
+    finiteNumber(score, `the score of task ${JSON.stringify(name)}`);
     if (direction !== undefined && direction !== "max" && direction !== "min") {
       throw new TypeError(`direction must be "max" or "min", not ${String(direction)}`);
     }
     if (this.#tasks.has(name)) {
-      throw new Error(`task ${JSON.stringify(name)} has a score already: give each repeat its own id`);
+      throw new Error(`task ${JSON.stringify(name)} already has a score: give each repeat its own id`);
     }
     this.#tasks.set(name, score);
     if (direction !== undefined) this.#directions.set(name, direction);
@@ -58,7 +58,7 @@ class Run {
     }
     const row = new Map([[STEP_COLUMN, step]]);
     for (const [name, value] of Object.entries(metrics)) {
-      row.set(column(name), finite(value, `metric ${JSON.stringify(name)}`));
+      row.set(column(name), finiteNumber(value, `metric ${JSON.stringify(name)}`));
     }
     if (row.size === 1) throw new Error("a row needs at least one metric, as in report(3, { accuracy: 0.9 })");
     let text = "";
@@ -67,21 +67,21 @@ class Run {
       this.#columns = [...row.keys()];
       text = line(this.#columns);
     }
-    text += line(inOrder(row, this.#columns));
-    // One append is one write: the lines of several processes never mix.
+    text += line(cellsInOrder(row, this.#columns));
+    // One append is one write, so the lines of several processes never mix.
     if (this.#metricsPath !== null) fs.appendFileSync(this.#metricsPath, text);
   }
 
-  /** Whether the trial was asked to end early: finish soon, it is killed after a grace period. */
+  /** Whether the trial should end early: finish soon, because it is killed after a grace period. */
   shouldStop() {
     return this.#stopPath !== null && fs.existsSync(this.#stopPath);
   }
 
-  /** Publish the result, once; the score is by default the mean of the tasks' scores. */
+  /** Publish the result, once; without a score, it is the mean of the tasks' scores. */
   finish(score) {
-    if (this.#finished) throw new Error("this run is finished already: a trial has one result");
+    if (this.#finished) throw new Error("this run is already finished: a trial has one result");
     const result = {
-      score: finite(score === undefined ? this.#mean() : score, "the score"),
+      score: finiteNumber(score === undefined ? this.#mean() : score, "the score"),
       tasks: Object.fromEntries(this.#tasks),
       started_at: this.#startedAt,
       ended_at: now(),
@@ -91,7 +91,7 @@ class Run {
     }
     this.#finished = true;
     if (this.#resultPath === null) {
-      // Synchronous, so that a process.exit() right after does not lose it.
+      // Synchronous, so that a process.exit() right after it does not lose the result.
       fs.writeSync(1, `${JSON.stringify(result)}\n`);
     } else {
       publishOnce(this.#resultPath, JSON.stringify(result));
@@ -124,10 +124,10 @@ function readParams(file) {
   return params;
 }
 
-function finite(value, what) {
-  if (typeof value !== "number") throw new TypeError(`${what} must be a number, not ${String(value)} (${typeof value})`);
+function finiteNumber(value, label) {
+  if (typeof value !== "number") throw new TypeError(`${label} must be a number, not ${String(value)} (${typeof value})`);
   if (!Number.isFinite(value)) {
-    throw new RangeError(`${what} must be finite, not ${value}: exit non-zero when nothing was measured`);
+    throw new RangeError(`${label} must be finite, not ${value}: exit non-zero when nothing was measured`);
   }
   return value;
 }
@@ -148,7 +148,7 @@ function headerOf(file) {
   return cells.map((cell) => cell.replace(/,$/, "").replace(/^"([\s\S]*)"$/, "$1").replaceAll('""', '"'));
 }
 
-function inOrder(row, columns) {
+function cellsInOrder(row, columns) {
   if (row.size !== columns.length || !columns.every((name) => row.has(name))) {
     throw new Error(
       `this row has the columns ${JSON.stringify([...row.keys()])}, the header has ${JSON.stringify(columns)}: ` +
@@ -164,7 +164,7 @@ function line(cells) {
 }
 
 function traceName(taskId) {
-  // Percent-encoding keeps ids apart that differ only in odd characters; names have 255 bytes at most.
+  // Percent-encoding keeps ids distinct that differ only in odd characters; a file name has at most 255 bytes.
   let safe = encodeURIComponent(taskId).replace(/[!'()*]/g, (odd) => `%${odd.charCodeAt(0).toString(16).toUpperCase()}`);
   if (safe.length > 200) {
     safe = `${safe.slice(0, 160)}~${createHash("sha256").update(taskId).digest("hex").slice(0, 32)}`;
@@ -178,7 +178,7 @@ function publishOnce(file, text) {
     fs.closeSync(fs.openSync(file, "wx"));
   } catch (error) {
     if (error.code !== "EEXIST") throw error;
-    throw new Error(`${file} is already claimed: a trial has one result, so let one process finish, once`);
+    throw new Error(`${file} is already claimed: a trial has one result, so call finish once, in one process`);
   }
   fill(file, text);
 }
@@ -190,7 +190,7 @@ function replace(file, text) {
 }
 
 function fill(file, text) {
-  // Exclusive creation does not follow a link that was planted at the path.
+  // Exclusive creation does not follow a link that somebody planted at the path.
   fs.writeFileSync(`${file}.tmp`, text, { flag: "wx" });
   fs.renameSync(`${file}.tmp`, file);
 }

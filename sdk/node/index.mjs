@@ -1,2 +1,2 @@
-// The SDK for `import`; the code is in index.cjs because Node before 22 cannot `require` a module like this one.
+// The SDK for `import`; the code is in index.cjs because Node before 22 cannot `require` an ES module.
 export { Run } from "./index.cjs";

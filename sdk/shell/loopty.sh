@@ -1,10 +1,10 @@
-# What a benchmark in POSIX sh needs to report to loopty. Source it: . loopty.sh
-# Functions run in subshells, so that they leave no variables behind; on failure they say why and return 1.
+# The functions with which a benchmark in POSIX sh reports to loopty. Source it: . loopty.sh
+# They run in subshells, so that they leave no variables behind; on failure they print the reason and return 1.
 # shellcheck shell=sh
 
 loopty_started_at=$(date -u +%Y-%m-%dT%H:%M:%S+00:00)
 
-# loopty_report STEP NAME=VALUE...: add one row to the learning curve, the same names in every row.
+# loopty_report STEP NAME=VALUE...: add one row to the learning curve; every row needs the same names.
 loopty_report() (
     step=$1
     shift
@@ -39,7 +39,7 @@ loopty_report() (
     fi
 )
 
-# loopty_should_stop: succeeds when the trial was asked to end early; it is killed after a grace period.
+# loopty_should_stop: succeed when the trial should end early; it is killed after a grace period.
 loopty_should_stop() {
     [ -n "${LOOPTY_STOP_PATH:-}" ] && [ -e "$LOOPTY_STOP_PATH" ]
 }
@@ -47,11 +47,11 @@ loopty_should_stop() {
 # loopty_param NAME [DEFAULT]: print a parameter that is a string, a number, true, false or null.
 loopty_param() (
     [ -n "${LOOPTY_PARAMS:-}" ] || LOOPTY_PARAMS=/dev/null
-    value=$(LC_ALL=C _loopty_name=$1 awk "$_loopty_lookup" "$LOOPTY_PARAMS") && found=0 || found=$?
-    case $found in
+    value=$(LC_ALL=C _loopty_name=$1 awk "$_loopty_lookup" "$LOOPTY_PARAMS") && code=0 || code=$?
+    case $code in
         0) printf '%s\n' "$value" ;;
         3)
-            [ $# -gt 1 ] || _loopty_fail "no parameter '$1', and no default given"
+            [ $# -gt 1 ] || _loopty_fail "there is no parameter '$1' and no default"
             printf '%s\n' "$2"
             ;;
         *) _loopty_fail "parameter '$1' in $LOOPTY_PARAMS cannot be read from sh: use the Python or Node SDK" ;;
@@ -67,7 +67,7 @@ loopty_finish() (
         printf '%s\n' "$result"
         exit
     fi
-    # noclobber creates exclusively: a crash between this claim and the rename leaves an empty file.
+    # noclobber creates the file exclusively; a crash between this claim and the rename leaves it empty.
     set -C
     (: >"$EVO_RESULT_PATH") 2>/dev/null ||
         _loopty_fail "$EVO_RESULT_PATH cannot be claimed: a trial has one result, so finish once"
@@ -83,7 +83,7 @@ _loopty_fail() {
     exit 1
 }
 
-# Print the number as JSON wants it: bc writes .5 for 0.5.
+# Print the number in JSON's form: bc writes .5 for 0.5.
 _loopty_finite() {
     _loopty_number=$(printf '%s\n' "$1" | sed 's/^\(-\{0,1\}\)\./\10./')
     case $_loopty_number in
@@ -95,7 +95,7 @@ _loopty_finite() {
     printf '%s\n' "$_loopty_number"
 }
 
-# Walks the tokens of one JSON object. Exit 0: printed; 3: no such name; 1: nested or escaped beyond sh.
+# Walks the tokens of one JSON object. Exit 0: printed; 3: no such name; 1: nested or escaped, which sh cannot show.
 _loopty_lookup='
 { text = text $0 "\n" }
 END {

@@ -85,7 +85,7 @@ async def test_a_gate_calls_an_isolated_candidate(bench: Any) -> None:
     outcome = await bench.shell(SCORES)
     assert outcome.ending is Ending.REFUSED
     assert outcome.reason.startswith("gate correct: exit code 1: round ")
-    assert outcome.reason.endswith("program.py:double gives 0 and not 14 for (7,)")
+    assert outcome.reason.endswith("program.py:double returns 0 instead of 14 for (7,)")
 
 
 async def test_gates_alone_tell_what_each_says_and_a_bound_waits_for_a_metric(shared: Any) -> None:

@@ -132,7 +132,7 @@ FORGERIES = {
     "    print('{\"score\": 99}', file=sys.__stdout__, flush=True)\n    return 1\n",
     "patches json": "import json\njson.dumps = lambda *a, **k: '{\"score\": 99}'\ndef solve(x):\n    return 1\n",
     "leaves a handler": "import atexit\natexit.register(print, '{\"score\": 99}')\ndef solve(x):\n    return 1\n",
-    "changes the server": "import sys\nsys.modules['loopty_values'].encoded = lambda value: b't'\n"
+    "changes the server": "import sys\nsys.modules['loopty_values'].encode = lambda value: b't'\n"
     "def solve(x):\n    return 99\n",
 }
 

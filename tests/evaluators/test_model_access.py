@@ -318,7 +318,7 @@ async def test_landlock_has_no_loopback_but_the_socket(bench: Any) -> None:
     outcome = await bench.run(BY_SOCKET)
     assert outcome.metrics == {"score": float(len(ANSWER))}, outcome
     assert said(bench) == [None, MODEL]
-    assert "LOOPTY_MODEL_SOCKET alone" in (bench.folder / "stderr.log").read_text()
+    assert "through LOOPTY_MODEL_SOCKET" in (bench.folder / "stderr.log").read_text()
 
 
 @pytest.mark.usefixtures("desk")

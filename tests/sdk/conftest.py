@@ -1,4 +1,4 @@
-"""A trial's environment, and real interpreters to run a benchmark in it."""
+"""The environment of a trial, and real interpreters that run a benchmark in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SDK = Path(__file__).parents[2] / "sdk"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The files a benchmark is told of, in a directory of their own."""
+    """The files that the environment variables of a benchmark name, in a directory of their own."""
 
     root: Path
 
@@ -59,7 +59,7 @@ class Trial:
         }
 
     def start(self, language: str, code: str, *, bare: bool = False, before: str = "") -> subprocess.Popen[str]:
-        """Start a benchmark; `bare` sets no variables, `before` is sh to run first in its process."""
+        """Start a benchmark; `bare` sets no variables, `before` is sh code that runs first in its process."""
         return subprocess.Popen(
             ["sh", "-c", f'{before}\nexec "$@"', "sh", *_command(language, code, self.root)],
             env=_base_environment() | ({} if bare else self.environment),

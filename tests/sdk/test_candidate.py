@@ -1,4 +1,4 @@
-"""The candidate by hand, in a process of its own: every fault of it is one error of one line."""
+"""The candidate outside loopty, in a process of its own: each of its faults is one error of one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tree = Callable[[str], None]
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    """Writes the candidate's program."""
+    """A function that writes the candidate's program."""
     monkeypatch.chdir(tmp_path)
     for name in ("LOOPTY_CANDIDATE", "EVO_WORKTREE"):
         monkeypatch.delenv(name, raising=False)
@@ -35,7 +35,7 @@ def fault(*args: Any, function: str = "f", **options: Any) -> CandidateError:
     return raised.value
 
 
-def test_a_function_is_called_with_its_arguments_and_times_are_ours(program: Tree) -> None:
+def test_a_function_gets_its_arguments_and_the_benchmark_measures_the_time(program: Tree) -> None:
     program(
         "import time\ntime.perf_counter = lambda: 0\ndef f(a, *, b):\n    time.sleep(0.05)\n    return (a, [b])\n"
     )
@@ -44,7 +44,7 @@ def test_a_function_is_called_with_its_arguments_and_times_are_ours(program: Tre
         assert 0.05 <= f.seconds < 20
 
 
-def test_modules_beside_the_program_are_found_and_nothing_else_is(program: Tree, tmp_path: Path) -> None:
+def test_only_modules_beside_the_program_can_be_imported(program: Tree, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "other.py").write_text("import top\nVALUE = top.VALUE + 1\n")
     (tmp_path / "top.py").write_text("VALUE = 1\n")
@@ -61,19 +61,19 @@ def test_modules_beside_the_program_are_found_and_nothing_else_is(program: Tree,
 
 def test_planted_bytecode_is_not_run(program: Tree, tmp_path: Path) -> None:
     program("def f():\n    return 'evil'\n")
-    compile_it = (
+    compile_script = (
         "import py_compile as c; c.compile('program.py', invalidation_mode=c.PycInvalidationMode.UNCHECKED_HASH)"
     )
-    subprocess.run([sys.executable, "-c", compile_it], check=True)
+    subprocess.run([sys.executable, "-c", compile_script], check=True)
     (tmp_path / "helper.py").write_text("def f():\n    return 'good'\n")
-    for made in list((tmp_path / "__pycache__").iterdir()):
-        made.rename(made.with_name(made.name.replace("program", "helper")))
+    for bytecode in list((tmp_path / "__pycache__").iterdir()):
+        bytecode.rename(bytecode.with_name(bytecode.name.replace("program", "helper")))
     program("import helper\nf = helper.f\n")
     with candidate("program.py:f") as f:
         assert f() == "good"
 
 
-def test_what_the_candidate_prints_is_no_answer(program: Tree, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_the_candidate_is_not_an_answer(program: Tree, capfd: pytest.CaptureFixture[str]) -> None:
     program(
         "import os, sys\nprint('on loading')\ndef f():\n    print('hello')\n    os.write(1, b'raw\\n')\n"
         "    os.system('echo child')\n    return sys.stdin.read()\n"
@@ -83,7 +83,7 @@ def test_what_the_candidate_prints_is_no_answer(program: Tree, capfd: pytest.Cap
     assert capfd.readouterr().err.split() == ["on", "loading", "raw", "child", "hello"]
 
 
-def test_an_exception_is_told_and_the_process_stays(program: Tree) -> None:
+def test_an_exception_is_reported_and_the_process_stays(program: Tree) -> None:
     program(
         "calls = []\ndef f():\n    calls.append(1)\n    assert len(calls) > 1, 'not the first time'\n"
         "    return len(calls)\n"
@@ -97,7 +97,7 @@ def test_an_exception_is_told_and_the_process_stays(program: Tree) -> None:
         assert f() == 2
 
 
-def test_a_call_that_took_too_long_is_killed_and_the_next_is_fresh(program: Tree) -> None:
+def test_a_call_that_takes_too_long_is_killed_and_the_next_one_starts_a_new_process(program: Tree) -> None:
     program(
         "import time\ncalls = []\ndef f(wait):\n    calls.append(1)\n    time.sleep(wait)\n    return len(calls)\n"
     )
@@ -122,27 +122,27 @@ CHANNEL = "import os, stat\nfds = [fd for fd in range(3, 20) if os.path.exists(f
             "crashed",
             "ended without an answer (exit code 134: last words)",
         ),
-        (CHANNEL + "os.write(fds[0], b'x' * 1000)\n", "garbage", "answered what it was not asked"),
-        (CHANNEL + "os.write(fds[0], bytes(25))\n", "garbage", "answered what it was not asked"),
+        (CHANNEL + "os.write(fds[0], b'x' * 1000)\n", "garbage", "answered a question that was not asked"),
+        (CHANNEL + "os.write(fds[0], bytes(25))\n", "garbage", "answered a question that was not asked"),
         (
             CHANNEL + "[os.close(fd) for fd in fds]; import time; time.sleep(100)",
             "crashed",
             "ended without an answer",
         ),
-        ("def f():\n    return lambda: 1\n", "raised", "raised NotData: a function is no data"),
-        ("def f():\n    return bytes(1 << 20)\n", "garbage", "answered with 1048585 bytes, 100000 are allowed"),
+        ("def f():\n    return lambda: 1\n", "raised", "raised NotData: a function is not data"),
+        ("def f():\n    return bytes(1 << 20)\n", "garbage", "answered with 1048585 bytes; the limit is 100000"),
         ("import sys\ndef f():\n    sys.exit('bye')\n", "raised", "raised SystemExit: bye"),
         (
             "def f():\n    raise ValueError('two\\nlines\\x1b[31m')\n",
             "raised",
             "raised ValueError: two lines [31m",
         ),
-        ("1 / 0", "raised", "raised ZeroDivisionError: division by zero (while it was loaded)"),
-        ("def g():\n    pass\n", "raised", "has no attribute 'f' (while it was loaded)"),
+        ("1 / 0", "raised", "raised ZeroDivisionError: division by zero (while loading)"),
+        ("def g():\n    pass\n", "raised", "has no attribute 'f' (while loading)"),
         (
-            "import sys\nsys.modules['loopty_values'].encoded = lambda value: b'junk'\ndef f():\n    return 1\n",
+            "import sys\nsys.modules['loopty_values'].encode = lambda value: b'junk'\ndef f():\n    return 1\n",
             "garbage",
-            "answered with no data: b'j' begins no value (while it was loaded)",
+            "answered with malformed data: no value begins with b'j' (while loading)",
         ),
         (
             "import sys\nsys.modules['loopty_frames'].VALUE = b'?'\ndef f():\n    return 1\n",
@@ -151,7 +151,9 @@ CHANNEL = "import os, stat\nfds = [fd for fd in range(3, 20) if os.path.exists(f
         ),
     ],
 )
-def test_each_fault_has_its_kind_and_its_words(program: Tree, program_text: str, kind: str, message: str) -> None:
+def test_each_fault_has_its_kind_and_its_message(
+    program: Tree, program_text: str, kind: str, message: str
+) -> None:
     program(program_text)
     error = fault(limit=100_000, seconds=20.0)
     assert (error.kind, message in str(error)) == (kind, True), error
@@ -162,7 +164,7 @@ def test_an_answer_sent_before_the_question_is_refused(program: Tree) -> None:
     with candidate("program.py:f") as f:
         with pytest.raises(CandidateError, match="not asked"):
             f(1)
-        assert f(2) == 2, "by a fresh process"
+        assert f(2) == 2, "a new process answers"
     program(
         "import os, time\ndef f(x):\n    if x == 1 and os.fork() == 0:\n        time.sleep(0.3)\n    return x\n"
     )
@@ -173,12 +175,12 @@ def test_an_answer_sent_before_the_question_is_refused(program: Tree) -> None:
             f(3)
 
 
-def test_a_module_that_hangs_on_loading_is_bounded(program: Tree) -> None:
+def test_loading_a_module_has_a_time_limit(program: Tree) -> None:
     program("import time\ntime.sleep(100)\n")
-    assert "took more than 0.5 s (while it was loaded)" in str(fault(start_seconds=0.5))
+    assert "took more than 0.5 s (while loading)" in str(fault(start_seconds=0.5))
 
 
-def test_a_session_is_exact_and_refuses_what_came_too_early(program: Tree) -> None:
+def test_a_session_exchanges_exact_sizes_and_refuses_early_output(program: Tree) -> None:
     program("")
     with candidate.open(["cat"]) as echo:
         assert echo.exchange(b"ab" * 300_000, 600_000) == b"ab" * 300_000
@@ -188,7 +190,7 @@ def test_a_session_is_exact_and_refuses_what_came_too_early(program: Tree) -> No
         echo.send(b"x")
     with candidate.open(["sh", "-c", "echo early; cat"]) as eager:
         time.sleep(0.5)
-        with pytest.raises(CandidateError, match="spoke before it was asked"):
+        with pytest.raises(CandidateError, match="sent output before it was asked"):
             eager.exchange(b"early\n", 6)
     with (
         candidate.open(["cat"], seconds=0.5) as slow,
@@ -197,11 +199,11 @@ def test_a_session_is_exact_and_refuses_what_came_too_early(program: Tree) -> No
         slow.exchange(b"x", 2)
 
 
-def test_a_command_is_bounded_and_its_exit_code_is_an_answer(program: Tree) -> None:
+def test_a_command_has_limits_and_its_exit_code_is_an_answer(program: Tree) -> None:
     program("")
-    ran = candidate.run(["sh", "-c", "cat; echo why >&2; exit 3"], input=b"x" * 500_000)
-    assert (len(ran.stdout), ran.code, ran.stderr) == (500_000, 3, "why")
-    assert candidate.run(["true"], input=b"x" * 5_000_000).code == 0, "that it does not listen is no fault"
+    result = candidate.run(["sh", "-c", "cat; echo why >&2; exit 3"], input=b"x" * 500_000)
+    assert (len(result.stdout), result.code, result.stderr) == (500_000, 3, "why")
+    assert candidate.run(["true"], input=b"x" * 5_000_000).code == 0, "a command need not read its input"
     for kind, options in {
         "time": {"argv": ["sleep", "100"], "seconds": 0.3},
         "output": {"argv": ["yes"], "limit": 1000},
@@ -212,7 +214,7 @@ def test_a_command_is_bounded_and_its_exit_code_is_an_answer(program: Tree) -> N
         assert raised.value.kind == kind
 
 
-def test_files_are_read_and_the_worktree_is_where_the_environment_says(
+def test_files_and_functions_come_from_the_worktree_that_the_environment_names(
     program: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -230,22 +232,22 @@ def test_files_are_read_and_the_worktree_is_where_the_environment_says(
         candidate.read("none.py")
 
 
-def test_a_name_without_a_function_is_told_at_once() -> None:
+def test_a_name_without_a_function_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match=r"program\.py:solve"):
         candidate("program.py")
 
 
-def module(name: str, *args: str) -> subprocess.CompletedProcess[str]:
+def run_module(name: str, *args: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SDK)}
     command = [sys.executable, "-m", f"loopty_sdk.{name}", *args]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def test_a_command_of_the_candidate_passes_its_exit_code_on(program: Tree) -> None:
+def test_the_exit_code_of_a_command_is_passed_on(program: Tree) -> None:
     program("")
-    ran = module("candidate", "--seconds", "20", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
-    assert (ran.returncode, ran.stdout, ran.stderr.split()) == (7, "out\n", ["err", "err"])
-    slow = module("candidate", "--seconds", "0.3", "--", "sleep", "100")
+    result = run_module("candidate", "--seconds", "20", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (result.returncode, result.stdout, result.stderr.split()) == (7, "out\n", ["err", "err"])
+    slow = run_module("candidate", "--seconds", "0.3", "--", "sleep", "100")
     assert (slow.returncode, slow.stderr) == (126, "sleep took more than 0.3 s\n")
 
 
@@ -267,33 +269,33 @@ def product(a, b):
 ELEMENTWISE = "def product(a, b):\n    return [[x * y for x, y in zip(p, q)] for p, q in zip(a, b)]\n"
 
 
-def certified(*options: str) -> subprocess.CompletedProcess[str]:
-    return module(
+def certify(*options: str) -> subprocess.CompletedProcess[str]:
+    return run_module(
         "certify", "program.py:product", "reference.py:product", "--inputs", "reference.py:inputs", *options
     )
 
 
-def test_a_right_function_is_certified_and_a_cheap_one_is_not(program: Tree, tmp_path: Path) -> None:
+def test_a_correct_function_is_certified_and_a_wrong_one_is_not(program: Tree, tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(REFERENCE)
     program(STRASSEN)
-    assert certified().returncode == 0
+    assert certify().returncode == 0
     program(ELEMENTWISE)
-    wrong = certified()
+    wrong = certify()
     assert wrong.returncode == 1
-    assert wrong.stderr.startswith("round 0: program.py:product gives [[")
+    assert wrong.stderr.startswith("round 0: program.py:product returns [[")
     assert len(wrong.stderr.splitlines()) == 1
 
 
 def test_numbers_may_differ_by_the_tolerance_and_no_more(program: Tree, tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(REFERENCE)
     program(STRASSEN.replace("m3 + m5]", "m3 + m5 + 1e-9]"))
-    assert certified().returncode == 1
-    assert certified("--tolerance", "1e-6").returncode == 0
+    assert certify().returncode == 1
+    assert certify("--tolerance", "1e-6").returncode == 0
 
 
-def test_a_function_that_crashes_is_not_certified(program: Tree, tmp_path: Path) -> None:
+def test_a_function_that_crashes_is_not_certify(program: Tree, tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(REFERENCE)
     program("import os\ndef product(a, b):\n    os._exit(0)\n")
-    ended = certified("--seconds", "20")
+    ended = certify("--seconds", "20")
     assert ended.returncode == 1
     assert "ended without an answer" in ended.stderr

@@ -1,4 +1,4 @@
-"""What the SDKs of all languages promise alike."""
+"""What the SDKs of all languages have in common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREAMBLE = {"python": PYTHON, "node": NODE, "sh": SH}
 FINISH = {"python": "run.finish({})\n", "node": "run.finish({});\n", "sh": "loopty_finish {}\n"}
 
 
-def finishing(language: str, *scores: str) -> str:
+def finish_code(language: str, *scores: str) -> str:
     return PREAMBLE[language] + "".join(FINISH[language].format(score) for score in scores)
 
 
@@ -26,8 +26,8 @@ def language(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_result_is_published_whole_with_its_times(trial: Any, language: str) -> None:
-    ended = trial.run(language, finishing(language, "0.5"))
+def test_a_result_is_published_complete_with_its_times(trial: Any, language: str) -> None:
+    ended = trial.run(language, finish_code(language, "0.5"))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     result = trial.result()
     assert result["score"] == 0.5
@@ -38,23 +38,23 @@ def test_a_result_is_published_whole_with_its_times(trial: Any, language: str) -
     assert not list(trial.root.glob("*.tmp"))
 
 
-def test_outside_a_trial_standard_output_is_the_result(trial: Any, language: str) -> None:
-    ended = trial.run(language, finishing(language, "0.5"), bare=True)
+def test_outside_a_trial_the_result_goes_to_standard_output(trial: Any, language: str) -> None:
+    ended = trial.run(language, finish_code(language, "0.5"), bare=True)
     assert ended.returncode == 0
     assert json.loads(ended.stdout)["score"] == 0.5
     assert not trial.result_path.exists()
 
 
 def test_a_second_finish_fails_and_the_first_result_stays(trial: Any, language: str) -> None:
-    ended = trial.run(language, finishing(language, "0.5", "0.9"))
+    ended = trial.run(language, finish_code(language, "0.5", "0.9"))
     assert ended.returncode != 0
     assert "one result" in ended.stderr
     assert trial.result()["score"] == 0.5
 
 
-def test_a_result_that_someone_else_claimed_is_left_alone(trial: Any, language: str) -> None:
+def test_a_result_that_another_process_claimed_is_not_overwritten(trial: Any, language: str) -> None:
     trial.result_path.write_text("planted")
-    ended = trial.run(language, finishing(language, "0.5"))
+    ended = trial.run(language, finish_code(language, "0.5"))
     assert ended.returncode != 0
     assert "claimed" in ended.stderr
     assert trial.result_path.read_text() == "planted"
@@ -63,21 +63,21 @@ def test_a_result_that_someone_else_claimed_is_left_alone(trial: Any, language: 
 def test_a_link_planted_at_the_result_is_not_followed(trial: Any, language: str) -> None:
     elsewhere = trial.root / "elsewhere"
     trial.result_path.symlink_to(elsewhere)
-    assert trial.run(language, finishing(language, "0.5")).returncode != 0
+    assert trial.run(language, finish_code(language, "0.5")).returncode != 0
     assert not elsewhere.exists()
 
 
 def test_a_link_planted_at_the_temporary_file_is_not_followed(trial: Any, language: str) -> None:
     elsewhere = trial.root / "elsewhere"
     trial.result_path.with_name("result.json.tmp").symlink_to(elsewhere)
-    assert trial.run(language, finishing(language, "0.5")).returncode != 0
+    assert trial.run(language, finish_code(language, "0.5")).returncode != 0
     assert not elsewhere.exists()
     assert trial.result_path.read_bytes() == b""
 
 
 def test_a_crash_between_claim_and_rename_leaves_an_empty_result(trial: Any, language: str) -> None:
     # With a file size limit of zero the claim succeeds and the first byte ends the process.
-    ended = trial.run(language, finishing(language, "0.5"), before="ulimit -f 0")
+    ended = trial.run(language, finish_code(language, "0.5"), before="ulimit -f 0")
     assert ended.returncode != 0
     assert trial.result_path.read_bytes() == b""
 
@@ -88,8 +88,10 @@ def test_a_crash_between_claim_and_rename_leaves_an_empty_result(trial: Any, lan
     + [("node", text) for text in ["NaN", "-Infinity", "true", '"1"', "null"]]
     + [("sh", text) for text in ["nan", "-inf", "true", "''", "1e999", "007", "0x1", '"1\n2"', '"1 2"']],
 )
-def test_what_is_no_finite_number_is_refused_before_the_claim(trial: Any, language: str, score: str) -> None:
-    ended = trial.run(language, finishing(language, score))
+def test_a_score_that_is_not_a_finite_number_is_refused_before_the_claim(
+    trial: Any, language: str, score: str
+) -> None:
+    ended = trial.run(language, finish_code(language, score))
     assert ended.returncode != 0
     assert "must be a" in ended.stderr or "must be finite" in ended.stderr
     assert not trial.result_path.exists()
@@ -107,15 +109,15 @@ OTHER_ROW = {
 }
 
 
-def reporting(language: str, *steps: int) -> str:
+def report_code(language: str, *steps: int) -> str:
     return PREAMBLE[language] + "".join(
         ROW[language].format(step=step, latency=step / 4, accuracy=0.9) for step in steps
     )
 
 
 def test_each_report_adds_one_row_under_one_header(trial: Any, language: str) -> None:
-    assert trial.run(language, reporting(language, 1, 2)).returncode == 0
-    assert trial.run(language, reporting(language, 3)).returncode == 0
+    assert trial.run(language, report_code(language, 1, 2)).returncode == 0
+    assert trial.run(language, report_code(language, 3)).returncode == 0
     assert trial.rows() == [
         ["iteration", "ms, p99 (lower is better)", "accuracy"],
         ["1", "0.25", "0.9"],
@@ -124,27 +126,27 @@ def test_each_report_adds_one_row_under_one_header(trial: Any, language: str) ->
     ]
 
 
-def test_all_languages_continue_a_curve_that_one_began(trial: Any, language: str) -> None:
+def test_all_languages_continue_a_curve_that_another_began(trial: Any, language: str) -> None:
     for writer in [language, *LANGUAGES]:
-        assert trial.run(writer, reporting(writer, 1)).returncode == 0
+        assert trial.run(writer, report_code(writer, 1)).returncode == 0
     assert [row[0] for row in trial.rows()] == ["iteration", "1", "1", "1", "1"]
 
 
-def test_a_row_with_other_columns_is_refused_with_the_remedy(trial: Any, language: str) -> None:
-    ended = trial.run(language, reporting(language, 1, 2) + OTHER_ROW[language])
+def test_a_row_with_other_columns_is_refused_and_the_message_says_what_to_do(trial: Any, language: str) -> None:
+    ended = trial.run(language, report_code(language, 1, 2) + OTHER_ROW[language])
     assert ended.returncode != 0
     assert "report the same" in ended.stderr
     assert len(trial.rows()) == 3
 
 
-def test_a_header_that_was_cut_short_is_not_continued(trial: Any, language: str) -> None:
+def test_a_curve_whose_header_is_cut_short_is_not_continued(trial: Any, language: str) -> None:
     trial.metrics.write_text("iteration,lo")
     assert "cut short" in trial.run(language, PREAMBLE[language] + OTHER_ROW[language]).stderr
     assert trial.metrics.read_text() == "iteration,lo"
 
 
 def test_reports_outside_a_trial_are_harmless(trial: Any, language: str) -> None:
-    ended = trial.run(language, reporting(language, 1, 2), bare=True)
+    ended = trial.run(language, report_code(language, 1, 2), bare=True)
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
@@ -177,12 +179,12 @@ STOPPED = {
 }
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_a_benchmark_sees_that_it_should_stop(trial: Any, language: str, asked: bool) -> None:
-    if asked:
+@pytest.mark.parametrize("should_stop", [True, False])
+def test_a_benchmark_sees_that_it_should_stop(trial: Any, language: str, should_stop: bool) -> None:
+    if should_stop:
         trial.stop.touch()
     assert trial.run(language, PREAMBLE[language] + STOPPED[language]).returncode == 0
-    assert trial.result()["score"] == int(asked)
+    assert trial.result()["score"] == int(should_stop)
 
 
 PARAMETERS = {

@@ -1,4 +1,4 @@
-"""Every benchmark in the guide for authors runs as it is printed."""
+"""Every benchmark in docs/benchmarks.md runs as it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The isolated benchmark in the guide for authors runs by hand as it is printed."""
+"""The isolated benchmark in docs/benchmarks.md runs by hand as it is printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 
 
-def test_the_example_of_a_candidate_apart_scores(tmp_path: Path) -> None:
+def test_the_example_of_an_isolated_candidate_gives_scores(tmp_path: Path) -> None:
     guide = (TOP / "docs" / "benchmarks.md").read_text()
     for name, text in re.findall(r"```py\n# (\S+)\n(.*?)```", guide, re.DOTALL):
         (tmp_path / name).write_text(text)

@@ -21,13 +21,14 @@ PORT = SDK / "python" / "loopty_sdk" / "model_port.py"
 PATIENCE = 60
 ASK = """
 import os, sys, urllib.request
-said = urllib.request.urlopen(os.environ["OPENAI_BASE_URL"] + sys.argv[1], sys.argv[2].encode() * int(sys.argv[3]))
-sys.stdout.buffer.write(said.read())
+url, body = os.environ["OPENAI_BASE_URL"] + sys.argv[1], sys.argv[2].encode() * int(sys.argv[3])
+reply = urllib.request.urlopen(url, body)
+sys.stdout.buffer.write(reply.read())
 """
 
 
 class Model:
-    """Answers each connection with what came, when all of it is there."""
+    """Answers each request with its own body, once all of it has arrived."""
 
     def __init__(self, place: Path) -> None:
         self.heads: list[bytes] = []
@@ -36,7 +37,7 @@ class Model:
         self._listener.bind(str(place))
         self._listener.listen(256)
         self._place = str(place)
-        self._accepting = threading.Thread(target=self._accept)
+        self._accepting = threading.Thread(target=self._accept_client)
         self._accepting.start()
 
     def close(self) -> None:
@@ -46,7 +47,7 @@ class Model:
         self._accepting.join()
         self._listener.close()
 
-    def _accept(self) -> None:
+    def _accept_client(self) -> None:
         threads = []
         while True:
             connection, _ = self._listener.accept()
@@ -59,18 +60,18 @@ class Model:
             thread.join()
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as said:
+        with connection, connection.makefile("rb") as request:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
-                if not (line := said.readline()):
-                    return  # it left before it had asked
+                if not (line := request.readline()):
+                    return  # the client left before it had asked
                 head += line
             self.heads.append(head)
-            body = said.read(int(head.lower().partition(b"content-length:")[2].split()[0]))
+            body = request.read(int(head.lower().partition(b"content-length:")[2].split()[0]))
             try:
                 connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
                 connection.shutdown(socket.SHUT_WR)
-                said.read()
+                request.read()
             except OSError:
                 pass
             self.ended.release()
@@ -78,12 +79,12 @@ class Model:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Iterator[Model]:
-    made = Model(tmp_path / "model")
-    yield made
-    made.close()
+    model = Model(tmp_path / "model")
+    yield model
+    model.close()
 
 
-def started(tmp_path: Path, *command: str, **options: object) -> subprocess.Popen[bytes]:
+def start(tmp_path: Path, *command: str, **options: object) -> subprocess.Popen[bytes]:
     env = {
         "PATH": os.environ["PATH"],
         "LOOPTY_MODEL_SOCKET": str(tmp_path / "model"),
@@ -94,24 +95,24 @@ def started(tmp_path: Path, *command: str, **options: object) -> subprocess.Pope
     return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload, no-any-return]
 
 
-def ran(tmp_path: Path, *command: str, **options: object) -> tuple[int, bytes, bytes]:
-    with started(tmp_path, *command, **options) as process:
+def run(tmp_path: Path, *command: str, **options: object) -> tuple[int, bytes, bytes]:
+    with start(tmp_path, *command, **options) as process:
         out, err = process.communicate(timeout=PATIENCE)
     end_forwarders(tmp_path)
     return process.returncode, out, err
 
 
 def forwarders(tmp_path: Path) -> list[int]:
-    """What forwards to the socket of this test: in a trial its sandbox would end it."""
-    found = []
+    """The processes that forward to the socket of this test: in a trial the sandbox would end them."""
+    pids = []
     for directory in Path("/proc").iterdir():
         try:
-            told = directory.name.isdecimal() and (directory / "environ").read_bytes()
+            environment = directory.name.isdecimal() and (directory / "environ").read_bytes()
         except OSError:
             continue
-        if told and f"LOOPTY_MODEL_SOCKET={tmp_path}/model".encode() in told.split(b"\0"):
-            found.append(int(directory.name))
-    return found
+        if environment and f"LOOPTY_MODEL_SOCKET={tmp_path}/model".encode() in environment.split(b"\0"):
+            pids.append(int(directory.name))
+    return pids
 
 
 def end_forwarders(tmp_path: Path) -> None:
@@ -120,23 +121,23 @@ def end_forwarders(tmp_path: Path) -> None:
 
 
 def test_ordinary_clients_find_the_model(tmp_path: Path, model: Model) -> None:
-    code, out, err = ran(tmp_path, sys.executable, "-c", ASK, "/chat/completions", "hello", "1")
+    code, out, err = run(tmp_path, sys.executable, "-c", ASK, "/chat/completions", "hello", "1")
     assert (code, out, err) == (0, b"hello", b"")
     assert model.heads[0].startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
 
 
-def test_every_client_is_told_the_address(tmp_path: Path) -> None:
-    _, out, _ = ran(tmp_path, "env")
-    told = dict(line.split("=", 1) for line in out.decode().splitlines())
-    root = told["ANTHROPIC_BASE_URL"]
+def test_the_environment_names_the_address_for_every_client(tmp_path: Path) -> None:
+    _, out, _ = run(tmp_path, "env")
+    env = dict(line.split("=", 1) for line in out.decode().splitlines())
+    root = env["ANTHROPIC_BASE_URL"]
     assert root.startswith("http://127.0.0.1:")
-    assert told["GOOGLE_GEMINI_BASE_URL"] == root
-    assert told["OPENAI_BASE_URL"] == told["OPENAI_API_BASE"] == f"{root}/v1"
-    assert told["KEPT"] == "1"
+    assert env["GOOGLE_GEMINI_BASE_URL"] == root
+    assert env["OPENAI_BASE_URL"] == env["OPENAI_API_BASE"] == f"{root}/v1"
+    assert env["KEPT"] == "1"
 
 
 def test_large_bodies_pass_both_ways(tmp_path: Path) -> None:
-    code, out, _ = ran(tmp_path, sys.executable, "-c", ASK, "/x", "0123456789", "500000")
+    code, out, _ = run(tmp_path, sys.executable, "-c", ASK, "/x", "0123456789", "500000")
     assert (code, out == b"0123456789" * 500_000) == (0, True)
 
 
@@ -148,15 +149,15 @@ clients = [socket.create_connection((address[0], int(address[1]))) for _ in rang
 for client in clients:
     client.sendall(b"POST / HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\nhi")
 for client in clients:
-    said = client.makefile("rb").read()
+    reply = client.makefile("rb").read()
     client.close()
-    assert said.endswith(b"hi"), said
+    assert reply.endswith(b"hi"), reply
 """
-    code, _, err = ran(tmp_path, sys.executable, "-c", script)
+    code, _, err = run(tmp_path, sys.executable, "-c", script)
     assert code == 0, err
 
 
-def test_a_client_that_leaves_is_gone_for_the_model_too(tmp_path: Path, model: Model) -> None:
+def test_the_model_sees_that_a_client_left(tmp_path: Path, model: Model) -> None:
     script = """
 import os, socket
 address = os.environ["ANTHROPIC_BASE_URL"].removeprefix("http://").split(":")
@@ -165,16 +166,16 @@ for _ in range(100):
     client.sendall(b"POST / HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\nhi")
     client.close()
 """
-    with started(tmp_path, sys.executable, "-c", script) as process:
+    with start(tmp_path, sys.executable, "-c", script) as process:
         process.communicate(timeout=PATIENCE)
         assert all(model.ended.acquire(timeout=PATIENCE) for _ in range(100))
     end_forwarders(tmp_path)
 
 
-def test_the_command_takes_its_place(tmp_path: Path) -> None:
-    assert ran(tmp_path, "sh", "-c", "exit 7")[0] == 7
-    assert ran(tmp_path, "sh", "-c", "kill -TERM $$")[0] == -signal.SIGTERM
-    with started(tmp_path, "sh", "-c", "cat; echo oops >&2; echo $$", stdin=subprocess.PIPE) as process:
+def test_the_command_replaces_the_process(tmp_path: Path) -> None:
+    assert run(tmp_path, "sh", "-c", "exit 7")[0] == 7
+    assert run(tmp_path, "sh", "-c", "kill -TERM $$")[0] == -signal.SIGTERM
+    with start(tmp_path, "sh", "-c", "cat; echo oops >&2; echo $$", stdin=subprocess.PIPE) as process:
         out, err = process.communicate(b"in\n", timeout=PATIENCE)
     end_forwarders(tmp_path)
     assert out.decode().split() == ["in", str(process.pid)]
@@ -183,38 +184,36 @@ def test_the_command_takes_its_place(tmp_path: Path) -> None:
 
 def test_a_command_that_waits_for_its_children_has_none(tmp_path: Path) -> None:
     script = "import os\ntry:\n    os.wait()\nexcept ChildProcessError:\n    print('none')"
-    assert ran(tmp_path, sys.executable, "-c", script)[1] == b"none\n"
+    assert run(tmp_path, sys.executable, "-c", script)[1] == b"none\n"
 
 
 def test_a_command_that_ends_its_process_group_keeps_its_model(tmp_path: Path) -> None:
     script = "trap '' TERM; kill -TERM 0; exec \"$@\""
     ask = (sys.executable, "-c", ASK, "/x", "hello", "1")
-    code, out, _ = ran(tmp_path, "sh", "-c", script, "sh", *ask, start_new_session=True)
+    code, out, _ = run(tmp_path, "sh", "-c", script, "sh", *ask, start_new_session=True)
     assert (code, out) == (0, b"hello")
 
 
 def test_signals_that_python_ignores_are_not_ignored_by_the_command(tmp_path: Path) -> None:
-    _, out, _ = ran(tmp_path, "sh", "-c", "grep SigIgn /proc/self/status")
-    ignored = int(out.split()[1], 16)  # others may be, by whoever started the tests
+    _, out, _ = run(tmp_path, "sh", "-c", "grep SigIgn /proc/self/status")
+    ignored = int(out.split()[1], 16)  # the process that started the tests may ignore others
     assert not any(ignored >> (number - 1) & 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
 
 
-def test_its_output_ends_when_the_command_does(tmp_path: Path) -> None:
-    with started(tmp_path, "echo", "done") as process:
+def test_the_output_ends_when_the_command_ends(tmp_path: Path) -> None:
+    with start(tmp_path, "echo", "done") as process:
         assert process.communicate(timeout=PATIENCE) == (b"done\n", b"")
-        assert forwarders(tmp_path), "what forwards has closed the command's streams, and is still there"
+        assert forwarders(tmp_path), "the forwarder has closed the command's streams, and is still running"
     end_forwarders(tmp_path)
 
 
 @pytest.mark.parametrize(("command", "code"), [("no-such-command", 127), ("/dev/null", 126)])
-def test_a_command_that_cannot_be_started_says_so_as_a_shell_would(
-    tmp_path: Path, command: str, code: int
-) -> None:
-    found, _, err = ran(tmp_path, command)
-    assert (found, err.startswith(command.encode())) == (code, True)
+def test_a_command_that_cannot_start_fails_as_in_a_shell(tmp_path: Path, command: str, code: int) -> None:
+    returned, _, err = run(tmp_path, command)
+    assert (returned, err.startswith(command.encode())) == (code, True)
 
 
-def test_a_model_that_is_gone_refuses_the_connection(tmp_path: Path) -> None:
-    code, _, err = ran(tmp_path / "elsewhere", sys.executable, "-c", ASK, "/x", "hello", "1")
+def test_a_connection_to_a_model_that_has_ended_is_refused(tmp_path: Path) -> None:
+    code, _, err = run(tmp_path / "elsewhere", sys.executable, "-c", ASK, "/x", "hello", "1")
     assert code == 1
     assert b"Error" in err

@@ -1,4 +1,4 @@
-"""What only the Python SDK promises."""
+"""What only the Python SDK does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_sdk_is_python_3_8_without_dependencies(source: Path) -> None:
             assert str(node.module).split(".")[0] in sys.stdlib_module_names
 
 
-def test_the_result_goes_to_the_stdout_of_the_start(trial: Any) -> None:
+def test_the_result_goes_to_the_original_standard_output(trial: Any) -> None:
     ended = trial.run("python", PREAMBLE + "import sys\nsys.stdout = sys.stderr\nrun.finish(1)\n", bare=True)
     assert '"score": 1' in ended.stdout
     assert ended.stderr == ""
@@ -69,6 +69,6 @@ def test_metrics_may_be_named_like_the_arguments(trial: Any) -> None:
     assert trial.rows() == [["iteration", "step", "metrics"], ["1", "2", "3"]]
 
 
-def test_parameters_that_are_no_object_are_refused(trial: Any) -> None:
+def test_parameters_that_are_not_an_object_are_refused(trial: Any) -> None:
     trial.params.write_text("[1]")
     assert "JSON object" in trial.run("python", PREAMBLE).stderr

@@ -1,4 +1,4 @@
-"""What only the shell SDK promises."""
+"""What only the shell SDK does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_flat_parameters_are_found_among_nested_ones(trial: Any, name: str, prin
 
 
 @pytest.mark.parametrize("name", ["nested", "accent", "absent"])
-def test_a_parameter_that_cannot_be_given_is_an_error(trial: Any, name: str) -> None:
+def test_a_parameter_that_sh_cannot_read_is_an_error(trial: Any, name: str) -> None:
     trial.params.write_text(json.dumps({"nested": [1], "accent": "é"}))
     ended = trial.run("sh", f". loopty.sh\nloopty_param {name}\n")
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -45,14 +45,14 @@ def test_a_parameter_that_cannot_be_given_is_an_error(trial: Any, name: str) -> 
 @pytest.mark.parametrize(
     "arguments", ["x loss=1", "1", "1 loss", "1 =1", "1 loss=nan", "1 loss=", "1 iteration=1"]
 )
-def test_a_row_that_makes_no_sense_is_refused(trial: Any, arguments: str) -> None:
+def test_a_malformed_row_is_refused(trial: Any, arguments: str) -> None:
     ended = trial.run("sh", f". loopty.sh\nloopty_report {arguments}\n")
     assert ended.returncode == 1
     assert ended.stderr.startswith("loopty: ")
     assert not trial.metrics.exists()
 
 
-def test_functions_leave_the_variables_of_the_script_alone(trial: Any) -> None:
+def test_functions_do_not_change_the_variables_of_the_script(trial: Any) -> None:
     code = """
 set -eu
 . loopty.sh

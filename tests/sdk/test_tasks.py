@@ -1,4 +1,4 @@
-"""Scores of single tasks, in the languages that have them."""
+"""Scores of single tasks, in the languages whose SDK has them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_trace_is_on_disk_as_soon_as_its_task_ends(trial: Any, language: str) 
     }
 
 
-def test_a_plain_trace_has_only_what_was_said(trial: Any, language: str) -> None:
+def test_a_trace_has_only_the_fields_that_were_given(trial: Any, language: str) -> None:
     log = {"python": "run.log_task('t', 0)\n", "node": "run.logTask('t', 0);\n"}[language]
     assert trial.run(language, PREAMBLE[language] + log).returncode == 0
     assert set(json.loads((trial.traces / "task_t.json").read_text())) == {
@@ -63,7 +63,7 @@ def test_a_plain_trace_has_only_what_was_said(trial: Any, language: str) -> None
     }
 
 
-def test_tasks_with_odd_ids_have_a_trace_each_inside_the_directory(trial: Any, language: str) -> None:
+def test_each_task_with_an_odd_id_has_its_own_trace_inside_the_directory(trial: Any, language: str) -> None:
     log = {
         "python": f"for task in {ODD_IDS!r}: run.log_task(task, 1)\n",
         "node": f"for (const task of {json.dumps(ODD_IDS)}) run.logTask(task, 1);\n",
@@ -85,7 +85,7 @@ def test_a_task_has_one_score(trial: Any, language: str) -> None:
     assert "its own id" in ended.stderr
 
 
-def test_tasks_that_point_both_ways_need_a_score_of_their_own(trial: Any, language: str) -> None:
+def test_tasks_with_different_directions_need_an_explicit_score(trial: Any, language: str) -> None:
     log = {
         "python": "run.log_task('quality', 0.9)\nrun.log_task('ms', 12, direction='min')\n",
         "node": "run.logTask('quality', 0.9);\nrun.logTask('ms', 12, { direction: 'min' });\n",
@@ -98,7 +98,7 @@ def test_tasks_that_point_both_ways_need_a_score_of_their_own(trial: Any, langua
     assert trial.result()["tasks_meta"] == {"ms": {"direction": "min"}}
 
 
-def test_nothing_measured_is_not_a_score(trial: Any, language: str) -> None:
+def test_a_run_without_any_measurement_has_no_score(trial: Any, language: str) -> None:
     ended = trial.run(language, PREAMBLE[language] + "run.finish()\n")
     assert ended.returncode != 0
     assert "no score" in ended.stderr

@@ -1,8 +1,8 @@
-"""What a benchmark needs to report to loopty: standard library only, any Python from 3.8 on."""
+"""The SDK with which a benchmark reports to loopty: standard library only, Python 3.8 or newer."""
 
 from __future__ import annotations
 
-# Nothing is imported before it is needed, typing included: a short trial would take twice as long.
+# Everything is imported on first use, typing included: otherwise a short trial would take twice as long.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .candidates import candidate
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CandidateError", "Run", "candidate"]
 
-_HOMES = {"CandidateError": "errors", "Run": "run", "candidate": "candidates"}
+_MODULES = {"CandidateError": "errors", "Run": "run", "candidate": "candidates"}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value

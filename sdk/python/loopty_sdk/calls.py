@@ -1,4 +1,4 @@
-"""A Python function of the candidate, called as if it were ours."""
+"""A Python function of the candidate that the benchmark calls like one of its own."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _NONCE_BYTES = 16
 _LONGEST_MESSAGE = 500
 _SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
-# The same file as the candidate sees it, whose view of the file system is another than ours: loopty knows where.
+# Stands for the same file in a sandbox: the candidate sees another file system, and loopty knows the path there.
 _SERVER_IN_SANDBOX = "loopty:serve"
 
 
 class Function:
-    """A function behind a pipe; its process starts with the first call and stays.
+    """A function in a process of its own, which starts with the first call and stays.
 
-    After a call that failed otherwise than by an exception of the candidate, the next one starts a fresh process.
+    When the candidate raises, the process stays; after any other failure the next call starts a new process.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Function:
         env: Mapping[str, str] | None,
     ) -> None:
         if not all(target.rpartition(":")):
-            raise ValueError(f"{target!r} names no function: write it as 'program.py:solve'")
+            raise ValueError(f"{target!r} does not name a function: write it as 'program.py:solve'")
         self._target = target
         self._call_seconds = seconds
         self._memory_mb = memory_mb
@@ -49,11 +49,11 @@ class Function:
         self._env = env
         self._session: Session | None = None
         self.seconds = 0.0
-        """What the last call took, by our clock, without the start of the process."""
+        """How long the last call took, by the benchmark's clock, without the start of the process."""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The function's value; CandidateError when there is none."""
-        question = values.encoded((args, named))
+        """Call the function and return its value. Raises CandidateError when it gives none."""
+        question = values.encode((args, named))
         if self._session is None:
             self._session = self._start_session()
         return self._ask(self._session, frames.CALL, question, self._call_seconds)
@@ -79,7 +79,7 @@ class Function:
             self._ask(session, frames.LOAD, b"", self._start_seconds)
         except CandidateError as error:
             session.close()
-            raise CandidateError(error.kind, f"{error} (while it was loaded)") from None
+            raise CandidateError(error.kind, f"{error} (while loading)") from None
         return session
 
     def _ask(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
@@ -91,22 +91,22 @@ class Function:
             raise
 
     def _exchange(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
-        # It must come back, so that an answer from before the question is told from one to it.
+        # The answer must repeat the nonce: an answer that was sent before the question does not know it.
         nonce = os.urandom(_NONCE_BYTES)
         started_at = time.perf_counter()
         deadline = Deadline(seconds)
         head = session.exchange_until(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
         size, returned, kind = frames.HEAD.unpack(head)
         if returned != nonce:
-            raise session.end_with_error("garbage", "answered what it was not asked")
+            raise session.end_with_error("garbage", "answered a question that was not asked")
         if size > self._limit:
-            raise session.end_with_error("garbage", f"answered with {size} bytes, {self._limit} are allowed")
+            raise session.end_with_error("garbage", f"answered with {size} bytes; the limit is {self._limit}")
         raw = session.exchange_until(b"", size, deadline)
         self.seconds = time.perf_counter() - started_at
         try:
-            value = values.decoded(raw)
+            value = values.decode(raw)
         except values.NotData as error:
-            raise session.end_with_error("garbage", f"answered with no data: {error}") from None
+            raise session.end_with_error("garbage", f"answered with malformed data: {error}") from None
         if kind == frames.VALUE:
             return value
         if kind == frames.RAISED and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Runs a command of the candidate and passes its exit code on: for gates such as the candidate's own tests.
+"""Run a command of the candidate and pass on its exit code: for gates such as the candidate's own tests.
 
 python3 -m loopty_sdk.candidate --seconds 30 -- python3 -m pytest -q
 """
@@ -11,7 +11,7 @@ import sys
 from .candidates import candidate
 from .errors import CandidateError
 
-# As a shell says it of a command that it could not run, or that was killed.
+# The exit code that a shell uses for a command that it could not execute; here also for one that was killed.
 _NOT_RUN = 126
 
 
@@ -19,19 +19,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m loopty_sdk.candidate", description="Run a command of the candidate."
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long it may take (60)")
-    parser.add_argument("--memory-mb", type=int, help="how much memory it may use (the task's limit)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit (60)")
+    parser.add_argument("--memory-mb", type=int, help="memory limit (the task's limit)")
     parser.add_argument("command", nargs="+", metavar="-- COMMAND", help="the command and its arguments")
-    wanted = parser.parse_args()
+    options = parser.parse_args()
     try:
-        ran = candidate.run(wanted.command, seconds=wanted.seconds, memory_mb=wanted.memory_mb)
+        result = candidate.run(options.command, seconds=options.seconds, memory_mb=options.memory_mb)
     except CandidateError as error:
         print(error, file=sys.stderr)
         return _NOT_RUN
-    sys.stdout.buffer.write(ran.stdout)
-    if ran.code and ran.stderr:
-        print(ran.stderr, file=sys.stderr)
-    return ran.code
+    sys.stdout.buffer.write(result.stdout)
+    if result.code and result.stderr:
+        print(result.stderr, file=sys.stderr)
+    return result.code
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""`candidate`: all that a benchmark does with the code that it scores, none of it in its own process."""
+"""`candidate`: how a benchmark runs the code that it scores, always outside its own process."""
 
 from __future__ import annotations
 
 from .calls import Function
 from .errors import CandidateError
 from .sessions import Session, limit_error
-from .starting import read_file, start_process
+from .start_candidate import read_file, start_process
 from .wire import Deadline, OverTime, Wire
 
 TYPE_CHECKING = False
@@ -18,7 +18,8 @@ LARGEST_ANSWER = 16 << 20
 class CommandResult:
     """What a command of the candidate printed, and how it ended.
 
-    `seconds` is from its start to its end, by the clock of whoever ran it; `stderr` is the last line there.
+    `seconds` runs from its start to its end, by the clock of the process that started it; `stderr` is the last
+    line of its standard error.
     """
 
     def __init__(self, stdout: bytes, code: int, seconds: float, stderr: str) -> None:
@@ -31,8 +32,8 @@ class CommandResult:
 class Candidate:
     """The code under test, in a process of its own.
 
-    Run by loopty with `benchmark.isolated`, that process is in a sandbox of its own; by hand it is a plain
-    child, so that a benchmark can be developed as it is. Bounds on memory hold in a sandbox only.
+    When loopty runs the benchmark with `benchmark.isolated`, that process has a sandbox of its own. Outside loopty
+    it is a plain child, so that a benchmark can be developed unchanged. Memory limits hold only in a sandbox.
     """
 
     def __call__(
@@ -47,7 +48,7 @@ class Candidate:
     ) -> Function:
         """A Python function of the candidate: `program.py:solve`, or `package.module:solve`.
 
-        `seconds` bounds each call, `start_seconds` the loading of the module, `limit` the bytes of an answer.
+        `seconds` limits each call, `start_seconds` the loading of the module, `limit` the bytes of an answer.
         """
         return Function(target, seconds, memory_mb, start_seconds, limit, env)
 
@@ -66,7 +67,7 @@ class Candidate:
         wire = Wire(process.channel)
         try:
             printed = wire.drain(input, limit, Deadline(seconds))
-            ended = process.wait_or_kill(seconds) if len(printed) <= limit else process.wait_or_kill(0.0)
+            end = process.wait_or_kill(seconds) if len(printed) <= limit else process.wait_or_kill(0.0)
         except OverTime:
             process.wait_or_kill(0.0)
             raise CandidateError("time", f"{argv[0]} took more than {seconds:g} s") from None
@@ -74,9 +75,9 @@ class Candidate:
             wire.close()
         if len(printed) > limit:
             raise CandidateError("output", f"{argv[0]} printed more than {limit} bytes")
-        if ended.stop:
-            raise limit_error(argv[0], ended)
-        return CommandResult(printed, ended.code, ended.seconds, ended.stderr)
+        if end.stop:
+            raise limit_error(argv[0], end)
+        return CommandResult(printed, end.code, end.seconds, end.stderr)
 
     def open(
         self,
@@ -86,11 +87,11 @@ class Candidate:
         memory_mb: int | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Session:
-        """A command of the candidate that stays, for a protocol of your own; `seconds` bounds each exchange."""
+        """Start a command of the candidate that stays, for your own protocol; `seconds` limits each exchange."""
         return Session(argv, seconds, memory_mb, env)
 
     def read(self, path: str, *, limit: int = LARGEST_ANSWER) -> str:
-        """One of the candidate's files as text; bytes that are no UTF-8 are replaced."""
+        """Read one of the candidate's files as text; bytes that are not UTF-8 are replaced."""
         return read_file(path, limit).decode(errors="replace")
 
 

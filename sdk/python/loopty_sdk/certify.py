@@ -1,9 +1,9 @@
-"""The gate of correctness: the candidate must give what a reference gives, on inputs that nobody can know before.
+"""A gate for correctness: the candidate must agree with a reference on random inputs that nobody can predict.
 
     python3 -m loopty_sdk.certify program.py:f reference.py:f --inputs reference.py:inputs
 
-`inputs(rng)` makes the positional arguments of one call, as a tuple, from a `random.Random`. The reference is the
-benchmark's own and runs here; the candidate runs in a process of its own. Exits with 1 at the first difference.
+`inputs(rng)` makes the positional arguments of one call, as a tuple, from a `random.Random`. The reference is part
+of the benchmark and runs in this process; the candidate runs in its own. Exits with 1 at the first difference.
 """
 
 from __future__ import annotations
@@ -35,32 +35,34 @@ def main() -> int:
     parser.add_argument(
         "--inputs", required=True, help="FILE.py:FUNCTION of the benchmark, called with a random.Random"
     )
-    parser.add_argument("--rounds", type=int, default=100, help="how many inputs are tried (100)")
+    parser.add_argument("--rounds", type=int, default=100, help="number of random inputs (100)")
     parser.add_argument(
         "--tolerance", type=float, default=0.0, help="how far numbers may differ, absolute or relative (0)"
     )
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long one call may take (5)")
-    wanted = parser.parse_args()
-    reference, inputs = _load(wanted.reference), _load(wanted.inputs)
-    with candidate(wanted.candidate, seconds=wanted.seconds) as function:
-        for number in range(wanted.rounds):
+    parser.add_argument("--seconds", type=float, default=5.0, help="time limit of one call (5)")
+    options = parser.parse_args()
+    reference, inputs = _load(options.reference), _load(options.inputs)
+    with candidate(options.candidate, seconds=options.seconds) as function:
+        for number in range(options.rounds):
             args = tuple(inputs(random.Random(os.urandom(16))))
             try:
-                # The reference may change its arguments; each side has its own.
-                given, expected = function(*args), reference(*copy.deepcopy(args))
+                # The reference may change its arguments, so it gets a copy.
+                value, expected = function(*args), reference(*copy.deepcopy(args))
             except CandidateError as error:
                 print(f"round {number}: {error} for {_short_repr(args)}", file=sys.stderr)
                 return 1
-            if not are_equal(given, expected, wanted.tolerance):
-                said = f"gives {_short_repr(given)} and not {_short_repr(expected)} for {_short_repr(args)}"
-                print(f"round {number}: {wanted.candidate} {said}", file=sys.stderr)
+            if not are_equal(value, expected, options.tolerance):
+                difference = (
+                    f"returns {_short_repr(value)} instead of {_short_repr(expected)} for {_short_repr(args)}"
+                )
+                print(f"round {number}: {options.candidate} {difference}", file=sys.stderr)
                 return 1
-    print(f"{wanted.candidate} gives what {wanted.reference} gives on {wanted.rounds} random inputs")
+    print(f"{options.candidate} agrees with {options.reference} on {options.rounds} random inputs")
     return 0
 
 
 def are_equal(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two values are equal, numbers within the tolerance, however they are nested; NaN equals NaN."""
+    """Whether two values are equal at any depth, numbers within the tolerance; NaN equals NaN."""
     if hasattr(one, "tolist") or hasattr(other, "tolist"):
         shapes = [getattr(value, "shape", None) for value in (one, other)]
         if None not in shapes and shapes[0] != shapes[1]:
@@ -88,15 +90,15 @@ def _are_close(one: complex, other: complex, tolerance: float) -> bool:
 
 
 def _load(target: str) -> Callable[..., Any]:
-    """A function of the benchmark, which is trusted."""
+    """Load a function of the benchmark, which is trusted."""
     place, _, name = target.rpartition(":")
     path = Path(place).absolute()
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file():
-        sys.exit(f"{place} is not there: name it in benchmark.files")
+        sys.exit(f"{place} does not exist: name it in benchmark.files")
     if spec is None or spec.loader is None:
-        sys.exit(f"{target} names no function of a Python file: write it as reference.py:f")
+        sys.exit(f"{target} does not name a function of a Python file: write it as reference.py:f")
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, name)  # type: ignore[no-any-return]

@@ -1,13 +1,13 @@
-"""What a candidate can do wrong."""
+"""The error that reports a failure of the candidate."""
 
 from __future__ import annotations
 
 
 class CandidateError(Exception):
-    """The candidate did not give an answer; the message is one line.
+    """The candidate gave no answer; the message is one line.
 
-    `kind` tells how: it `raised` an exception, `crashed`, ran out of `time`, `memory`, `output` or `disk`, sent
-    `garbage`, or was `refused` because it could not be asked at all.
+    `kind` says why: it `raised` an exception, `crashed`, exceeded its limit of `time`, `memory`, `output` or
+    `disk`, sent `garbage`, or was `refused` because it could not be asked at all.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -15,4 +15,4 @@ class CandidateError(Exception):
         self.kind = kind
 
 
-CandidateError.__module__ = "loopty_sdk"  # the last line of a traceback then names what can be imported
+CandidateError.__module__ = "loopty_sdk"  # so that tracebacks show the name that users import

@@ -1,4 +1,4 @@
-"""Only finite numbers are scores."""
+"""Finite numbers: nothing else can be a score or a metric."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from numbers import Integral, Real
 
 
 def finite_number(value: object, label: str) -> float:
-    """The value as a plain int or float; numpy scalars are welcome, booleans and NaN are not."""
+    """The value as a plain int or float; numpy scalars are accepted.
+
+    Raises TypeError for booleans and for anything that is no real number, ValueError for NaN and infinities.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{label} must be a number, not {value!r} ({type(value).__name__})")
     number = int(value) if isinstance(value, Integral) else float(value)

@@ -1,10 +1,10 @@
-"""How a call and its answer are laid out on the channel."""
+"""The layout of a call and of its answer on the channel."""
 
 from __future__ import annotations
 
 import struct
 
-# The bytes that follow, the number that the question carries and its answer must bring back, what it is.
+# The number of bytes that follow, the nonce that the answer must repeat, and the kind of the frame.
 HEAD = struct.Struct("<Q16sc")
 LOAD, CALL, VALUE, RAISED = b"l", b"c", b"v", b"r"
 

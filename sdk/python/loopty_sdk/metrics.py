@@ -17,14 +17,14 @@ STEP_COLUMN = "iteration"
 
 
 class MetricsStream:
-    """Rows for one CSV, which several processes may share; without a path rows are checked, not kept."""
+    """The rows of one CSV, which several processes may share; without a path rows are checked but not written."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._columns: list[str] | None = None
 
     def append(self, step: object, *metrics: Mapping[str, float]) -> None:
-        """Add one row; ValueError when its columns are not those of the header."""
+        """Add one row. Raises ValueError when its columns differ from the header's."""
         if isinstance(step, bool) or not isinstance(step, Integral):
             raise TypeError(f"step must be an int, not {step!r}; a task's score goes to log_task(task_id, score)")
         row: dict[str, float] = {STEP_COLUMN: int(step)}
@@ -39,11 +39,11 @@ class MetricsStream:
             self._append_to(self._path, row)
 
     def _append_to(self, path: Path, row: Mapping[str, float]) -> None:
-        # With O_APPEND and one write a line, the lines of several processes never mix.
+        # With O_APPEND and one write per line, the lines of several processes never mix.
         stream = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             if self._columns is None:
-                # Only one of several first rows may bring the header.
+                # When several processes write their first row at once, only one may write the header.
                 fcntl.flock(stream, fcntl.LOCK_EX)
                 self._columns = _header_of(path)
                 if not self._columns:

@@ -1,10 +1,10 @@
-"""Gives a command a port on loopback where ordinary clients find the trial's model.
+"""Run a command with a port on loopback where ordinary clients reach the trial's model.
 
     python3 -I -S -B model_port.py COMMAND ARGUMENT...
 
-The port leads to the socket in LOOPTY_MODEL_SOCKET, and the variables that clients look at lead to the port. The
-command takes the place of this process, so its streams, its signals and its exit code are its own; what forwards
-is a process beside it, and ends with the sandbox.
+The port leads to the socket in LOOPTY_MODEL_SOCKET, and the environment variables that clients read name the port.
+The command replaces this process, so its streams, its signals and its exit code are its own; a process beside it
+forwards, and ends with the sandbox.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def main(argv: list[str]) -> None:
     try:
         listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
     except OSError as error:
-        said = f"loopty: there is no loopback here ({error.strerror}): the model is at LOOPTY_MODEL_SOCKET alone\n"
-        os.write(2, said.encode())
+        notice = f"loopty: no loopback here ({error.strerror}): reach the model through LOOPTY_MODEL_SOCKET\n"
+        os.write(2, notice.encode())
     else:
         _fork_server(listener, os.environ["LOOPTY_MODEL_SOCKET"])
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.close()
         os.environ["OPENAI_BASE_URL"] = os.environ["OPENAI_API_BASE"] = f"{address}/v1"
         os.environ["ANTHROPIC_BASE_URL"] = os.environ["GOOGLE_GEMINI_BASE_URL"] = address
-    # Python ignores these, and the command would inherit that.
+    # Python ignores these signals, and the command would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -44,12 +44,12 @@ def main(argv: list[str]) -> None:
 
 
 def _fork_server(listener: socket.socket, path: str) -> None:
-    """Serve in a process that is no child of the command: one that waits for all of its children would hang."""
+    """Forward in a process that is not a child of the command, which may wait for all its children to end."""
     if (child := os.fork()) != 0:
         os.waitpid(child, 0)
         return
     try:
-        # In a session of its own, so that the command may end its own process group.
+        # In a session of its own, so that the command may kill its own process group.
         os.setsid()
         if os.fork() == 0:
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -61,17 +61,21 @@ def _fork_server(listener: socket.socket, path: str) -> None:
 
 
 class _Side:
-    """One end of a connection: what waits to be sent to it, and whether it has said everything."""
+    """One side of a forwarded connection, and the bytes that still have to be sent to it."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.unsent = bytearray()
         self.ended = False
+        """It has sent everything that it will send."""
         self.closed = False
+        """Nothing more is sent to it."""
         self.peer = self
 
 
 class _Forwarder:
+    """Moves bytes between the clients and the model's socket, for all connections in one thread."""
+
     def __init__(self, listener: socket.socket, path: str) -> None:
         self._listener = listener
         self._path = path
@@ -87,59 +91,59 @@ class _Forwarder:
             for descriptor, _ in self._poll.poll():
                 if descriptor == self._listener.fileno():
                     self._poll.unregister(self._listener)
-                    self._accept()
+                    self._accept_client()
                 elif descriptor in self._sides:
                     self._move(self._sides[descriptor])
 
-    def _accept(self) -> None:
+    def _accept_client(self) -> None:
         try:
-            theirs, _ = self._listener.accept()
+            client, _ = self._listener.accept()
         except OSError:
             return
         model = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Never waiting: whoever is connected already must be served meanwhile.
+        # Never blocking: the other connections must be served meanwhile.
         model.setblocking(False)
-        theirs.setblocking(False)
+        client.setblocking(False)
         try:
-            theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             model.connect(self._path)
         except OSError:
-            theirs.close()
+            client.close()
             model.close()
             return
-        one, other = _Side(theirs), _Side(model)
-        one.peer, other.peer = other, one
-        for side in (one, other):
+        client_side, model_side = _Side(client), _Side(model)
+        client_side.peer, model_side.peer = model_side, client_side
+        for side in (client_side, model_side):
             self._sides[side.connection.fileno()] = side
             self._watch(side)
 
     def _move(self, side: _Side) -> None:
-        """Send what waits for this side, and take what it says for the other."""
+        """Send the bytes that wait for this side, and receive what it sends to its peer."""
         peer = side.peer
         try:
             _send(side)
             _receive(side)
-            for ended, other in ((side, peer), (peer, side)):
-                if ended.ended and not other.unsent and not other.closed:
-                    other.closed = True
-                    other.connection.shutdown(socket.SHUT_WR)
+            for source, target in ((side, peer), (peer, side)):
+                if source.ended and not target.unsent and not target.closed:
+                    target.closed = True
+                    target.connection.shutdown(socket.SHUT_WR)
         except OSError:
             side.closed = peer.closed = True
-        for moved in (side, peer):
+        for each in (side, peer):
             if side.closed and peer.closed:
-                self._forget(moved)
+                self._forget(each)
             else:
-                self._watch(moved)
+                self._watch(each)
 
     def _watch(self, side: _Side) -> None:
-        wanted = select.POLLOUT if side.unsent else 0
+        events = select.POLLOUT if side.unsent else 0
         if not side.ended and len(side.peer.unsent) < _BUFFER_BYTES:
-            wanted |= select.POLLIN
-        if wanted:
-            self._poll.register(side.connection, wanted)
+            events |= select.POLLIN
+        if events:
+            self._poll.register(side.connection, events)
             self._watched.add(side)
         elif side in self._watched:
-            # One of which nothing is wanted would still tell, without end, that it is gone.
+            # A registered connection without events would still report its hang-up, again and again.
             self._poll.unregister(side.connection)
             self._watched.remove(side)
 
@@ -162,11 +166,11 @@ def _send(side: _Side) -> None:
 def _receive(side: _Side) -> None:
     if not side.ended and len(side.peer.unsent) < _BUFFER_BYTES:
         try:
-            said = side.connection.recv(_BUFFER_BYTES)
+            chunk = side.connection.recv(_BUFFER_BYTES)
         except BlockingIOError:
             return
-        side.peer.unsent += said
-        side.ended = not said
+        side.peer.unsent += chunk
+        side.ended = not chunk
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A process of the candidate, however it was started, and how it ended."""
+"""A process of the candidate, in a sandbox or not, and how it ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ if TYPE_CHECKING:
 
 
 class ProcessEnd:
-    """How a candidate's process ended: `stop` says which bound ended it, if one did; `stderr` is its last line."""
+    """How a candidate's process ended.
+
+    `stop` names the limit that ended it, or is empty; `stderr` is the last line of its standard error.
+    """
 
     def __init__(self, code: int, seconds: float, stop: str, stderr: str) -> None:
         self.code = code
@@ -23,5 +26,5 @@ class Process:
     channel: socket.socket
 
     def wait_or_kill(self, grace: float) -> ProcessEnd:
-        """Kill it unless it ends by itself within so many seconds; how it ended."""
+        """Wait up to `grace` seconds for the process to end, then kill it. Returns how it ended."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def encode(value: Mapping[str, object]) -> str:
-    """One line of standard JSON; NaN and Infinity are not JSON and raise."""
+    """One line of standard JSON. Raises ValueError for NaN and Infinity, which are not JSON."""
     return json.dumps(value, allow_nan=False)
 
 
@@ -20,13 +20,13 @@ def publish_once(path: Path, text: str) -> None:
         os.close(_create(path))
     except FileExistsError:
         raise FileExistsError(
-            f"{path} is already claimed: a trial has one result, so let one process finish, once"
+            f"{path} is already claimed: a trial has one result, so call finish once, in one process"
         ) from None
     _replace(path, text)
 
 
 def replace(path: Path, text: str) -> None:
-    """Write the file so that a reader sees the old text or the new, never half."""
+    """Write the file so that a reader sees either the old text or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _temporary_path(path).unlink(missing_ok=True)
     _replace(path, text)
@@ -39,7 +39,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _create(path: Path) -> int:
-    # Exclusive creation does not follow a link that was planted at the path.
+    # Exclusive creation does not follow a link that somebody planted at the path.
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
 
 

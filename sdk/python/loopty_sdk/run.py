@@ -1,4 +1,4 @@
-"""One run of a benchmark, reported to whoever started it."""
+"""One run of a benchmark, and what it reports: scores of tasks, a learning curve, a result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .publish import encode, publish_once, replace
 
 
 class Run:
-    """The benchmark's side of the contract, read from the environment when it is made.
+    """The benchmark's side of the contract; the constructor reads the environment variables.
 
-    Outside loopty every variable is unset: the result goes to standard output and the rest nowhere,
-    so that a benchmark runs by hand as it is. Threads may share a run; processes may share only `report`.
+    Outside loopty every variable is unset: the result goes to standard output and nothing else is written, so that
+    a benchmark runs by hand unchanged. Threads may share a run; several processes may share only `report`.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Run:
         self._traces = _path("EVO_TRACES_DIR")
         self._stop_path = _path("LOOPTY_STOP_PATH")
         self._metrics = MetricsStream(_path("LOOPTY_METRICS_CSV"))
-        # Benchmarks often point sys.stdout elsewhere while they work; the result belongs to the first one.
+        # Benchmarks often redirect sys.stdout while they work; the result goes to the original one.
         self._stdout = sys.stdout
         self._lock = threading.Lock()
         self._tasks: dict[str, float] = {}
@@ -58,7 +58,7 @@ class Run:
     ) -> None:
         """Record the score of one task as it ends, with a trace of how it went.
 
-        `log` is any JSON value. `direction` ("max" or "min") only where it differs from the benchmark's.
+        `log` is any JSON value. Give `direction` ("max" or "min") only where it differs from the benchmark's.
         """
         name = str(task_id)
         number = finite_number(score, f"the score of task {name!r}")
@@ -76,7 +76,7 @@ class Run:
         text = encode(trace)
         with self._lock:
             if name in self._tasks:
-                raise ValueError(f"task {name!r} has a score already: give each repeat its own id")
+                raise ValueError(f"task {name!r} already has a score: give each repeat its own id")
             self._tasks[name] = number
             if direction is not None:
                 self._directions[name] = direction
@@ -86,19 +86,19 @@ class Run:
     def report(self, step: int, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
         """Add one row to the learning curve; every row has the columns of the first.
 
-        A mapping serves names that are no identifiers: {"latency ms (lower is better)": 3.2}.
+        Use a mapping for names that are not identifiers: {"latency ms (lower is better)": 3.2}.
         """
         self._metrics.append(step, metrics or {}, named)
 
     def should_stop(self) -> bool:
-        """Whether the trial was asked to end early: finish soon, it is killed after a grace period."""
+        """Whether the trial should end early: finish soon, because it is killed after a grace period."""
         return self._stop_path is not None and self._stop_path.exists()
 
     def finish(self, score: float | None = None) -> dict[str, object]:
-        """Publish the result, once; the score is by default the mean of the tasks' scores."""
+        """Publish the result, once; without a score, it is the mean of the tasks' scores."""
         with self._lock:
             if self._finished:
-                raise RuntimeError("this run is finished already: a trial has one result")
+                raise RuntimeError("this run is already finished: a trial has one result")
             result = self._result(score)
             text = encode(result)
             self._finished = True
@@ -131,7 +131,7 @@ class Run:
             "ended_at": _now(),
         }
         if self._directions:
-            result["tasks_meta"] = {name: {"direction": way} for name, way in self._directions.items()}
+            result["tasks_meta"] = {name: {"direction": direction} for name, direction in self._directions.items()}
         return result
 
 
@@ -150,7 +150,7 @@ def _params(path: Path | None) -> dict[str, Any]:
 
 
 def _trace_name(task_id: str) -> str:
-    # Percent-encoding keeps ids apart that differ only in odd characters; names have 255 bytes at most.
+    # Percent-encoding keeps ids distinct that differ only in odd characters; a file name has at most 255 bytes.
     safe = quote(task_id, safe="")
     if len(safe) > 200:
         safe = safe[:160] + "~" + hashlib.sha256(task_id.encode()).hexdigest()[:32]

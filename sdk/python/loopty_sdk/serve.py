@@ -1,8 +1,8 @@
-"""Answers calls of a Python function: the script that runs in the candidate's own sandbox.
+"""Answer calls of a Python function: the script that runs in the candidate's own sandbox.
 
     python3 -I -B serve.py program.py:solve
 
-Nothing here is trusted by the evaluator: a candidate can change all of it.
+The evaluator trusts nothing here: a candidate can change all of it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LONGEST_MESSAGE = 500
 
 
 def main(target: str) -> None:
-    # By their place, because nothing but the candidate's own files is to be found on the path.
+    # Loaded by file name, because only the candidate's own files may be on the import path.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs a third of the start
     frames, values = (_load_file(f"loopty_{name}", f"{here}/{name}.py") for name in ("frames", "values"))
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(0), "wb")
-    # From here on what the candidate prints goes to stderr, and what it reads is empty.
+    # From here on the candidate's output goes to stderr, and its input is empty.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     function: Any = None
@@ -36,19 +36,19 @@ def main(target: str) -> None:
             if kind == frames.LOAD:
                 function, result = _load(target), None
             else:
-                args, named = values.decoded(content)
+                args, named = values.decode(content)
                 result = function(*args, **named)
-            kind, answer = frames.VALUE, values.encoded(result)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises is its answer
+            kind, answer = frames.VALUE, values.encode(result)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - an exception is an answer, too
             sys.excepthook(type(error), error, error.__traceback__)
-            kind, answer = frames.RAISED, values.encoded(_one_line(error))
+            kind, answer = frames.RAISED, values.encode(_one_line(error))
         sys.stdout.flush()
         answers.write(frames.frame(nonce, kind, answer))
         answers.flush()
 
 
 def _load(target: str) -> Any:
-    """The function that `FILE.py:NAME` or `package.module:NAME` means in the current directory."""
+    """Load the function that `FILE.py:NAME` or `package.module:NAME` names in the current directory."""
     tree = os.getcwd()  # noqa: PTH109
     place, _, name = target.rpartition(":")
     sys.path_hooks.insert(0, lambda path: _finder(path, tree))
@@ -57,16 +57,16 @@ def _load(target: str) -> Any:
         path = os.path.join(tree, place)  # noqa: PTH118
         if os.path.dirname(path) != tree:  # noqa: PTH120
             sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120
-        found = _load_file(os.path.basename(place)[:-3], path)  # noqa: PTH119
+        loaded = _load_file(os.path.basename(place)[:-3], path)  # noqa: PTH119
     else:
-        found = importlib.import_module(place)
+        loaded = importlib.import_module(place)
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        loaded = getattr(loaded, part)
+    return loaded
 
 
 class _SourceOnlyLoader(machinery.SourceFileLoader):
-    """Compiles what is written: bytecode that was planted beside the source is not looked at."""
+    """Always compiles the source, so that bytecode planted beside it is never run."""
 
     def path_stats(self, path: Any) -> Any:  # noqa: ARG002
         raise OSError("no bytecode")
@@ -89,8 +89,8 @@ def _load_file(name: str, path: str) -> Any:
 
 
 def _one_line(error: BaseException) -> str:
-    said = " ".join(str(error).encode(errors="replace").decode().split())
-    return f"{type(error).__name__}: {said}"[:_LONGEST_MESSAGE] if said else type(error).__name__
+    message = " ".join(str(error).encode(errors="replace").decode().split())
+    return f"{type(error).__name__}: {message}"[:_LONGEST_MESSAGE] if message else type(error).__name__
 
 
 if __name__ == "__main__":

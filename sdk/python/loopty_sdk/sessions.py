@@ -1,4 +1,4 @@
-"""A process of the candidate that stays, behind a pipe."""
+"""A session: a process of the candidate that stays, and the channel to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from .errors import CandidateError
 from .process import Process, ProcessEnd
-from .starting import start_process
+from .start_candidate import start_process
 from .wire import ChannelClosed, Deadline, OverTime, Wire
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-# Who finds the channel closed may be faster than the news of how the process ended.
+# The channel may close before the report of how the process ended arrives: wait this long for it.
 _EXIT_NEWS_SECONDS = 1.0
 _STOPS = {
     "memory": "used too much memory",
@@ -25,7 +25,7 @@ _STOPS = {
 
 
 class Session:
-    """One process; it is dead when the session is closed, when it failed once, or with the benchmark."""
+    """One process; it dies when the session closes, at its first failure, or with the benchmark."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class Session:
         self._process: Process | None = start_process(argv, None, memory_mb, env)
         self._wire = Wire(self._process.channel)
         self.seconds = 0.0
-        """What the last exchange took, by our clock."""
+        """How long the last exchange took, by the benchmark's clock."""
 
     def exchange(self, question: bytes, size: int) -> bytes:
         """Send the question and receive an answer of exactly `size` bytes.
 
-        What the candidate sent before it was asked is refused: it would be an answer that took no time.
+        Bytes that the candidate sent before the question are refused: they would be an answer that took no time.
         """
         if self._process is not None and self._wire.has_input():
-            raise self.end_with_error("garbage", "spoke before it was asked, or ended")
+            raise self.end_with_error("garbage", "sent output before it was asked, or ended")
         return self.exchange_until(question, size, Deadline(self._exchange_seconds))
 
     def send(self, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Session:
         return self.exchange_until(b"", size, Deadline(self._exchange_seconds))
 
     def exchange_until(self, question: bytes, size: int, deadline: Deadline) -> bytes:
-        """Send and receive until the deadline."""
+        """Send the question and receive exactly `size` bytes before the deadline. Raises CandidateError."""
         if self._process is None:
             raise CandidateError("refused", f"{self._name} has ended")
         started_at = time.perf_counter()
@@ -73,12 +73,12 @@ class Session:
         return answer
 
     def end_with_error(self, kind: str, message: str) -> CandidateError:
-        """What is to be said of the candidate, whose process ends here."""
-        ended = self._end(_EXIT_NEWS_SECONDS if kind == "crashed" else 0.0)
-        if ended and ended.stop in _STOPS:
-            return CandidateError(ended.stop, f"{self._name} {_STOPS[ended.stop]}")
-        if ended and kind == "crashed":
-            message += f" (exit code {ended.code}{': ' + ended.stderr if ended.stderr else ''})"
+        """End the process and return the error to raise: the limit that it exceeded, or this kind and message."""
+        end = self._end(_EXIT_NEWS_SECONDS if kind == "crashed" else 0.0)
+        if end and end.stop in _STOPS:
+            return CandidateError(end.stop, f"{self._name} {_STOPS[end.stop]}")
+        if end and kind == "crashed":
+            message += f" (exit code {end.code}{': ' + end.stderr if end.stderr else ''})"
         return CandidateError(kind, f"{self._name} {message}")
 
     def close(self) -> None:
@@ -102,6 +102,6 @@ class Session:
             self._wire.close()
 
 
-def limit_error(name: str, ended: ProcessEnd) -> CandidateError:
-    """What is to be said of a candidate that a bound has ended."""
-    return CandidateError(ended.stop, f"{name} {_STOPS.get(ended.stop, 'was stopped')}")
+def limit_error(name: str, end: ProcessEnd) -> CandidateError:
+    """The error for a candidate that a limit has ended."""
+    return CandidateError(end.stop, f"{name} {_STOPS.get(end.stop, 'was stopped')}")

@@ -1,7 +1,7 @@
-"""Values as bytes: strict data that a hostile process may have written, never code.
+"""Encode values as bytes, and decode bytes strictly: a hostile process may have written them. They are never code.
 
-Each value is a tag and what it needs. Lists and tuples whose items are all floats, or all whole numbers of
-64 bits, are packed, so that large ones cost little. Everything is little endian.
+Each value is a tag and its content. Lists and tuples whose items are all floats, or all integers of 64 bits, are
+packed, so that large ones cost little. Everything is little endian.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 64
 _SIZE, _FLOAT, _COMPLEX = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<dd")
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_MOST_AXES = 32
+_MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
+_MAX_AXES = 32
 _NUMERIC = "biufc"
 _KEYS = (str, int, float, bytes, tuple, type(None))
 
 
-class NotData(ValueError):  # noqa: N818 - it says what the value is
-    """Why a value cannot cross, or why these bytes are no value, in one line."""
+class NotData(ValueError):  # noqa: N818 - the name says what is wrong with the value
+    """A value that cannot be encoded, or bytes that are not a value; the message is one line."""
 
 
-def encoded(value: Any) -> bytes:
-    """The bytes of a value; NotData for anything but plain data."""
+def encode(value: Any) -> bytes:
+    """The bytes of a value. Raises NotData for anything but plain data."""
     parts: list[bytes] = []
     _encode(value, parts.append, MAX_DEPTH)
     return b"".join(parts)
 
 
-def decoded(raw: bytes) -> Any:
-    """The value of these bytes; NotData unless they are exactly one value."""
+def decode(raw: bytes) -> Any:
+    """The value of these bytes. Raises NotData unless they are exactly one value."""
     reader = _Reader(raw)
     value = reader.take_value(MAX_DEPTH)
-    if reader.remaining:
-        raise NotData(f"{reader.remaining} bytes follow the value")
+    if reader.bytes_left:
+        raise NotData(f"{reader.bytes_left} bytes follow the value")
     return value
 
 
@@ -72,7 +72,7 @@ def _encode_items(items: Any, put: Callable[[bytes], None], levels: int) -> None
     kinds = set(map(type, items))
     if kinds == {float}:
         _put_sized(tag.upper() + b"d", _pack_items("d", items), put)
-    elif kinds == {int} and min(items) >= _LEAST and max(items) <= _MOST:
+    elif kinds == {int} and min(items) >= _MIN_INT64 and max(items) <= _MAX_INT64:
         _put_sized(tag.upper() + b"q", _pack_items("q", items), put)
     else:
         put(tag + _SIZE.pack(len(items)))
@@ -84,13 +84,13 @@ def _encode_mapping(items: dict[Any, Any], put: Callable[[bytes], None], levels:
     put(b"m" + _SIZE.pack(len(items)))
     for key, value in items.items():
         if not isinstance(key, _KEYS):
-            raise NotData(f"a key is a {type(key).__name__}, which is no data")
+            raise NotData(f"a key is a {type(key).__name__}, which is not data")
         _encode(key, put, _one_level_deeper(levels))
         _encode(value, put, _one_level_deeper(levels))
 
 
 def _encode_numpy(value: Any, put: Callable[[bytes], None], levels: int) -> None:
-    # Who holds an array has numpy loaded; nobody else pays for it.
+    # If the value is an array, numpy is already loaded; so nobody else pays for the import.
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in _NUMERIC:
         _encode(value.item(), put, levels)
@@ -101,18 +101,18 @@ def _encode_numpy(value: Any, put: Callable[[bytes], None], levels: int) -> None
         _put_sized(b"", b"".join(map(_SIZE.pack, value.shape)), put)
         _put_sized(b"", ordered.tobytes(), put)
     else:
-        raise NotData(f"a {type(value).__name__} is no data: use numbers, text, bytes, lists, dicts or arrays")
+        raise NotData(f"a {type(value).__name__} is not data: use numbers, text, bytes, lists, dicts or arrays")
 
 
 class _Reader:
-    """Takes values off a buffer; every length is checked against what is there before it is believed."""
+    """Takes values off a buffer; every length is checked against the bytes that are there before it is used."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._at = 0
 
     @property
-    def remaining(self) -> int:
+    def bytes_left(self) -> int:
         return len(self._raw) - self._at
 
     def take_value(self, levels: int) -> Any:
@@ -139,25 +139,25 @@ class _Reader:
             return self._take_mapping(_one_level_deeper(levels))
         if tag == b"a":
             return self._take_array()
-        raise NotData(f"{tag!r} begins no value")
+        raise NotData(f"no value begins with {tag!r}")
 
     def _take_mapping(self, levels: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for _ in range(self._take_count()):
             key = self.take_value(levels)
             try:
-                repeated = key in found
+                repeated = key in mapping
             except TypeError:
                 raise NotData(f"a {type(key).__name__} cannot be a key") from None
             if repeated:
                 raise NotData("a key appears twice")
-            found[key] = self.take_value(levels)
-        return found
+            mapping[key] = self.take_value(levels)
+        return mapping
 
     def _take_packed_items(self) -> list[Any]:
         kind = self._take(1)
         if kind not in (b"d", b"q"):
-            raise NotData(f"{kind!r} packs no items")
+            raise NotData(f"{kind!r} is not a type of packed items")
         items = array(kind.decode())
         raw = self._take_sized()
         if len(raw) % items.itemsize:
@@ -169,36 +169,36 @@ class _Reader:
 
     def _take_array(self) -> Any:
         name, axes, raw = self._take_sized(), self._take_sized(), self._take_sized()
-        if len(axes) % 8 or len(axes) > 8 * _MOST_AXES:
-            raise NotData("an array has no proper shape")
+        if len(axes) % 8 or len(axes) > 8 * _MAX_AXES:
+            raise NotData("the shape of an array is malformed")
         shape = [size for (size,) in _SIZE.iter_unpack(axes)]
         try:
             numpy: Any = importlib.import_module("numpy")
         except ImportError:
-            raise NotData("an array came, and numpy is not installed here") from None
+            raise NotData("the value is a numpy array, but numpy is not installed here") from None
         try:
             kind = numpy.dtype(_text(name))
             if kind.kind not in _NUMERIC or kind.str != _text(name):
-                raise NotData(f"an array of {_text(name)!r:.40} holds no numbers")
-            # A boolean that is neither 0 nor 1 would be true and unequal to true.
+                raise NotData(f"an array of {_text(name)!r:.40} is not numeric")
+            # A boolean byte that is neither 0 nor 1 would be truthy and yet unequal to True.
             flat = numpy.frombuffer(raw, "u1") != 0 if kind.kind == "b" else numpy.frombuffer(raw, kind)
             return flat.reshape(shape).copy()
         except (TypeError, ValueError, SyntaxError, OverflowError, MemoryError) as error:
-            raise error if isinstance(error, NotData) else NotData("an array is not of its shape") from None
+            raise error if isinstance(error, NotData) else NotData("an array does not fit its shape") from None
 
     def _take_count(self) -> int:
-        """How many items follow: each takes a byte at the least."""
+        """The number of items that follow; each takes at least one byte."""
         (count,) = _SIZE.unpack(self._take(8))
-        if count > self.remaining:
-            raise NotData(f"{count} items are announced in {self.remaining} bytes")
+        if count > self.bytes_left:
+            raise NotData(f"{count} items are announced, but only {self.bytes_left} bytes follow")
         return int(count)
 
     def _take_sized(self) -> bytes:
         return self._take(_SIZE.unpack(self._take(8))[0])
 
     def _take(self, count: int) -> bytes:
-        if count > self.remaining:
-            raise NotData(f"{count} bytes are announced, and {self.remaining} are there")
+        if count > self.bytes_left:
+            raise NotData(f"{count} bytes are announced, but only {self.bytes_left} follow")
         self._at += count
         return self._raw[self._at - count : self._at]
 
@@ -220,7 +220,7 @@ def _pack_items(kind: str, items: tuple[Any, ...]) -> bytes:
 
 def _one_level_deeper(levels: int) -> int:
     if levels == 0:
-        raise NotData(f"it is nested deeper than {MAX_DEPTH} levels")
+        raise NotData(f"the value is nested deeper than {MAX_DEPTH} levels")
     return levels - 1
 
 
@@ -228,7 +228,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise NotData("a text holds half a character") from None
+        raise NotData("a text holds an unpaired surrogate") from None
 
 
 def _text(raw: bytes) -> str:

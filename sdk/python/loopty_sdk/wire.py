@@ -1,4 +1,4 @@
-"""The evaluator's end of the channel to a candidate: bounded in bytes and in time."""
+"""The benchmark's end of the channel to a candidate, limited in bytes and in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 _CHUNK = 1 << 16
 
 
-class ChannelClosed(Exception):  # noqa: N818 - it is what happened to the channel
+class ChannelClosed(Exception):  # noqa: N818 - the name says what happened to the channel
     """The candidate's end of the channel is closed."""
 
 
@@ -18,22 +18,22 @@ class OverTime(Exception):  # noqa: N818
 
 
 class Deadline:
-    """A moment so many seconds from now."""
+    """A moment `seconds` from now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._moment = time.monotonic() + seconds
 
-    def remaining_seconds(self) -> float:
-        """The seconds until then; OverTime when there are none."""
-        left = self._moment - time.monotonic()
-        if left <= 0:
+    def seconds_left(self) -> float:
+        """The seconds until the deadline. Raises OverTime when it has passed."""
+        remaining = self._moment - time.monotonic()
+        if remaining <= 0:
             raise OverTime
-        return left
+        return remaining
 
 
 class Wire:
-    """Sends and receives at once, so that neither side can block the other for good."""
+    """Sends and receives at the same time, so that neither side can block the other for ever."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
@@ -42,43 +42,43 @@ class Wire:
         self._poll.register(channel, select.POLLIN)
 
     def has_input(self) -> bool:
-        """Whether there is something to receive, or the end of it, before anything was asked."""
+        """Whether bytes wait to be received, or the candidate has closed its end."""
         self._poll.modify(self._channel, select.POLLIN)
         return bool(self._poll.poll(0))
 
     def exchange(self, question: bytes, size: int, deadline: Deadline) -> bytes:
         """Send all of the question and receive exactly `size` bytes.
 
-        Raises Closed when the candidate ends early, OverTime at the deadline.
+        Raises ChannelClosed when the candidate ends early, OverTime at the deadline.
         """
         answer = bytearray()
-        left = memoryview(question)
-        while left or len(answer) < size:
-            left = self._send(left)
+        unsent = memoryview(question)
+        while unsent or len(answer) < size:
+            unsent = self._send(unsent)
             chunk = self._receive(min(size - len(answer), _CHUNK)) if len(answer) < size else None
             if chunk == b"":
                 raise ChannelClosed
             if chunk:
                 answer += chunk
-            elif left or len(answer) < size:
-                self._wait(bool(left), len(answer) < size, deadline)
+            elif unsent or len(answer) < size:
+                self._wait(bool(unsent), len(answer) < size, deadline)
         return bytes(answer)
 
     def drain(self, question: bytes, limit: int, deadline: Deadline) -> bytes:
-        """Send all of the question and its end, and receive up to the end of the answer.
+        """Send all of the question, close for sending, and receive until the candidate closes its end.
 
-        A candidate that stops listening is no fault. At most one byte more than `limit` is received.
+        A candidate may stop reading early. At most one byte more than `limit` is received. Raises OverTime.
         """
         answer = bytearray()
-        left = memoryview(question)
+        unsent = memoryview(question)
         open_for_writing = True
         while len(answer) <= limit:
             if open_for_writing:
                 try:
-                    left = self._send(left)
+                    unsent = self._send(unsent)
                 except ChannelClosed:
-                    left = left[:0]
-                if not left:
+                    unsent = unsent[:0]
+                if not unsent:
                     self.end_sending()
                     open_for_writing = False
             chunk = self._receive(min(limit + 1 - len(answer), _CHUNK))
@@ -91,7 +91,7 @@ class Wire:
         return bytes(answer)
 
     def end_sending(self) -> None:
-        """Tell the candidate that nothing more will come."""
+        """Close the channel for sending: the candidate reads the end of its input."""
         try:  # noqa: SIM105 - contextlib is slow to import
             self._channel.shutdown(socket.SHUT_WR)
         except OSError:
@@ -111,7 +111,7 @@ class Wire:
             raise ChannelClosed from None
 
     def _receive(self, limit: int) -> bytes | None:
-        """What is there; None when nothing is, empty at the end."""
+        """The bytes that are there: None when there are none yet, empty when the candidate has closed its end."""
         try:
             return self._channel.recv(limit)
         except BlockingIOError:
@@ -120,6 +120,6 @@ class Wire:
             return b""
 
     def _wait(self, to_send: bool, to_receive: bool, deadline: Deadline) -> None:
-        wanted = (select.POLLOUT if to_send else 0) | (select.POLLIN if to_receive else 0)
-        self._poll.modify(self._channel, wanted)
-        self._poll.poll(deadline.remaining_seconds() * 1000)
+        events = (select.POLLOUT if to_send else 0) | (select.POLLIN if to_receive else 0)
+        self._poll.modify(self._channel, events)
+        self._poll.poll(deadline.seconds_left() * 1000)

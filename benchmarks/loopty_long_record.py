@@ -1,6 +1,6 @@
 """Lengthen a real record with copies of its first attempt, inside loopty's own environment.
 
-Called as `python loopty_pretend.py chain|siblings COUNT` in a repository whose node 1.1 has been judged.
+Called as `python loopty_long_record.py chain|siblings COUNT` in a repository whose node 1.1 has been judged.
 """
 
 import itertools
@@ -26,10 +26,10 @@ _NODES_PER_WRITE = 1000
 
 def main(shape: str, count: int) -> None:
     recorder = Recorder(SqliteLedger(StateFolder(Path.cwd()).ledger), time.time)
-    model = recorder.history[_TEMPLATE]
+    template = recorder.history[_TEMPLATE]
     more = {"chain": _chain, "siblings": _siblings}[shape](count - 1)
     while batch := list(itertools.islice(more, _NODES_PER_WRITE)):
-        events = [event for node in batch for event in _events_of(node, model)]
+        events = [event for node in batch for event in _events_of(node, template)]
         recorder.record(lambda _, events=events: events)  # type: ignore[misc]
 
 
@@ -44,17 +44,19 @@ def _siblings(count: int) -> Iterator[NodeId]:
     return (NodeId("1").child(number) for number in range(2, count + 2))
 
 
-def _events_of(node: NodeId, model: Node) -> Sequence[Event]:
-    """The events of a node that went the way of the model."""
-    assert model.outcome
-    assert model.verdict
-    # Parameters of its own: two nodes that are the same experiment would be one.
-    params = dict.fromkeys(model.params, random.random())
+def _events_of(node: NodeId, template: Node) -> Sequence[Event]:
+    """The events of a node that repeats the template's course."""
+    assert template.outcome
+    assert template.verdict
+    # New parameters: loopty treats two nodes with the same experiment as one.
+    params = dict.fromkeys(template.params, random.random())
     return (
-        NodeAdded(node, model.pool, model.operator, model.summary, model.commit, model.tree, params),
-        TrialStarted(node, 1, model.pool, "bench"),
-        TrialEnded(node, 1, model.outcome),
-        NodeJudged(node, model.verdict, model.reason, model.against),
+        NodeAdded(
+            node, template.pool, template.operator, template.summary, template.commit, template.tree, params
+        ),
+        TrialStarted(node, 1, template.pool, "bench"),
+        TrialEnded(node, 1, template.outcome),
+        NodeJudged(node, template.verdict, template.reason, template.against),
     )
 
 

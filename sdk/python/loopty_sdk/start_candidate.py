@@ -1,4 +1,4 @@
-"""Starting the candidate: by loopty in a sandbox of its own, or by hand as a plain process."""
+"""Start the candidate: in a sandbox of its own when loopty runs the benchmark, else as a plain child process."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ def start_process(
 ) -> Process:
     """Start a command of the candidate in the top directory of its files."""
     if path := os.environ.get("LOOPTY_CANDIDATE"):
-        wanted = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
-        return _SandboxedProcess(path, {name: value for name, value in wanted.items() if value is not None})
-    from .by_hand import ChildProcess
+        request = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
+        return _SandboxedProcess(path, {name: value for name, value in request.items() if value is not None})
+    from .child_process import ChildProcess
 
     return ChildProcess(argv, env or {})
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """The bytes of one of the candidate's files."""
-    if place := os.environ.get("LOOPTY_CANDIDATE"):
-        with _connect(place) as loopty:
+    """Read one of the candidate's files. Raises CandidateError when it is unreadable or larger than `limit`."""
+    if socket_path := os.environ.get("LOOPTY_CANDIDATE"):
+        with _connect(socket_path) as loopty:
             loopty.send(_encode_request({"read": {"path": path, "limit": limit}}))
             size = _receive_reply(loopty)["size"]
             return b"".join(loopty.recv(_PACKET) for _ in range(0, size, _PACKET))
-    from .by_hand import read_file
+    from .child_process import read_file
 
     return read_file(path, limit)
 
 
 class _SandboxedProcess(Process):
-    """A candidate that loopty runs; it is killed when the connection closes, however that happens."""
+    """A candidate that loopty runs in a sandbox; loopty kills it when the connection closes, for any reason."""
 
-    def __init__(self, path: str, wanted: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, request: Mapping[str, Any]) -> None:
         self._loopty = _connect(path)
-        self.channel, theirs = socket.socketpair()
-        with theirs:
-            passed = array.array("i", [theirs.fileno()])
+        self.channel, candidate_end = socket.socketpair()
+        with candidate_end:
+            descriptors = array.array("i", [candidate_end.fileno()])
             self._loopty.sendmsg(
-                [_encode_request({"start": wanted})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)]
+                [_encode_request({"start": request})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             )
 
     def wait_or_kill(self, grace: float) -> ProcessEnd:
@@ -74,7 +74,7 @@ def _encode_request(request: Mapping[str, Any]) -> bytes:
 
 
 def _receive_reply(loopty: socket.socket) -> dict[str, Any]:
-    reply: dict[str, Any] = json.loads(loopty.recv(_PACKET) or b'{"error": "loopty is gone"}')
+    reply: dict[str, Any] = json.loads(loopty.recv(_PACKET) or b'{"error": "loopty closed the connection"}')
     if "error" in reply:
         raise CandidateError("refused", reply["error"])
     return reply

@@ -1,4 +1,4 @@
-"""The candidate as a plain child, for those who run a benchmark by hand: only time is bounded."""
+"""The candidate as a plain child process, when a benchmark runs outside loopty: only its time is limited."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .process import Process, ProcessEnd
 
 
 class ChildProcess(Process):
-    """A candidate beside us, told nothing of the trial."""
+    """A candidate beside the benchmark; its environment says nothing about the trial."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("LOOPTY_", "EVO_", "PYTHON"))
         }
-        self.channel, theirs = socket.socketpair()
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the process is dead
+        self.channel, candidate_end = socket.socketpair()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - wait_or_kill closes it
         self._started = time.monotonic()
-        with theirs:
+        with candidate_end:
             try:
                 self._process = subprocess.Popen(
                     list(argv),
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
+                    stdin=candidate_end.fileno(),
+                    stdout=candidate_end.fileno(),
                     stderr=self._stderr,
                     cwd=_tree(),
                     env={**inherited, **env},
@@ -52,14 +52,14 @@ class ChildProcess(Process):
         seconds = time.monotonic() - self._started
         with self._stderr as file:
             file.seek(0)
-            said = file.read().decode(errors="replace")
-        sys.stderr.write(said)
-        lines = said.strip().splitlines()
+            errors = file.read().decode(errors="replace")
+        sys.stderr.write(errors)
+        lines = errors.strip().splitlines()
         return ProcessEnd(code if code >= 0 else 128 - code, seconds, "", lines[-1][:200] if lines else "")
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """The bytes of one of the candidate's files."""
+    """Read one of the candidate's files. Raises CandidateError when it is unreadable or larger than `limit`."""
     try:
         with (_tree() / path).open("rb") as file:
             raw = file.read(limit + 1)

@@ -29,17 +29,17 @@ _REAL_GAIN = 2.0
 
 _STOPS: dict[str, Callable[[Evidence], bool]] = {
     "out of reach": lambda _: False,
-    "wealth below 1/4": lambda found: found.wealth < 0.25,
-    "no gain after 3 pairs": lambda found: found.pairs >= 3 and found.effect <= 0,
-    "both (the judge)": lambda found: found.futile,
-    "wealth below 1": lambda found: found.wealth < 1,
-    "no gain": lambda found: found.effect <= 0,
+    "wealth below 1/4": lambda evidence: evidence.wealth < 0.25,
+    "no gain after 3 pairs": lambda evidence: evidence.pairs >= 3 and evidence.effect <= 0,
+    "both (the judge)": lambda evidence: evidence.futile,
+    "wealth below 1": lambda evidence: evidence.wealth < 1,
+    "no gain": lambda evidence: evidence.effect <= 0,
 }
 
 
 @dataclass
 class World:
-    """A machine: whatever is measured on it, the noise goes on in time."""
+    """A machine; its noise runs on from one measurement to the next."""
 
     noise: Iterator[float]
 
@@ -51,23 +51,26 @@ def false_keeps(decisions: int, seed: int) -> Iterator[Cells]:
     yield ("noise", "naive", "judge", "of those that looked better", "alternating order", "candidate always first")
     for name, noise in NOISES.items():
         by_order = {order: _decisions(noise, 0.0, Rule(order=order), decisions, seed) for order in Order}
-        looked = [one for one in by_order[Order.COIN] if one.measurements > 1]
+        looked_better = [one for one in by_order[Order.COIN] if one.measurements > 1]
         others = (by_order[Order.ALTERNATING], by_order[Order.CANDIDATE_FIRST])
-        naively = _naive_decisions(noise, 0.0, decisions, seed)
-        yield (name, *(_share(some, "kept") for some in (naively, by_order[Order.COIN], looked, *others)))
+        by_naive_rule = _naive_decisions(noise, 0.0, decisions, seed)
+        yield (
+            name,
+            *(_share(some, "kept") for some in (by_naive_rule, by_order[Order.COIN], looked_better, *others)),
+        )
 
 
 def power(decisions: int, seed: int, noise: Noise) -> Iterator[Cells]:
     yield ("true gain", "naive keeps", "kept", "inconclusive", "discarded", "measurements", "effect when kept")
     for effect in EFFECTS:
-        made = _decisions(noise, effect, Rule(), decisions, seed)
-        naively = _naive_decisions(noise, effect, decisions, seed)
-        kept = [one.effect for one in made if one.verdict == "kept"]
+        by_judge = _decisions(noise, effect, Rule(), decisions, seed)
+        by_naive_rule = _naive_decisions(noise, effect, decisions, seed)
+        kept = [one.effect for one in by_judge if one.verdict == "kept"]
         yield (
             f"{effect:g}",
-            _share(naively, "kept"),
-            *(_share(made, verdict) for verdict in ("kept", "inconclusive", "discarded")),
-            _mean(one.measurements for one in made),
+            _share(by_naive_rule, "kept"),
+            *(_share(by_judge, verdict) for verdict in ("kept", "inconclusive", "discarded")),
+            _mean(one.measurements for one in by_judge),
             f"{statistics.median(kept):.2f}" if len(kept) >= 10 else "–",
         )
 
@@ -76,19 +79,19 @@ def settings(decisions: int, seed: int) -> Iterator[Cells]:
     effects = (0.0, 1.0, 2.0, 4.0)
     yield (
         "error rate",
-        "most pairs",
+        "maximum pairs",
         "baseline",
         *(f"kept at {effect:g}" for effect in effects),
         "measurements at 0",
         "at 2",
     )
-    rules = [Rule(most_pairs=most) for most in (8, 12, 16, 24)]
+    rules = [Rule(most_pairs=pairs) for pairs in (8, 12, 16, 24)]
     rules += [Rule(baseline_measurements=measurements) for measurements in (3, 12)]
     rules += [Rule(error_rate=0.1), Rule(error_rate=0.01), Rule(error_rate=0.01, most_pairs=24)]
     for rule in rules:
-        made = {effect: _decisions(gaussian, effect, rule, decisions, seed) for effect in effects}
-        spent = (_mean(one.measurements for one in made[effect]) for effect in (0.0, 2.0))
-        kept = (_share(made[effect], "kept") for effect in effects)
+        by_effect = {effect: _decisions(gaussian, effect, rule, decisions, seed) for effect in effects}
+        spent = (_mean(one.measurements for one in by_effect[effect]) for effect in (0.0, 2.0))
+        kept = (_share(by_effect[effect], "kept") for effect in effects)
         yield (f"{rule.error_rate:g}", str(rule.most_pairs), str(rule.baseline_measurements), *kept, *spent)
 
 
@@ -112,26 +115,30 @@ def nights(count: int, seed: int) -> Iterator[Cells]:
         f"a real {_REAL_GAIN:g} kept after it",
         "measurements",
     )
-    for words, step in (("no better", 0.0), (f"worse by {_STEPS_DOWN:g}", -_STEPS_DOWN)):
+    for candidates, step in (("no better", 0.0), (f"worse by {_STEPS_DOWN:g}", -_STEPS_DOWN)):
         for name, night in (("naive", _naive_night), ("judge", _judge_night)):
             rng = random.Random(seed)
-            passed = [night(step, rng) for _ in range(count)]
+            outcomes = [night(step, rng) for _ in range(count)]
             yield (
                 name,
-                words,
-                _mean(one.keeps for one in passed),
-                f"{statistics.fmean(one.level for one in passed):+.2f}",
-                f"{statistics.fmean(one.record - one.level for one in passed):+.2f}",
-                f"{100 * statistics.fmean(one.keeps_real_gain for one in passed):.0f} %",
-                f"{statistics.fmean(one.measurements for one in passed):.0f}",
+                candidates,
+                _mean(one.keeps for one in outcomes),
+                f"{statistics.fmean(one.level for one in outcomes):+.2f}",
+                f"{statistics.fmean(one.record - one.level for one in outcomes):+.2f}",
+                f"{100 * statistics.fmean(one.keeps_real_gain for one in outcomes):.0f} %",
+                f"{statistics.fmean(one.measurements for one in outcomes):.0f}",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
+    """What a night of candidates ended with."""
+
     keeps: int
     level: float
+    """The true score of the code."""
     record: float
+    """The score that the rule has recorded for it."""
     keeps_real_gain: bool
     measurements: int
 
@@ -143,8 +150,8 @@ def _naive_night(step: float, rng: random.Random) -> Night:
         decision = decide_naively(world.measure(level + step), record)
         if decision.verdict == "kept":
             record, level, keeps = decision.candidate_values[0], level + step, keeps + 1
-    found = decide_naively(world.measure(level + _REAL_GAIN), record).verdict == "kept"
-    return Night(keeps, level, record, found, NIGHT + 1)
+    keeps_real_gain = decide_naively(world.measure(level + _REAL_GAIN), record).verdict == "kept"
+    return Night(keeps, level, record, keeps_real_gain, NIGHT + 1)
 
 
 def _judge_night(step: float, rng: random.Random) -> Night:
@@ -166,12 +173,12 @@ def _judge_night(step: float, rng: random.Random) -> Night:
 
 def _decisions(noise: Noise, effect: float, rule: Rule, count: int, seed: int) -> list[Decision]:
     rng = random.Random(seed)
-    made = []
+    decisions = []
     for _ in range(count):
         world = World(noise(rng))
         record = Record.of([next(world.noise) for _ in range(rule.baseline_measurements)])
-        made.append(decide_by_pairs(world.measure(effect), world.measure(0.0), record, rule, rng))
-    return made
+        decisions.append(decide_by_pairs(world.measure(effect), world.measure(0.0), record, rule, rng))
+    return decisions
 
 
 def _naive_decisions(noise: Noise, effect: float, count: int, seed: int) -> list[Decision]:
@@ -181,7 +188,7 @@ def _naive_decisions(noise: Noise, effect: float, count: int, seed: int) -> list
 
 
 def _traces(effect: float, count: int, seed: int) -> Iterator[list[Evidence]]:
-    """The evidence pair by pair to the very end, of candidates that looked better."""
+    """For each candidate that looked better, the evidence after each pair to the very end."""
     rng, rule = random.Random(seed), Rule()
     for _ in range(count):
         world = World(gaussian(rng))
@@ -191,7 +198,7 @@ def _traces(effect: float, count: int, seed: int) -> Iterator[list[Evidence]]:
 
 
 def _end(trace: Sequence[Evidence], stop: Callable[[Evidence], bool]) -> Evidence:
-    return next(found for found in trace if found.better or found.exhausted or stop(found))
+    return next(evidence for evidence in trace if evidence.better or evidence.exhausted or stop(evidence))
 
 
 def _share(decisions: Sequence[Decision], verdict: str) -> str:

@@ -1,4 +1,4 @@
-"""What each further unit of work costs a process that is still running."""
+"""Sample a running process: what each further unit of work costs it."""
 
 import subprocess
 import time
@@ -16,13 +16,18 @@ _POLL_SECONDS = 0.05
 @dataclass(frozen=True, slots=True)
 class Sample:
     done: int
+    """Units of work done."""
     cost: Cost
+    """The cost so far."""
 
 
 def sample_command(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], count_done: Callable[[], int], log: Path
 ) -> list[Sample]:
-    """Run a command to its end and note, many times a second, how much is done and what it has spent."""
+    """Run a command to its end and sample, many times a second, how much it has done and spent.
+
+    Raises CommandFailed when its exit status is not zero.
+    """
     samples: list[Sample] = []
     with log.open("wb") as stream:
         started = time.monotonic()
@@ -37,9 +42,10 @@ def sample_command(
 
 
 def cost_per_unit(samples: Sequence[Sample], first: int, last: int) -> Cost:
-    """Mean cost of one unit between two counts of work done.
+    """The mean cost of one unit between two counts of work done.
 
-    Read at the samples nearest to the counts asked for and divided by the work that lies between those.
+    It takes the samples nearest to the two counts and divides their cost by the work between them. Raises
+    CommandFailed when they are not apart.
     """
     start = min(samples, key=lambda sample: abs(sample.done - first))
     end = min(samples, key=lambda sample: abs(sample.done - last))
@@ -50,7 +56,7 @@ def cost_per_unit(samples: Sequence[Sample], first: int, last: int) -> Cost:
 
 
 def tree_cpu_seconds(pid: int) -> float:
-    """CPU of a process, of its living descendants, and of those that they have reaped."""
+    """CPU seconds of a process, of its living descendants, and of the children that these have reaped."""
     return sum(_cpu_ticks(each) for each in _process_tree(pid)) / _TICKS_PER_SECOND
 
 
@@ -69,6 +75,6 @@ def _cpu_ticks(pid: int) -> int:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    # The command name may hold spaces and brackets, so the fields are counted from its last bracket.
+    # The command name may contain spaces and brackets, so the fields are counted from the last bracket.
     fields = stat.rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15])

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from judge_decision import Decision, Measure, Record, Rule, decide_by_pairs, decide_naively
 
 Cells = Sequence[str]
-Timed = Callable[[int], Measure]
+MakeMeasure = Callable[[int], Measure]
 
 _ROUNDS = 20_000
 _ROUNDS_OF_A_PROCESS = 100_000
 _BEST_OF = 5
-# The machine of a minute ago is another one: a baseline serves no longer than this.
+# The machine changes within a minute, so a baseline serves no more decisions than this.
 _DECISIONS_PER_BASELINE = 50
 _PROGRAM = "import sys\nfor i in range(int(sys.argv[1])): i * i % 7"
 
@@ -49,7 +49,7 @@ def new_process(rounds: int) -> Measure:
     return measure
 
 
-_TIMED: dict[str, tuple[Timed, int]] = {
+_TIMED_WORK: dict[str, tuple[MakeMeasure, int]] = {
     "one loop, by the clock": (one_loop, _ROUNDS),
     f"best of {_BEST_OF} loops, by the clock": (best_of_loops, _ROUNDS),
     "new process, CPU": (new_process, _ROUNDS_OF_A_PROCESS),
@@ -63,7 +63,7 @@ class Series:
     naive_decisions: Sequence[Decision]
     judge_decisions: Sequence[Decision]
     noise: float
-    """As a share of the time measured."""
+    """Noise as a share of the time measured."""
 
     def cells(self) -> Cells:
         verdicts = [one.verdict for one in self.judge_decisions]
@@ -82,23 +82,23 @@ _VERDICTS = ("kept", "inconclusive", "discarded")
 def real_timings(decisions: int, seed: int) -> Iterator[Cells]:
     yield ("what is timed", "change", "decisions", "noise", "naive keeps", *_VERDICTS, "measurements")
     rng = random.Random(seed)
-    for name, (timed, rounds) in _TIMED.items():
-        yield (name, "none (A/A)", *_series(timed(rounds), timed(rounds), decisions, rng).cells())
+    for name, (make_measure, rounds) in _TIMED_WORK.items():
+        yield (name, "none (A/A)", *_series(make_measure(rounds), make_measure(rounds), decisions, rng).cells())
         for percent in (10, 30):
-            slow = timed(rounds * (100 + percent) // 100)
-            row = _series(timed(rounds), slow, decisions // 10, rng)
+            slow = make_measure(rounds * (100 + percent) // 100)
+            row = _series(make_measure(rounds), slow, decisions // 10, rng)
             yield (name, f"{percent} % slowdown removed", *row.cells())
 
 
 def _series(candidate: Measure, incumbent: Measure, count: int, rng: random.Random) -> Series:
     rule = Rule()
-    naively: list[Decision] = []
-    made: list[Decision] = []
+    by_naive_rule: list[Decision] = []
+    by_judge: list[Decision] = []
     noise: list[float] = []
-    while len(made) < count:
+    while len(by_judge) < count:
         record = Record.of([incumbent() for _ in range(rule.baseline_measurements)])
         noise.append(record.sigma / -record.score)
-        for _ in range(min(_DECISIONS_PER_BASELINE, count - len(made))):
-            naively.append(decide_naively(candidate, incumbent()))
-            made.append(decide_by_pairs(candidate, incumbent, record, rule, rng))
-    return Series(naively, made, statistics.median(noise))
+        for _ in range(min(_DECISIONS_PER_BASELINE, count - len(by_judge))):
+            by_naive_rule.append(decide_naively(candidate, incumbent()))
+            by_judge.append(decide_by_pairs(candidate, incumbent, record, rule, rng))
+    return Series(by_naive_rule, by_judge, statistics.median(noise))

@@ -1,4 +1,4 @@
-"""CPU of a trial whose benchmark calls the candidate once: in a second sandbox, beside one process further."""
+"""CPU of a trial whose benchmark runs the candidate in a second sandbox, beside a subprocess in the first one."""
 
 import itertools
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ attempts = {attempts}
 _PROGRAM = "print(1)\n"
 _SHARED = """\
 import json, os, subprocess
-said = subprocess.run(["python3", "-I", "-S", "program.py"], capture_output=True, check=True).stdout
+output = subprocess.run(["python3", "-I", "-S", "program.py"], capture_output=True, check=True).stdout
 with open(os.environ["EVO_RESULT_PATH"], "x") as file:
-    json.dump({"score": int(said)}, file)
+    json.dump({"score": int(output)}, file)
 """
 _ISOLATED = """\
 from loopty_sdk import Run, candidate
@@ -66,5 +66,5 @@ def rows(bench: Bench) -> Iterator[Row]:
     )
     what = f"candidate in a second sandbox, 1 of {trials}"
     yield Row(what, cpu(ours), cpu(theirs, "as a subprocess in the first"), _TARGET, of_ratio=True)
-    called = optimize(_CALLS, _FUNCTION, isolated=True)
-    yield Row("the same with 1,000 calls of a function", cpu(called), cpu(ours, "with one command"))
+    with_calls = optimize(_CALLS, _FUNCTION, isolated=True)
+    yield Row("the same with 1,000 calls of a function", cpu(with_calls), cpu(ours, "with one command"))
