@@ -29,15 +29,22 @@ from .cheats import CHEATS, CHEATS_AT_TESTS, HELD_BY_THE_SANDBOX, REFUSED, SLOW_
 
 PLUGIN = """
 import base64, json
+from dataclasses import dataclass
 from pathlib import Path
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Proposal
+from loopty.proposers.services import ProposerPlugin
+
+@dataclass(frozen=True)
+class Options:
+    list: str
+
 
 class Cheats:
     name = "cheats"
 
-    def __init__(self, space, writable, text, list):
-        self._left = json.loads(Path(list).read_text())
+    def __init__(self, options):
+        self._left = json.loads(Path(options.list).read_text())
 
     async def propose(self, ask):
         if not self._left:
@@ -45,6 +52,9 @@ class Cheats:
         name, edits = self._left.pop(0)
         decoded = {path: base64.b64decode(content) for path, content in edits.items()}
         return Proposal(name, ask.root.id, "cheats", {}, decoded)
+
+
+PLUGIN = ProposerPlugin(Options, lambda options, services: Cheats(options))
 """
 SLOW = "stop the clock"
 HONEST = cheats.solve_by("def solve(x):\n    return 7 * x + 3\n")
@@ -121,7 +131,7 @@ def plug_in(packages: Path) -> None:
     about.mkdir(parents=True)
     (packages / "cheats.py").write_text(PLUGIN)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: cheats\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[loopty.proposer]\ncheats = cheats:Cheats\n")
+    (about / "entry_points.txt").write_text("[loopty.proposer]\ncheats = cheats:PLUGIN\n")
 
 
 def scores(nodes: dict[str, Node], names: Iterable[str]) -> dict[str, float]:

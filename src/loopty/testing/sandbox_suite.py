@@ -17,7 +17,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import loopty
 from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox, SandboxError, Stop
 from loopty.testing.sandbox_harness import SandboxHarness, bounds_with, pids_with, wait_until
 
@@ -389,7 +388,7 @@ def _start_loopty(sandbox: Sandbox, folder: Path, *words: str) -> subprocess.Pop
     kind = type(sandbox)
     return subprocess.Popen(
         [sys.executable, "-c", _LOOPTY, kind.__module__, kind.__qualname__, str(folder), *words],
-        env={"PYTHONPATH": str(Path(loopty.__file__).parent.parent), "TMPDIR": str(folder)},
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(folder)},
     )
 
 
