@@ -68,11 +68,20 @@ def minimal_system() -> bytes:
 
 
 @pytest.fixture(scope="module", params=["podman", "docker"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An engine that can run containers here and has the image of these tests."""
     name = request.param
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        if shutil.which("runc"):  # podman's usual runtime does not know mixed hierarchies of cgroups
+            settings = tmp_path_factory.mktemp("containers") / "containers.conf"
+            settings.write_text('[engine]\nruntime = "runc"\n')
+            patch.setenv("CONTAINERS_CONF", str(settings))
+        yield from _engine_with_image(name)
+
+
+def _engine_with_image(name: str) -> Iterator[str]:
     done = subprocess.run(
         [name, "import", "--change", "VOLUME /volume", "-", IMAGE], input=minimal_system(), capture_output=True
     )

@@ -11,6 +11,7 @@ import click
 
 from loopty.cli.findings import Finding
 from loopty.cli.output import json_option, print_beside, print_json
+from loopty.sandboxes.back_ends import BACK_ENDS
 
 if TYPE_CHECKING:
     from loopty.domain.task import SandboxSpec, Task
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sandbox",
     "kind",
-    type=click.Choice(["bubblewrap", "landlock", "container"]),
+    type=click.Choice(list(BACK_ENDS)),
     help="With --attack: the back end. Default: the task's.",
 )
 @click.option("--failed", is_flag=True, help="With --attack: show only attacks that were not held.")

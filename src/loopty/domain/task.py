@@ -221,7 +221,6 @@ class SandboxSpec:
     kind: str = option(
         "`bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required protections.",
         "auto",
-        choices=("auto", "bubblewrap", "landlock", "container"),
     )
     require: tuple[Protection, ...] = option(
         "Protections that the sandbox must provide; without them no trial starts.",

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.domain.task import SandboxSpec
 from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
@@ -361,3 +362,7 @@ def _memory_file(content: bytes) -> int:
 def _close_with(descriptor: int, stack: contextlib.ExitStack) -> int:
     stack.callback(os.close, descriptor)
     return descriptor
+
+
+def make_sandbox(_spec: SandboxSpec) -> Bubblewrap:
+    return Bubblewrap()

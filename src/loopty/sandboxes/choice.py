@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -19,11 +20,11 @@ from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
 from loopty.kit.atomic_file import write_atomically
+from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.probe import ProbeReport, probe
 from loopty.version import __version__
 
-_KINDS = ("bubblewrap", "landlock", "container")
 _PROGRAMS = ("bwrap", "prlimit", "setpriv", "podman", "docker")
 _ENGINES = ("podman", "docker")
 _LINUX_ONLY = (
@@ -84,11 +85,11 @@ def choose_sandbox(spec: SandboxSpec, cache: Path | None = None, system: str = s
 
 def back_ends(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Iterator[BackEnd]:
     """The back ends to choose from, in order of preference; each is probed when the iterator reaches it."""
-    for kind in _KINDS if spec.kind == "auto" else (spec.kind,):
+    for kind in BACK_ENDS if spec.kind == "auto" else (spec.kind,):
         if obstacle := _obstacle(kind, spec, system):
             yield BackEnd(ProbeReport(kind, obstacle, ()), None)
         else:
-            make = _maker(kind, spec)
+            make = functools.partial(BACK_ENDS[kind].load_make(), spec)
             yield BackEnd(_probe_with_cache(kind, spec, make, cache), make)
 
 
@@ -96,7 +97,7 @@ def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
     """Why probing it is pointless, or an empty text."""
     if system != "linux":
         return _LINUX_ONLY
-    if kind == "container" and not spec.image:
+    if BACK_ENDS[kind].needs_image and not spec.image:
         engines = [name for name in _ENGINES if shutil.which(name)]
         installed = (
             f"{' and '.join(engines)} is installed, but "
@@ -105,22 +106,6 @@ def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
         )
         return f'{installed}no image is named: [sandbox] image = "…"'
     return ""
-
-
-def _maker(kind: str, spec: SandboxSpec) -> Callable[[], Sandbox]:
-    match kind:
-        case "bubblewrap":
-            from loopty.sandboxes.bubblewrap import Bubblewrap
-
-            return Bubblewrap
-        case "landlock":
-            from loopty.sandboxes.landlock import Landlock
-
-            return Landlock
-        case _:
-            from loopty.sandboxes.container import Container
-
-            return lambda: Container(spec.engine, spec.image, spec.gpus)
 
 
 def _probe_with_cache(

@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.domain.task import SandboxSpec
 from loopty.sandboxes import container_seccomp
 from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial_could_move
 from loopty.sandboxes.container_engine import (
@@ -267,3 +268,7 @@ def _mount_points() -> tuple[Path, ...]:
 def _first_bytes(stderr: Path) -> bytes:
     with stderr.open("rb") as file:
         return file.read(_MESSAGE_BYTES)
+
+
+def make_sandbox(spec: SandboxSpec) -> Container:
+    return Container(spec.engine, spec.image, spec.gpus)

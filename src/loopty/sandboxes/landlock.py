@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
+from loopty.domain.task import SandboxSpec
 from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.landlock_supervisor import landlock_domain
@@ -274,3 +275,7 @@ async def _finish_in_thread(function: Callable[[], None]) -> None:
     except asyncio.CancelledError:
         await action
         raise
+
+
+def make_sandbox(_spec: SandboxSpec) -> Landlock:
+    return Landlock()

@@ -27,6 +27,7 @@ from loopty.domain.task import (
     Task,
     VerifierSpec,
 )
+from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.taskfile.positions import KeyPath
@@ -133,6 +134,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
             ("noise", "pairs"),
             f"is too few to keep a candidate at error_rate {noise.error_rate:g}: raise either",
         )
+    _check_sandbox(tables["sandbox"], checker)
     _check_consistency(tables["objective"], chosen, has_space, checker)
     gates = _parse_gates(data.get("gates", []), checker)
     models = {**user_models, **parse_model_specs(data.get("models", {}), checker)}
@@ -245,6 +247,12 @@ def _check_selector(choice: Any, path: KeyPath, checker: Checker) -> None:
 def _needs_space(role: str, kind: str) -> bool:
     plugin = find_plugin(role, PLUGIN_TABLES[role], kind)
     return plugin is not None and plugin.needs_space
+
+
+def _check_sandbox(sandbox: Any, checker: Checker) -> None:
+    kinds = ("auto", *BACK_ENDS)
+    if sandbox is not WRONG and sandbox.kind not in kinds:
+        checker.add_fault(("sandbox", "kind"), f"must be one of {', '.join(kinds)}, not {sandbox.kind!r}")
 
 
 def _check_consistency(

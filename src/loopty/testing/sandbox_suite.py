@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox, SandboxError, Stop
@@ -79,6 +80,14 @@ class SandboxConformance:
     async def test_a_signal_gives_128_plus_its_number(self, sandbox: Sandbox, tmp_path: Path) -> None:
         result = await self._run_shell(sandbox, tmp_path, "kill -TERM $$")
         assert (result.code, result.stop) == (128 + signal.SIGTERM, None)
+
+    async def test_a_command_is_found_by_its_name_without_loopty_s_interpreter(
+        self, sandbox: Sandbox, tmp_path: Path
+    ) -> None:
+        harness = SandboxHarness.create(tmp_path, sandbox)
+        launch = harness.launch("true", env={"PATH": "/usr/bin:/bin"})
+        mounts = tuple(mount for mount in launch.mounts if mount.target in ("/tree", "/edit"))
+        assert (await harness.run(replace(launch, mounts=mounts))).exit.code == 0
 
     async def test_a_command_that_is_not_found_gives_127(self, sandbox: Sandbox, tmp_path: Path) -> None:
         harness = SandboxHarness.create(tmp_path, sandbox)

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import warnings  # noqa: F401 - os.execvpe imports it, and inside the domain that may be out of reach
 
 from loopty.sandboxes.landlock_supervisor import landlock_domain, raw_calls
 from loopty.sandboxes.landlock_supervisor.call_guard import CallGuard

@@ -1,0 +1,32 @@
+"""The table of sandbox back ends, in order of preference. A new back end is one line."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loopty.domain.launch import Sandbox
+from loopty.domain.task import SandboxSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BackEndEntry:
+    """Where a back end is, as `module:function`; the function makes it from the [sandbox] table of the task."""
+
+    make: str
+    needs_image: bool = False
+    """Whether it runs nothing without [sandbox] image."""
+
+    def load_make(self) -> Callable[[SandboxSpec], Sandbox]:
+        module, _, name = self.make.partition(":")
+        loaded: Callable[[SandboxSpec], Sandbox] = getattr(importlib.import_module(module), name)
+        return loaded
+
+
+BACK_ENDS = {
+    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap:make_sandbox"),
+    "landlock": BackEndEntry("loopty.sandboxes.landlock:make_sandbox"),
+    "container": BackEndEntry("loopty.sandboxes.container:make_sandbox", needs_image=True),
+}
+"""`kind = "auto"` takes the first that gives the required protections."""
