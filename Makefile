@@ -1,10 +1,15 @@
-.PHONY: demo test check bench docs lock
+.PHONY: demo test quick check bench docs lock
 
 demo: .venv/.ready   ## optimise an example for about a minute
 	@sh scripts/demo.sh
 
-test: check          ## everything that must hold
-	.venv/bin/pytest -n auto --dist loadgroup
+test: check .venv/.ready-for-tests  ## everything that must hold
+	.venv/bin/pytest -n auto --dist loadgroup --durations 20 --durations-min 1 -rs
+
+quick: check         ## before each commit: style, types, imports, the fast tests
+	.venv/bin/pytest -n auto -q $(addprefix tests/,$(QUICK))
+
+QUICK = domain engine kit ledgers proposers pruners record report selectors taskfile verifiers views
 
 check: .venv/.ready  ## style, types, direction of imports
 	.venv/bin/ruff check .
@@ -26,3 +31,6 @@ lock: .venv/.ready   ## pin every dependency anew
 
 .venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	sh scripts/setup.sh
+
+.venv/.ready-for-tests: .venv/.ready scripts/setup_tests.sh
+	sh scripts/setup_tests.sh

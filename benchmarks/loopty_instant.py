@@ -15,12 +15,15 @@ from pathlib import Path
 
 from instant_program import version
 
-from loopty.campaign.campaign import Campaign
-from loopty.campaign.proposer_factory import Proposing
-from loopty.cli.optimize import collect_rarely
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.optimize_session import collect_rarely
+from loopty.campaign.proposer_factory import ProposerFactory
+from loopty.campaign.run_entry import enter_run
 from loopty.domain.pool import Pool
+from loopty.engine.decisions import Judging
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
+from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
 from loopty.testing.fakes import FunctionExecutor
 from loopty.workspaces.node_leftovers import NodeLeftovers
@@ -77,7 +80,7 @@ def main(kind: str, proposals: int, batch: int, folder: Path) -> None:
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
         subprocess.run(["git", *identity, *command], cwd=repository, check=True)
-    asyncio.run(_loop(Campaign.open(repository), folder / "evaluated").drive())
+    asyncio.run(_loop(CampaignContext.open(repository, print), folder / "evaluated").drive())
 
 
 def _configurations(numbers: Iterable[int]) -> str:
@@ -95,8 +98,8 @@ def _programs(numbers: Iterable[int]) -> str:
 _REPLIES = {"code": _programs, "parameters": _configurations}
 
 
-def _loop(campaign: Campaign, counter: Path) -> Loop:
-    run = campaign.enter_run(new=False, say=print)
+def _loop(context: CampaignContext, counter: Path) -> Loop:
+    run = enter_run(context)
     collect_rarely()
 
     def score(trial: Trial) -> float:
@@ -104,19 +107,19 @@ def _loop(campaign: Campaign, counter: Path) -> Loop:
             evaluated.write(b".")
         return hash((trial.node.commit, *trial.node.params.values())) % 1000 / 1000
 
-    lines = campaign.lines(run)
-    task, executor = campaign.task, FunctionExecutor(score)
+    task, models, executor = context.task, context.role_models(run), FunctionExecutor(score)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models)
+    judging = Judging(task.pools, task.noise)
     return Loop(
-        campaign.recorder,
+        context.recorder,
         run,
         task.pools,
-        {Pool.ATTEMPT: Proposing(task, campaign.files, NodeLeftovers(campaign.state), lines).proposer()},
-        TrialRunner(campaign.recorder, task.pools, task.noise, (), executor, campaign.files, campaign.owner),
-        campaign.files,
-        None,
-        lambda _: ((), {}),
-        lines.purse,
-        campaign.owner,
+        {Pool.ATTEMPT: factory.proposer()},
+        TrialRunner(context.recorder, judging, (), executor, context.files, context.owner),
+        context.files,
+        PruneWatch(lambda: context.history, None, lambda _: ((), {})),
+        models.purse,
+        context.owner,
         time.time,
     )
 

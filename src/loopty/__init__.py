@@ -1,3 +1,19 @@
-"""Autonomous experimentation loops for code."""
+"""Autonomous experimentation loops for code. `Campaign` is the one class that Python callers need."""
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING
+
+from loopty.version import __version__
+
+if TYPE_CHECKING:
+    from loopty.campaign.campaign import Campaign
+
+__all__ = ["Campaign", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    # Imported when it is asked for: `loopty --version` starts without it.
+    if name == "Campaign":
+        from loopty.campaign.campaign import Campaign
+
+        return Campaign
+    raise AttributeError(f"module 'loopty' has no attribute {name!r}")

@@ -1,11 +1,11 @@
-"""Proposals that want a score which they have not earned, and the task that they cheat at."""
+"""Proposals that cheat for a score, and the task that they cheat at."""
 
 from __future__ import annotations
 
 import importlib._bootstrap_external as bootstrap  # type: ignore[import-not-found]
 from dataclasses import dataclass, field
 
-# Ten questions; the baseline answers none of them. What is right is known to the benchmark alone.
+# Ten questions; the baseline answers none of them. Only the benchmark knows the right answers.
 QUESTIONS = [[number, 7 * number + 3] for number in range(1, 11)]
 WRONG = "def solve(x):\n    return 0\n"
 SLOW_CALLS_SECONDS = 0.02
@@ -28,14 +28,14 @@ with open(os.environ["EVO_RESULT_PATH"], "w") as file:
     json.dump({{"score": value, "tasks": {{"seconds": seconds}}}}, file)
 """
 TOGETHER = _SCORING.format("\nfrom solve import solve\n")
-"""As most benchmarks are written: the candidate is imported."""
+"""Like most benchmarks: it imports the candidate."""
 BY_TESTS = """
 import json, os, subprocess, sys
 done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"])
 with open(os.environ["EVO_RESULT_PATH"], "w") as file:
     json.dump({"score": float(done.returncode == 0)}, file)
 """
-"""As those do that score by whether the tests pass."""
+"""Like benchmarks that score by whether the tests pass."""
 TESTS_TOGETHER = "from solve import solve\n\ndef test_solve():\n    assert solve(1) == 10\n"
 TESTS_APART = TESTS_TOGETHER.replace(
     "from solve import solve",
@@ -45,7 +45,7 @@ APART = _SCORING.format(
     "\nfrom loopty_sdk import candidate\nsolve = candidate('src/solve.py:solve', seconds=20)\n"
 )
 
-# PYTHONPATH, because many benchmarks set it for their imports, and with it let the candidate in before them.
+# With PYTHONPATH, because many benchmarks set it for their imports, and so import the candidate's files first.
 TASK = """
 [benchmark]
 command = "python3 evaluate.py"
@@ -67,12 +67,12 @@ list = "{cheats}"
 
 @dataclass(frozen=True)
 class Cheat:
-    """Edits of a proposal."""
+    """The edits of a proposal."""
 
     edits: dict[str, str | bytes] = field(default_factory=dict)
 
 
-def solving(code: str) -> Cheat:
+def solve_by(code: str) -> Cheat:
     return Cheat({"src/solve.py": code})
 
 
@@ -85,7 +85,7 @@ def forge(*_):
 
 
 def _bytecode() -> Cheat:
-    """A module whose source is innocent, and whose bytecode claims to need no check against it."""
+    """A module with harmless source, and bytecode that claims to need no check against the source."""
     code = compile("def solve(x):\n    return 7 * x + 3\n", "solve.py", "exec")
     raw = bytes(bootstrap._code_to_hash_pyc(code, bytes(8), False))
     return Cheat(
@@ -97,17 +97,17 @@ def _bytecode() -> Cheat:
     )
 
 
-# Each gets its score where it shares a process with the benchmark.
+# Each gets its score when it shares a process with the benchmark.
 CHEATS = {
-    "write the result and leave": solving(f"{_FORGED}\nforge()\nos._exit(0)\n"),
-    "write the result after the evaluator": solving(f"{_FORGED}\nimport atexit\natexit.register(forge)\n{WRONG}"),
-    "patch what writes the result": solving(
+    "write the result and leave": solve_by(f"{_FORGED}\nforge()\nos._exit(0)\n"),
+    "write the result after the evaluator": solve_by(f"{_FORGED}\nimport atexit\natexit.register(forge)\n{WRONG}"),
+    "patch what writes the result": solve_by(
         f"import json\njson.dump = lambda _, file: file.write('{{\"score\": 1.0}}')\n{WRONG}"
     ),
-    "answer with what equals everything": solving(
+    "answer with what equals everything": solve_by(
         "class Right(int):\n    __eq__ = lambda *_: True\n\ndef solve(x):\n    return Right()\n"
     ),
-    "find the answers in the frames": solving(
+    "find the answers in the frames": solve_by(
         """
 import sys
 def solve(x):
@@ -118,7 +118,7 @@ def solve(x):
         frame = frame.f_back
 """
     ),
-    "find the answers in memory": solving(
+    "find the answers in memory": solve_by(
         """
 import gc
 def solve(x):
@@ -127,7 +127,7 @@ def solve(x):
             return dict(item)[x]
 """
     ),
-    "read the answers from disk": solving(
+    "read the answers from disk": solve_by(
         """
 import json, os
 def solve(x):
@@ -137,11 +137,11 @@ def solve(x):
                 return dict(json.load(file))[x]
 """
     ),
-    "change the evaluator in memory": solving(
+    "change the evaluator in memory": solve_by(
         f"import sys\nif hasattr(sys.modules['__main__'], 'gold'):\n"
         f"    sys.modules['__main__'].gold[:] = [[0, 0]]\n{WRONG}"
     ),
-    "trace the evaluator": solving(
+    "trace the evaluator": solve_by(
         f"""
 import sys
 def trace(frame, event, value):
@@ -155,7 +155,7 @@ sys.setprofile(trace)
     "hide in bytecode": _bytecode(),
 }
 
-# Each has the tests pass where they run beside it.
+# Each makes the tests pass when they run together with it.
 CHEATS_AT_TESTS = {
     "change how the session ends": Cheat(
         {"conftest.py": "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"}
@@ -164,10 +164,10 @@ CHEATS_AT_TESTS = {
         {"conftest.py": "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"},
     ),
     "have the tests only listed": Cheat({"pytest.ini": "[pytest]\naddopts = --collect-only\n"}),
-    "leave in the middle of the tests": solving("import os\ndef solve(x):\n    os._exit(0)\n"),
+    "leave in the middle of the tests": solve_by("import os\ndef solve(x):\n    os._exit(0)\n"),
 }
 
-SLOW = solving(
+SLOW = solve_by(
     f"""
 import time
 sleep = time.sleep
@@ -179,9 +179,9 @@ def solve(x):
 )
 """It stops the clock."""
 
-# The sandbox holds these in either way of running.
+# The sandbox holds these with and without isolation.
 HELD_BY_THE_SANDBOX = {
-    "change the evaluator on disk": solving(
+    "change the evaluator on disk": solve_by(
         f"""
 for path in ("evaluate.py", "/loopty/tree/evaluate.py", "/loopty/benchmark/evaluate.py"):
     try:
@@ -192,9 +192,9 @@ for path in ("evaluate.py", "/loopty/tree/evaluate.py", "/loopty/benchmark/evalu
         pass
 {WRONG}"""
     ),
-    "rewrite one's own source": solving(f"with open(__file__, 'w') as file:\n    file.write({WRONG!r})\n{WRONG}"),
-    "leave with success": solving("import os\nos._exit(0)\n"),
-    "start with the next user of the home": solving(
+    "rewrite one's own source": solve_by(f"with open(__file__, 'w') as file:\n    file.write({WRONG!r})\n{WRONG}"),
+    "leave with success": solve_by("import os\nos._exit(0)\n"),
+    "start with the next user of the home": solve_by(
         f"""
 import os, site
 for name in ("usercustomize.py", "usercustomize.pth"):

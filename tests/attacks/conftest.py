@@ -1,4 +1,4 @@
-"""Run attacks as whoever runs the tests and as an ordinary user, and count those that were held."""
+"""Run attacks as the current user and as an ordinary user, and count how they turned out."""
 
 from __future__ import annotations
 
@@ -36,35 +36,37 @@ print(json.dumps({result.attack.name: [result.standing, result.detail] for resul
 
 
 @dataclass(frozen=True)
-class Told:
-    """What another process says came of an attack."""
+class ReportedAttack:
+    """How an attack turned out, as reported by another process."""
 
     standing: AttackStanding
     detail: str
 
 
-Tried = Callable[[str, float, list[str]], dict[str, Told]]
+RunAttacks = Callable[[str, float, list[str]], dict[str, ReportedAttack]]
 
 
 @pytest.fixture
-def as_ordinary_user() -> Tried:
-    """Try attacks by name on a back end by name, never as root: what gets through has no more than this user's
-    rights."""
-    command = _ordinary(sys.executable) if os.geteuid() else _ordinary("/usr/bin/python3")
+def as_ordinary_user() -> RunAttacks:
+    """Run attacks by name on a back end by name, never as root: an attack that gets through has only the rights
+    of an ordinary user."""
+    command = _python_as_ordinary_user(sys.executable if os.geteuid() else "/usr/bin/python3")
     importable = subprocess.run([*command, "-c", "import loopty.attacks.runner"], capture_output=True, check=False)
     if importable.returncode:
         pytest.skip("an ordinary user has no interpreter here that can import loopty")
 
-    def tried(kind: str, hold_seconds: float, names: list[str]) -> dict[str, Told]:
-        words = [*command, "-c", DRIVER, kind, str(hold_seconds), json.dumps(names)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, check=True, cwd="/")
-        found = json.loads(done.stdout)
-        return {name: Told(AttackStanding(standing), detail) for name, (standing, detail) in found.items()}
+    def run(kind: str, hold_seconds: float, names: list[str]) -> dict[str, ReportedAttack]:
+        argv = [*command, "-c", DRIVER, kind, str(hold_seconds), json.dumps(names)]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, check=True, cwd="/")
+        results = json.loads(done.stdout)
+        return {
+            name: ReportedAttack(AttackStanding(standing), detail) for name, (standing, detail) in results.items()
+        }
 
-    return tried
+    return run
 
 
-def _ordinary(python: str) -> list[str]:
+def _python_as_ordinary_user(python: str) -> list[str]:
     identity = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")
@@ -73,6 +75,6 @@ def _ordinary(python: str) -> list[str]:
 
 
 @pytest.fixture
-def counted(record_property) -> Callable[[AttackStanding], None]:
-    """Have the summary of all tests count what came of an attack."""
+def count_standing(record_property) -> Callable[[AttackStanding], None]:
+    """Add how an attack turned out to the summary of all tests."""
     return lambda standing: record_property("attack", str(standing))

@@ -1,4 +1,4 @@
-"""`loopty doctor --attack`: what it tells, and when it fails."""
+"""`loopty doctor --attack`: what it prints, and when it fails."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ELSEWHERE = Attack("fly", Threat.WRITE, None, "", obstacle=lambda: "there are no
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What the verb prints when these are all the attacks."""
+def run_doctor(monkeypatch):
+    """Run the command as if these were all the attacks."""
 
     def run(*attacks: Attack, words: tuple[str, ...] = ()):
         monkeypatch.setattr(doctor_attacks, "run_attacks", functools.partial(run_attacks, attacks=attacks))
@@ -30,10 +30,10 @@ def told(monkeypatch):
     return run
 
 
-def test_each_attack_has_a_line_and_they_are_counted(told):
-    said = told(HELD, ELSEWHERE)
-    assert said.exit_code == 0
-    assert said.output.splitlines() == [
+def test_each_attack_has_a_line_and_they_are_counted(run_doctor):
+    result = run_doctor(HELD, ELSEWHERE)
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
         "not applicable  fly: there are no wings here",
         "held            write to the system: [Errno 30] Read-only file system:",
         "                '/usr/loopty'",
@@ -41,25 +41,29 @@ def test_each_attack_has_a_line_and_they_are_counted(told):
     ]
 
 
-def test_an_attack_that_gets_through_fails_the_verb(told):
-    said = told(HELD, THROUGH)
-    assert said.exit_code == 1
-    assert "BROKEN          write to the outbox: wrote it" in said.output
-    assert "\nbubblewrap: 1 of 2 attacks held, 1 got through\nBROKEN: a hostile candidate could do" in said.output
-    assert max(map(len, said.output.splitlines())) <= 80
+def test_the_command_fails_when_an_attack_gets_through(run_doctor):
+    result = run_doctor(HELD, THROUGH)
+    assert result.exit_code == 1
+    assert "BROKEN          write to the outbox: wrote it" in result.output
+    assert (
+        "\nbubblewrap: 1 of 2 attacks held, 1 got through\nBROKEN: a hostile candidate could do" in result.output
+    )
+    assert max(map(len, result.output.splitlines())) <= 80
 
 
-def test_what_held_can_be_left_out(told):
-    said = told(HELD, THROUGH, ELSEWHERE, words=("--failed",))
-    assert said.output.startswith("BROKEN          write to the outbox: wrote it\nbubblewrap: 1 of 2 attacks held")
-    assert [row["attack"] for row in json.loads(told(HELD, THROUGH, words=("--failed", "--json")).output)] == [
-        THROUGH.name
-    ]
+def test_attacks_that_were_held_can_be_left_out(run_doctor):
+    result = run_doctor(HELD, THROUGH, ELSEWHERE, words=("--failed",))
+    assert result.output.startswith(
+        "BROKEN          write to the outbox: wrote it\nbubblewrap: 1 of 2 attacks held"
+    )
+    assert [
+        row["attack"] for row in json.loads(run_doctor(HELD, THROUGH, words=("--failed", "--json")).output)
+    ] == [THROUGH.name]
 
 
-def test_machines_read_it_too(told):
-    said = told(THROUGH, words=("--json",))
-    (row,) = json.loads(said.output)
+def test_the_results_can_be_printed_as_json(run_doctor):
+    result = run_doctor(THROUGH, words=("--json",))
+    (row,) = json.loads(result.output)
     assert row.pop("seconds") > 0
     assert row == {
         "attack": "write to the outbox",
@@ -71,7 +75,7 @@ def test_machines_read_it_too(told):
 
 
 @pytest.mark.parametrize("words", [["--sandbox", "landlock"], ["--failed"]])
-def test_some_options_are_for_an_attack_alone(words):
-    said = CliRunner().invoke(doctor.command, words)
-    assert said.exit_code == 2
-    assert f"{words[0]} goes with --attack" in said.output
+def test_some_options_need_the_attack_option(words):
+    result = CliRunner().invoke(doctor.command, words)
+    assert result.exit_code == 2
+    assert f"{words[0]} goes with --attack" in result.output

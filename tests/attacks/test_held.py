@@ -1,4 +1,4 @@
-"""The back ends hold every attack, whoever starts it."""
+"""The back ends hold every attack, as root and as an ordinary user."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.probe import probe
 
 ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
-# All the time that a busy machine needs to stop an attack; one that gets through takes as long.
+# As long as a busy machine needs to stop an attack; one that gets through takes this long.
 HOLD_SECONDS = 8.0
 
 
-async def test_bubblewrap_holds_every_attack(counted):
+async def test_bubblewrap_holds_every_attack(count_standing):
     results = await run_attacks(Bubblewrap(), ATTACKS, HOLD_SECONDS)
     for result in results:
-        counted(result.standing)
+        count_standing(result.standing)
     assert {result.attack.name: result.detail for result in results if result.is_alarming} == {}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other test runs as an ordinary user already")
 def test_bubblewrap_holds_every_attack_when_an_ordinary_user_starts_it(as_ordinary_user):
-    assert got_through(as_ordinary_user, "bubblewrap") == {}
+    assert harms_of(as_ordinary_user, "bubblewrap") == {}
 
 
 def test_landlock_holds_every_attack(as_ordinary_user):
-    found = asyncio.run(probe(Landlock()))
-    if found.problem:
-        pytest.skip(found.problem)
-    assert got_through(as_ordinary_user, "landlock") == {}
+    report = asyncio.run(probe(Landlock()))
+    if report.problem:
+        pytest.skip(report.problem)
+    assert harms_of(as_ordinary_user, "landlock") == {}
 
 
-def got_through(as_ordinary_user, kind: str) -> dict[str, str]:
-    """Attacks that got through and should not have, with what they achieved."""
-    told = as_ordinary_user(kind, HOLD_SECONDS, [attack.name for attack in ATTACKS])
-    assert len(told) == len(ATTACKS)
-    return {name: of.detail for name, of in told.items() if of.standing in ALARMING}
+def harms_of(as_ordinary_user, kind: str) -> dict[str, str]:
+    """What attacks achieved that got through although they should not have, by name."""
+    results = as_ordinary_user(kind, HOLD_SECONDS, [attack.name for attack in ATTACKS])
+    assert len(results) == len(ATTACKS)
+    return {name: result.detail for name, result in results.items() if result.standing in ALARMING}
 
 
-def test_every_threat_is_tried_and_every_name_is_one_attack():
+def test_every_threat_has_an_attack_and_every_attack_its_own_name():
     assert {attack.threat for attack in ATTACKS} == set(Threat)
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
 
 
 async def test_a_script_that_never_made_its_attempt_proves_nothing():
-    broken = Attack("stumble", Threat.WRITE, None, "raise ValueError('a slip')")
+    broken = Attack("fail", Threat.WRITE, None, "raise ValueError('a mistake')")
     (result,) = await run_attacks(Bubblewrap(), [broken])
     assert (result.standing, result.is_alarming) == (AttackStanding.UNTRIED, True)
-    assert "a slip" in result.detail
+    assert "a mistake" in result.detail

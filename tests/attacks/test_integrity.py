@@ -1,4 +1,4 @@
-"""No score without the work: cheats against a benchmark that runs apart from them, and against one that does not.
+"""No score without the work: cheats against a benchmark that is isolated from them, and against one that is not.
 
 One run of the real loop for each, with a proposer that proposes every cheat in turn.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.campaign.saved_state import read_history
+from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.outcome import Ending, Integrity, Verdict
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.node_record import Node
@@ -47,33 +47,35 @@ class Cheats:
         return Proposal(name, ask.root.id, "cheats", {}, decoded)
 """
 SLOW = "stop the clock"
-HONEST = cheats.solving("def solve(x):\n    return 7 * x + 3\n")
+HONEST = cheats.solve_by("def solve(x):\n    return 7 * x + 3\n")
 ALL = {**CHEATS, SLOW: cheats.SLOW, **HELD_BY_THE_SANDBOX, **REFUSED}
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A run in which every cheat was tried."""
+class CheatRun:
+    """A run that has tried every cheat."""
 
     top: Path
     nodes: dict[str, Node]
     refusals: dict[str, str]
 
 
-def tried(folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat], isolated: bool) -> Tried:
-    top = prepared(folder, benchmark, proposals, isolated)
-    optimized(top)
-    history = read_history(top)
+def run_cheats(folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat], isolated: bool) -> CheatRun:
+    top = create_repository(folder, benchmark, proposals, isolated)
+    optimize(top)
+    history = SavedRecord(top).history
     events = [item.event for item in SqliteLedger(top / ".loopty/ledger.sqlite").read()]
-    return Tried(
+    return CheatRun(
         top,
         {history[node].operator: history[node] for node in history.ids},
         {event.operator: event.reason for event in events if isinstance(event, ProposalRefused)},
     )
 
 
-def prepared(folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat], isolated: bool) -> Path:
-    """A repository with this benchmark, and a proposer that makes these proposals."""
+def create_repository(
+    folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat], isolated: bool
+) -> Path:
+    """Create a repository with this benchmark, and a proposer that makes these proposals."""
     top = folder / "repository"
     files = {
         "gold.json": json.dumps(cheats.QUESTIONS),
@@ -85,15 +87,17 @@ def prepared(folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat
     for name, text in files.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
-    (folder / "cheats.json").write_text(json.dumps([[name, plain(cheat)] for name, cheat in proposals.items()]))
+    (folder / "cheats.json").write_text(
+        json.dumps([[name, encoded_edits(cheat)] for name, cheat in proposals.items()])
+    )
     for command in ("init -q", "add --all", "-c user.name=user -c user.email=user@example.org commit -q -m first"):
         subprocess.run(["git", *command.split()], cwd=top, check=True)
     plug_in(folder / "packages")
     return top
 
 
-def optimized(top: Path) -> None:
-    # The sandbox shows the interpreter that is first on the path, and it must be the one that has pytest.
+def optimize(top: Path) -> None:
+    # The sandbox shows the first interpreter on the path, which must be the one that has pytest.
     path = f"{sys.prefix}/bin:{os.environ['PATH']}"
     done = subprocess.run(
         [sys.executable, "-m", "loopty.cli.main", "optimize", "--quiet"],
@@ -107,7 +111,7 @@ def optimized(top: Path) -> None:
     assert "Traceback" not in done.stderr, done.stderr
 
 
-def plain(cheat: Cheat) -> dict[str, str]:
+def encoded_edits(cheat: Cheat) -> dict[str, str]:
     raw = {path: text if isinstance(text, bytes) else text.encode() for path, text in cheat.edits.items()}
     return {path: base64.b64encode(content).decode() for path, content in raw.items()}
 
@@ -121,13 +125,13 @@ def plug_in(packages: Path) -> None:
 
 
 def scores(nodes: dict[str, Node], names: Iterable[str]) -> dict[str, float]:
-    """What cheats have got, by name; nothing where there is no result."""
+    """The scores of cheats by name; 0 where there is no result."""
     outcomes = {name: nodes[name].outcome for name in names}
     return {name: outcome.metrics.get("score", 0.0) if outcome else 0.0 for name, outcome in outcomes.items()}
 
 
-def test_no_cheat_gets_anything_from_a_benchmark_that_is_apart(tmp_path):
-    run = tried(tmp_path, {"evaluate.py": cheats.APART}, ALL, isolated=True)
+def test_no_cheat_gets_a_score_from_an_isolated_benchmark(tmp_path):
+    run = run_cheats(tmp_path, {"evaluate.py": cheats.APART}, ALL, isolated=True)
     assert scores(run.nodes, [*CHEATS, *HELD_BY_THE_SANDBOX]) == dict.fromkeys(
         [*CHEATS, *HELD_BY_THE_SANDBOX], 0.0
     )
@@ -136,11 +140,11 @@ def test_no_cheat_gets_anything_from_a_benchmark_that_is_apart(tmp_path):
     assert run.nodes[SLOW].outcome.metrics["tasks.seconds"] >= len(cheats.QUESTIONS) * SLOW_CALLS_SECONDS
     assert run.refusals.keys() == REFUSED.keys()
     for name in (*CHEATS, *HELD_BY_THE_SANDBOX):
-        assert_the_source_that_ran_is_kept(run, name)
+        assert_the_source_is_kept(run, name)
 
 
-def test_every_cheat_gets_its_score_from_one_that_is_not_and_that_is_written_on_it(tmp_path):
-    run = tried(tmp_path, {"evaluate.py": cheats.TOGETHER}, ALL, isolated=False)
+def test_every_cheat_gets_its_score_without_isolation_and_is_marked_weak(tmp_path):
+    run = run_cheats(tmp_path, {"evaluate.py": cheats.TOGETHER}, ALL, isolated=False)
     assert scores(run.nodes, CHEATS) == dict.fromkeys(CHEATS, 1.0)
     assert scores(run.nodes, HELD_BY_THE_SANDBOX) == dict.fromkeys(HELD_BY_THE_SANDBOX, 0.0)
     assert {node.outcome.integrity for node in run.nodes.values()} == {Integrity.WEAK}
@@ -148,23 +152,23 @@ def test_every_cheat_gets_its_score_from_one_that_is_not_and_that_is_written_on_
     assert run.refusals.keys() == REFUSED.keys()
 
 
-def assert_the_source_that_ran_is_kept(run: Tried, name: str) -> None:
+def assert_the_source_is_kept(run: CheatRun, name: str) -> None:
     branch = run.nodes[name].id.branch
     for path, text in ALL[name].edits.items():
         shown = subprocess.run(["git", "show", f"{branch}:{path}"], cwd=run.top, capture_output=True, check=True)
         assert shown.stdout == (text if isinstance(text, bytes) else text.encode())
 
 
-def test_tests_that_are_apart_from_a_cheat_do_not_pass(tmp_path):
+def test_isolated_tests_do_not_pass_for_a_cheat(tmp_path):
     files = {"evaluate.py": cheats.BY_TESTS, "tests/test_solve.py": cheats.TESTS_APART}
-    run = tried(tmp_path, files, {**CHEATS_AT_TESTS, "solve it": HONEST}, isolated=True)
+    run = run_cheats(tmp_path, files, {**CHEATS_AT_TESTS, "solve it": HONEST}, isolated=True)
     assert scores(run.nodes, CHEATS_AT_TESTS) == dict.fromkeys(CHEATS_AT_TESTS, 0.0)
     assert scores(run.nodes, ["solve it"]) == {"solve it": 1.0}
 
 
-def test_tests_beside_a_cheat_pass_and_that_is_written_on_it(tmp_path):
+def test_tests_without_isolation_pass_for_a_cheat_which_is_marked_weak(tmp_path):
     files = {"evaluate.py": cheats.BY_TESTS, "tests/test_solve.py": cheats.TESTS_TOGETHER}
-    run = tried(tmp_path, files, CHEATS_AT_TESTS, isolated=False)
+    run = run_cheats(tmp_path, files, CHEATS_AT_TESTS, isolated=False)
     assert scores(run.nodes, CHEATS_AT_TESTS) == dict.fromkeys(CHEATS_AT_TESTS, 1.0)
     assert {node.outcome.integrity for node in run.nodes.values()} == {Integrity.WEAK}
 
@@ -172,17 +176,17 @@ def test_tests_beside_a_cheat_pass_and_that_is_written_on_it(tmp_path):
 SLOWLY = "import time\ntime.sleep(1)\n"
 
 
-@pytest.mark.parametrize("isolated", [True, False], ids=["apart", "together"])
+@pytest.mark.parametrize("isolated", [True, False], ids=["isolated", "together"])
 @pytest.mark.parametrize("put_back", [False, True], ids=["left", "put back"])
-def test_a_benchmark_that_is_swapped_while_it_runs_is_noticed(tmp_path, isolated, put_back):
-    """By another process of the user: no trial reaches these files."""
+def test_a_benchmark_that_is_replaced_while_it_runs_is_noticed(tmp_path, isolated, put_back):
+    """Another process of the user replaces it: no trial can reach these files."""
     evaluator = SLOWLY + (cheats.APART if isolated else cheats.TOGETHER)
-    top = prepared(tmp_path, {"evaluate.py": evaluator}, {}, isolated)
-    swapping = threading.Thread(target=swap, args=(top, put_back))
-    swapping.start()
-    optimized(top)
-    swapping.join()
-    baseline = read_history(top)["1"]
+    top = create_repository(tmp_path, {"evaluate.py": evaluator}, {}, isolated)
+    thread = threading.Thread(target=swap, args=(top, put_back))
+    thread.start()
+    optimize(top)
+    thread.join()
+    baseline = SavedRecord(top).history["1"]
     assert baseline.outcome.ending is Ending.TAMPERED, baseline.outcome
     assert baseline.verdict is not Verdict.KEPT
 

@@ -1,8 +1,8 @@
-"""Every attack gets through where its defence is missing: that it is held elsewhere means something.
+"""Every attack gets through where its protection is missing, which proves that the protection holds it elsewhere.
 
-Most get through when there is no sandbox at all. For the others one defence is taken away from bubblewrap, or
-loopty's careful reading gives way to a careless one. Nothing runs as root that is not root's own test, and the
-attacks are small enough to get through without harm.
+Most get through when there is no sandbox at all. For the others bubblewrap loses one protection, or careless code
+replaces loopty's careful reading. Only tests that need root run as root, and the attacks are small enough to get
+through without harm.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ENOUGH_BYTES = 8 << 20
 TERMINAL = "reach the terminal of loopty"
 BY_NAME = {attack.name: attack for attack in ATTACKS}
 
-Weakened = Callable[[pytest.MonkeyPatch], Sandbox]
+WeakenedSandbox = Callable[[pytest.MonkeyPatch], Sandbox]
 
 
-class Lifted:
-    """Bubblewrap with higher bounds than those that the attack is judged by."""
+class HigherBounds:
+    """Bubblewrap with higher bounds than those that the attack should be held to."""
 
-    name = "lifted"
+    name = "higher bounds"
     gaps = ()
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
@@ -50,17 +50,17 @@ class Lifted:
         return await Bubblewrap().run(dataclasses.replace(launch, bounds=bounds), cancel)
 
 
-def lifted(_: object) -> Sandbox:
-    return Lifted()
+def with_higher_bounds(_: object) -> Sandbox:
+    return HigherBounds()
 
 
-def walking_deeper(patch: pytest.MonkeyPatch) -> Sandbox:
-    patch.setattr(resource_usage, "_DEEPEST", 900)
-    return Lifted()
+def with_a_deeper_walk(patch: pytest.MonkeyPatch) -> Sandbox:
+    patch.setattr(resource_usage, "_MAX_DEPTH", 900)
+    return HigherBounds()
 
 
-def blind_to(*names: str) -> Weakened:
-    """Bubblewrap with a watcher that does not look everywhere."""
+def without_measuring(*names: str) -> WeakenedSandbox:
+    """Bubblewrap with a watcher that skips some measurements."""
 
     def weakened(patch: pytest.MonkeyPatch) -> Sandbox:
         for name in names:
@@ -71,13 +71,13 @@ def blind_to(*names: str) -> Weakened:
 
 
 def without_a_cgroup(patch: pytest.MonkeyPatch) -> Sandbox:
-    patch.setattr(bubblewrap, "cgroups_can_be_made", lambda: True)
-    patch.setattr(bubblewrap.Cgroup, "made", lambda _: None)
+    patch.setattr(bubblewrap, "can_make_cgroups", lambda: True)
+    patch.setattr(bubblewrap.Cgroup, "create", lambda _: None)
     return Bubblewrap()
 
 
 def without(*options: str) -> Bubblewrap:
-    """Bubblewrap without some of what every trial is started with."""
+    """Bubblewrap without some of its usual options."""
     sandbox = Bubblewrap()
     sandbox._system = tuple(option for option in sandbox._system if option not in options)
     return sandbox
@@ -90,7 +90,7 @@ def with_more(*options: str) -> Bubblewrap:
 
 
 def with_the_host_in_view(patch: pytest.MonkeyPatch) -> Sandbox:
-    # Not in /tmp, which every trial has for itself.
+    # Not in /tmp, because every trial has its own.
     patch.setattr("tempfile.tempdir", "/var/tmp")
     return with_more("--bind", "/var/tmp", "/var/tmp")
 
@@ -101,14 +101,14 @@ def with_the_environment(patch: pytest.MonkeyPatch) -> Sandbox:
 
 
 def with_the_ledger_open(patch: pytest.MonkeyPatch) -> Sandbox:
-    def passed(words: dict) -> dict:
+    def with_ledger(words: dict) -> dict:
         descriptors = {
             int(path.name): path.readlink() for path in Path("/proc/self/fd").iterdir() if path.exists()
         }
         ledgers = [number for number, target in descriptors.items() if target.name == "ledger.sqlite"]
         return {**words, "pass_fds": (*words["pass_fds"], *ledgers)}
 
-    spawn_with(patch, passed)
+    spawn_with(patch, with_ledger)
     return Bubblewrap()
 
 
@@ -139,74 +139,74 @@ def with_a_writable_root(patch: pytest.MonkeyPatch) -> Sandbox:
 
 
 def with_a_stand_in_for_the_kernel(_: object) -> Sandbox:
-    # The real settings are writable for root alone, and no test writes them.
+    # Only root can write the real settings, and no test writes them.
     settings = "/proc/sys/kernel"
     return with_more("--tmpfs", settings, "--symlink", "/dev/null", f"{settings}/core_pattern")
 
 
-WEAKENED: dict[str, Weakened] = {
+WEAKENED: dict[str, WeakenedSandbox] = {
     "write through /proc/1/root": with_the_host_in_view,
     "write to a descriptor that loopty left open": with_the_ledger_open,
     "plant a link where a later mount will be": with_mounts_anywhere,
-    "move the directory above a read-only place and fill it anew": with_mounts_anywhere,
+    "move the directory above a read-only mount and recreate it": with_mounts_anywhere,
     "read the environment": with_the_environment,
     "read the environment of process 1": with_the_environment,
     "open the kernel's settings for writing": with_a_stand_in_for_the_kernel,
-    "spread memory over processes": lifted,
-    "fill the disk with many files": lifted,
-    "fill the disk with empty files": lifted,
-    "fill the disk with empty directories": lifted,
-    "fill the disk with files that have no name": lifted,
-    "fill the disk where nobody may look": lifted,
-    "fill the disk out of the sight of others": blind_to("_held"),
-    "fill the disk with files that are only mapped": blind_to("_mapped"),
-    "fill the disk with files on their way between processes": blind_to("_held"),
+    "spread memory over processes": with_higher_bounds,
+    "fill the disk with many files": with_higher_bounds,
+    "fill the disk with empty files": with_higher_bounds,
+    "fill the disk with empty directories": with_higher_bounds,
+    "fill the disk with files that have no name": with_higher_bounds,
+    "fill the disk in a folder that nobody may read": with_higher_bounds,
+    "fill the disk from a process that hides its files": without_measuring("_invisible_files"),
+    "fill the disk with files that are only mapped": without_measuring("_files_behind_mappings"),
+    "fill the disk with files in transit between processes": without_measuring("_invisible_files"),
     "hide memory in a shared mapping": without_a_cgroup,
     "hide memory in the buffers of sockets": without_a_cgroup,
-    "fill the disk deeper than anybody walks": walking_deeper,
+    "fill the disk in folders too deep to walk": with_a_deeper_walk,
     "fill /dev and /": with_a_writable_root,
-    "flood the output": lifted,
-    "flood the errors": lifted,
+    "flood the output": with_higher_bounds,
+    "flood the errors": with_higher_bounds,
 }
 
 
 @pytest.mark.parametrize("name", WEAKENED)
-async def test_it_gets_through_when_one_defence_is_missing(name, monkeypatch):
+async def test_an_attack_gets_through_when_one_protection_is_missing(name, monkeypatch):
     sandbox = WEAKENED[name](monkeypatch)
-    await got_through(sandbox, BY_NAME[name])
+    await assert_it_gets_through(sandbox, BY_NAME[name])
 
 
-async def got_through(sandbox: Sandbox, attack: Attack) -> None:
+async def assert_it_gets_through(sandbox: Sandbox, attack: Attack) -> None:
     (result,) = await run_attacks(sandbox, [attack], HOLD_SECONDS)
     assert result.standing is AttackStanding.BROKEN, f"{result.standing}: {result.detail}"
 
 
-def reading(arena: Arena) -> None:
+def read_carelessly(arena: Arena) -> None:
     for name in ("result.json", "traces/task_1.json"):
         with (arena.outbox / name).open("rb") as file:
             content = file.read(ENOUGH_BYTES)
         if len(content) == ENOUGH_BYTES:
-            raise RuntimeError("there is no end to it")
+            raise RuntimeError("the file has no end")
         (arena.harvest_folder / Path(name).name).write_bytes(content)
 
 
-def naming(arena: Arena) -> None:
+def encode_names(arena: Arena) -> None:
     for path in paths_below(arena.outbox):
         str(path).encode()
 
 
-def removing(arena: Arena) -> None:
+def remove_carelessly(arena: Arena) -> None:
     shutil.rmtree(arena.outbox)
 
 
-def removing_as_its_owner(arena: Arena) -> None:
-    # Root is not kept from anything.
+def remove_as_owner(arena: Arena) -> None:
+    # Root may do everything.
     uid, gid = trial_owner() or (None, None)
     command = ["rm", "-r", str(arena.outbox / "closed")]
     subprocess.run(command, user=uid, group=gid, check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def asking_git(arena: Arena) -> None:
+def run_git_status(arena: Arena) -> None:
     arena.draft.parent.mkdir()
     (arena.outbox / "draft").rename(arena.draft)
     for path in (arena.draft, *paths_below(arena.draft)):
@@ -215,38 +215,38 @@ def asking_git(arena: Arena) -> None:
 
 
 CARELESS: dict[str, Callable[[Arena], None]] = {
-    "leave links to a secret": reading,
-    "leave links to an endless file": reading,
-    "leave pipes that nobody writes to": reading,
-    "leave devices": reading,
-    "leave sockets": reading,
-    "leave directories where files are due": reading,
-    "leave folders that are links": reading,
-    "leave names that are no names": naming,
-    "leave folders too deep to remove": removing,
-    "leave folders that forbid their own removal": removing_as_its_owner,
-    "leave a .git that starts programs": asking_git,
+    "leave links to a secret": read_carelessly,
+    "leave links to an endless file": read_carelessly,
+    "leave pipes that nobody writes to": read_carelessly,
+    "leave devices": read_carelessly,
+    "leave sockets": read_carelessly,
+    "leave directories where files are due": read_carelessly,
+    "leave folders that are links": read_carelessly,
+    "leave file names with special characters": encode_names,
+    "leave folders too deep to remove": remove_carelessly,
+    "leave folders that forbid their own removal": remove_as_owner,
+    "leave a .git that starts programs": run_git_status,
 }
 
 
 @pytest.mark.parametrize("name", CARELESS)
-async def test_it_gets_through_to_the_careless(name, monkeypatch):
+async def test_an_attack_gets_through_to_careless_code(name, monkeypatch):
     monkeypatch.setattr(runner, "_LIMIT_SECONDS", 5.0)
-    await got_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=CARELESS[name]))
+    await assert_it_gets_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=CARELESS[name]))
 
 
-# Only root could do these, and nothing hostile is run as root. So it is shown that they would be seen: the test
-# itself does what the attack would do.
-SEEN: dict[str, Callable[[Arena], None]] = {
+# Only root could do these, and no attack runs as root. So the test itself does what the attack would do, and shows
+# that the arena notices.
+AS_ROOT: dict[str, Callable[[Arena], None]] = {
     "make a device": lambda arena: os.mknod(arena.outbox / "device", 0o020666, os.makedev(1, 3)),
     "write files as root": lambda arena: (arena.outbox / "of root").touch(),
 }
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can do it")
-@pytest.mark.parametrize("name", SEEN)
-async def test_it_would_be_seen(name):
-    await got_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=SEEN[name]))
+@pytest.mark.parametrize("name", AS_ROOT)
+async def test_the_arena_would_notice_an_attack_by_root(name):
+    await assert_it_gets_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=AS_ROOT[name]))
 
 
 AT_A_TERMINAL = """
@@ -267,7 +267,7 @@ print(result.standing)
 @pytest.mark.parametrize(
     ("missing", "standing"), [((), AttackStanding.HELD), (("--new-session",), AttackStanding.BROKEN)]
 )
-def test_the_terminal_of_loopty_is_out_of_reach_by_a_session_of_its_own(missing, standing):
+def test_a_session_of_its_own_keeps_a_trial_from_the_terminal_of_loopty(missing, standing):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", AT_A_TERMINAL, *missing]
     done = subprocess.run(command, stdin=theirs, stdout=subprocess.PIPE, start_new_session=True, check=True)
@@ -276,9 +276,9 @@ def test_the_terminal_of_loopty_is_out_of_reach_by_a_session_of_its_own(missing,
     assert done.stdout.decode().strip() == standing
 
 
-def test_the_others_get_through_without_a_sandbox(as_ordinary_user):
-    rest = [name for name in BY_NAME if name not in {*WEAKENED, *CARELESS, *SEEN, TERMINAL}]
-    told = as_ordinary_user("unsafe", HOLD_SECONDS, rest)
+def test_all_other_attacks_get_through_without_a_sandbox(as_ordinary_user):
+    rest = [name for name in BY_NAME if name not in {*WEAKENED, *CARELESS, *AS_ROOT, TERMINAL}]
+    results = as_ordinary_user("unsafe", HOLD_SECONDS, rest)
     through = (AttackStanding.GAP, AttackStanding.BROKEN, AttackStanding.INAPPLICABLE)
-    assert {name: of.detail for name, of in told.items() if of.standing not in through} == {}
-    assert told.keys() == set(rest)
+    assert {name: result.detail for name, result in results.items() if result.standing not in through} == {}
+    assert results.keys() == set(rest)

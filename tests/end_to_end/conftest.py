@@ -82,9 +82,9 @@ class Place:
         return json.loads(self.loopty(*args, "--json").stdout)
 
     def history(self):
-        from loopty.campaign.saved_state import read_history
+        from loopty.campaign.saved_record import SavedRecord
 
-        return read_history(self.top)
+        return SavedRecord(self.top).history
 
 
 @pytest.fixture

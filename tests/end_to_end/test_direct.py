@@ -37,7 +37,7 @@ def ran(place: Place) -> Place:
 def test_a_directive_is_given_shown_replaced_and_taken_back(ran):
     assert "no directive" in ran.loopty("direct").stderr
     said = ran.loopty("direct", "Leave the cache alone.")
-    assert "told so from now on" in said.stderr
+    assert "see this from now on" in said.stderr
     assert ran.loopty("direct").stdout == "Leave the cache alone.\n"
     assert ran.json("direct", "Try a heap.") == {"run": 1, "directive": "Try a heap."}
     assert ran.json("direct") == {"run": 1, "directive": "Try a heap."}
@@ -60,7 +60,7 @@ def test_what_is_no_directive_is_refused_in_one_line(ran):
         (("x", "--clear"), "not both"),
         (("  ",), "is empty"),
         (("x" * 4001,), "4,001 characters"),
-        (("\udcff",), "no valid text"),
+        (("\udcff",), "not valid text"),
     ):
         refused = ran.loopty("direct", *arguments, code=2)
         assert words in refused.stderr

@@ -94,7 +94,7 @@ def test_a_model_by_which_changes_cannot_be_compared_is_told(found):
     code, rows = found(text)
     row = rows["model anthropic:claude-sonnet-4-5"]
     assert (code, row["ok"]) == (1, False)
-    assert "is not asked for embeddings: name a server that speaks OpenAI's API" in row["detail"]
+    assert "loopty cannot ask anthropic for embeddings: name a server that speaks OpenAI's API" in row["detail"]
 
 
 def test_without_a_task_it_tells_of_the_users_own_models(found, code_place):

@@ -132,7 +132,7 @@ def test_a_task_file_that_git_ignores_is_exported_too(place, elsewhere):
     place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
     assert "reproduced" in elsewhere.loopty("replay", "./w").stdout
     place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("20", "30"))
-    assert "bring the old one back" in place.loopty("export", "1", code=2).stderr
+    assert "restore the old one" in place.loopty("export", "1", code=2).stderr
 
 
 def test_gates_that_were_added_go_with_the_node(won, elsewhere):

@@ -7,10 +7,9 @@ import signal
 import time
 from pathlib import Path
 
-from loopty.campaign.saved_state import found_state
+from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
 
@@ -42,7 +41,7 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
         process.communicate()
         assert_soon_gone(TOKEN)
     place.loopty("optimize", "--quiet")
-    events = [item.event for item in SqliteLedger(found_state(place.top).ledger).read()]
+    events = [item.event for item in SavedRecord(place.top).events()]
     run = place.history().runs[1]
     pools = {(e.node, e.number): e.pool for e in events if isinstance(e, TrialStarted)}
     finished = [e for e in events if isinstance(e, TrialEnded) and e.outcome.ending is Ending.FINISHED]
@@ -58,7 +57,7 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
     assert TrialCounts.of(run, Pool.ATTEMPT).started == 30
     assert all(place.history()[node].verdict for node in place.history().ids)
     assert_never_over(events, 30)
-    assert list(found_state(place.top).trials.iterdir()) == []
+    assert list(SavedRecord(place.top).state.trials.iterdir()) == []
 
 
 def assert_soon_gone(token: str) -> None:

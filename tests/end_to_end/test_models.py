@@ -70,9 +70,9 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
     assert listed["strange"]["price"] is None
     assert listed["near"]["key"] == listed["played"]["key"] == "not needed"
     assert "loopty models --fetch smollm2" in listed["small"]["problem"]
-    assert "$2.00 in, $2.00 cached, $8.00 out, a million tokens" in text
+    assert "$2.00 in, $2.00 cached, $8.00 out per million tokens" in text
     assert "unknown: only tokens are counted" in text
-    assert "50 requests a minute" in text
+    assert "50 requests per minute" in text
     assert "free" in text
 
 
@@ -143,7 +143,7 @@ def test_a_file_of_weights_answers_without_any_key(own):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--fetch", "gpt-9"), "none of the weights that loopty fetches (smollm2)"),
+        (("--fetch", "gpt-9"), "loopty cannot fetch weights called 'gpt-9' (it knows smollm2)"),
         (("--try", "nobody"), "there is no model 'nobody'"),
         (("--try", "a", "--fetch", "b"), "one at a time"),
     ],

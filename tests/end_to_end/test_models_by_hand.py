@@ -8,7 +8,7 @@ from .test_models_user import echo, working
 
 
 def test_a_provider_that_is_down_is_told_as_it_is_in_a_session(place):
-    down, told = refusal(500, "the cat sleeps"), "a model could not be had: openai:m-1 gave no reply"
+    down, told = refusal(500, "the cat sleeps"), "a model is unavailable: openai:m-1 gave no reply"
     with vendor(echo, down) as server:
         working(place, server, 1, 1, {})
         place.loopty("run", "1")

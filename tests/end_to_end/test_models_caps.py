@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from loopty.record.spend import CallReserved, CallSettled
+from loopty.record.calls import CallReserved, CallSettled
 
 from ..models.vendor_replies import Counts
 from .conftest import CODE_TASK, Place

@@ -84,7 +84,7 @@ def test_useless_replies_are_answered_once_with_the_reason_and_cost_no_attempt(c
     assert len(history["1.1"].calls) == 2, "the reply that was no use is its cost, too"
     status = code_place.loopty("status").stdout
     assert "attempts  2 of 2: 2 finished" in status
-    assert "refused   2 proposals, at the price of no attempt" in status
+    assert "refused   2 proposals rejected before running; not counted as attempts" in status
     waste = {row["name"]: row["sum"]["calls"] for row in code_place.json("spend")["waste"]}
     assert sum(waste.values()) == 4
     assert "99" not in (code_place.top / "bench.sh").read_text()

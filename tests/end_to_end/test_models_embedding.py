@@ -3,8 +3,8 @@
 import json
 
 from loopty.domain.pool import Pool
+from loopty.record.calls import CallReserved, Spend
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, Spend
 from loopty.record.trials import TrialCounts
 
 from ..models.server import Connection, ScriptedServer, answer, refusal
@@ -46,7 +46,7 @@ def test_a_change_that_means_the_same_is_refused_and_embeddings_are_paid_as_such
         searching(code_place, evolving, embedding, 2)
         code_place.loopty("optimize")
     (refused,) = [event for event in events(code_place) if isinstance(event, ProposalRefused)]
-    assert refused.reason == "it is all but the same as 1.1 (similarity 1.000)"
+    assert refused.reason == "it is almost the same as 1.1 (similarity 1.000)"
     assert {request.path for request in embedding.requests} == {"/v1/embeddings"}
     rows = {row["name"]: row["sum"] for row in code_place.json("spend")["operator"]}
     assert rows.keys() == {"diff", "embed"}

@@ -4,8 +4,8 @@ import os
 import signal
 import time
 
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
-from loopty.record.spend import CallReserved, CallSettled
 
 from ..models.server import ScriptedServer, hang
 from .conftest import CODE_TASK, Place

@@ -1,7 +1,7 @@
 """A model that cannot be had: the session ends with the reason, no trial fails, and the next one goes on."""
 
+from loopty.record.calls import CallSettled
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallSettled
 from loopty.record.trials import TrialEnded
 
 from ..models.server import hang, refusal
@@ -19,7 +19,7 @@ def test_an_outage_ends_the_session_and_the_next_one_resumes(code_place):
     with vendor(number(7), down) as server:
         task(code_place, evolver(server, retries=1, outage_seconds=0.1))
         done = code_place.loopty("optimize", code=1)
-    assert "a model could not be had: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
+    assert "a model is unavailable: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
     assert "the cat sleeps on the keyboard" in done.stdout.replace("\n", " ")
     assert "resume: loopty optimize" in done.stderr
     assert len(server.requests) >= 3
@@ -53,7 +53,7 @@ def test_a_key_that_is_refused_ends_it_at_once_with_the_remedy(code_place, monke
     assert len(server.requests) == 2
     for said in (done.stdout, tried.stderr):
         assert "401: the key in LOOPTY_TEST_KEY was refused" in said.replace("\n", " ")
-    assert "stalled: a model could not be had\n" in done.stderr, "the whole reason is in the closing line"
+    assert "stalled: a model is unavailable\n" in done.stderr, "the whole reason is in the closing line"
     assert (done.stdout + done.stderr).count("was refused") == 2
     for text in (done.stdout, done.stderr, tried.stdout, tried.stderr):
         assert key not in text

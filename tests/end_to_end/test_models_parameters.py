@@ -42,7 +42,7 @@ def test_points_of_a_reply_are_tried_one_by_one_and_useless_ones_refused(paramet
     assert "x 7 became 1" in history["1.2"].summary
     assert history["1.1"].calls == history["1.2"].calls
     (refused,) = [event for event in events(parameter_place) if isinstance(event, ProposalRefused)]
-    assert (refused.objection, "is no number" in refused.reason, len(refused.calls)) == ("forbidden", True, 2)
+    assert (refused.objection, "is not a number" in refused.reason, len(refused.calls)) == ("forbidden", True, 2)
     assert parameter_place.json("status")["counts"][0]["started"] == 3
 
 
@@ -79,13 +79,14 @@ def test_the_ladder_climbs_to_the_model_steps_down_when_it_is_no_use_and_says_so
         done = parameter_place.loopty("optimize")
     assert steps(parameter_place) == [
         ("llm-code", "trials on random without an improvement: 2"),
-        ("random", "refused in a row on llm-code: 2"),
+        ("random", "proposals refused in a row on llm-code: 2"),
     ]
     history = parameter_place.history()
     operators = [history[node].operator for node in history.ids]
     assert operators == ["baseline", "random", "random", "diff", "random", "random"]
-    assert "on to llm-code: trials on random without an improvement: 2" in done.stderr
-    assert "ladder    random (refused in a row on llm-code: 2)" in parameter_place.loopty("status").stdout
+    assert "switched to llm-code: trials on random without an improvement: 2" in done.stderr
+    status = parameter_place.loopty("status").stdout
+    assert "ladder    random (proposals refused in a row on llm-code: 2)" in status
     assert len(server.requests) == 1 + 2 * 2, "each reply that is no use is answered once"
 
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.sessions import Session
-from loopty.record.spend import CallReserved, CallSettled
 
 from ..models.server import hang, refusal
 from .conftest import CODE_TASK
@@ -26,7 +26,7 @@ def test_a_session_that_waits_for_a_model_is_stopped_at_once(code_place, held):
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=120)
         assert "resume: loopty optimize" in err
-        assert ("no reply of a model: 503: the model is overloaded or down: the cat sleeps" in err) is (
+        assert ("no reply from a model: 503: the model is overloaded or down: the cat sleeps" in err) is (
             held is not hang
         )
         (reserved,) = [event for event in events(code_place) if isinstance(event, CallReserved)]

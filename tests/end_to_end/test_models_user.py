@@ -90,7 +90,7 @@ def test_a_candidate_that_wants_too_much_fails_and_the_run_goes_on(place):
     failed = {outcome.reason for x, outcome in outcomes if outcome.ending is Ending.FAILED and x > 0.5}
     finished = [outcome for x, outcome in outcomes if outcome.is_finished and x <= 0.5]
     (reason,) = failed
-    assert "beside 480 used would pass the 500 that one trial may use (trial_tokens of the user role)" in reason
+    assert "on top of 480 used would pass the 500 that one trial may use (trial_tokens of the user role)" in reason
     greedy = len(outcomes) - len(finished)
     assert greedy > 0
     assert len(finished) > 1, "the baseline and another"
@@ -103,12 +103,12 @@ def test_a_model_that_is_not_there_is_told_as_that_and_the_baseline_is_not_blame
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
     told = (
-        "a model could not be had: openai:m-1: 404 at /v1/chat/completions: no model 'm-1' there, look at `model` "
-        "and `url` of the model under [roles.user]: the model m-1 does not exist"
+        "a model is unavailable: openai:m-1: 404 at /v1/chat/completions: the server has no model 'm-1' "
+        "(check `model` and `url` of the model under [roles.user]): the model m-1 does not exist"
     )
     assert told in done.stdout.replace("\n", " ")
     assert "resume: loopty optimize" in done.stderr
-    assert "stalled: a model could not be had\n" in done.stderr
+    assert "stalled: a model is unavailable\n" in done.stderr
     (ended,) = [event for event in events(place) if isinstance(event, TrialEnded)]
     assert ended.outcome.ending is Ending.CANCELLED
     with vendor(echo) as server:
@@ -132,7 +132,7 @@ def test_a_provider_that_is_down_ends_the_session_and_fails_no_trial(place):
     with vendor(echo, echo, refusal(500, "the cat sleeps"), echo) as server:
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
-        assert "a model could not be had: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
+        assert "a model is unavailable: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
         status = place.json("status")
         assert (status["counts"][0]["endings"], status["stalls"]) == ({"finished": 1, "cancelled": 1}, 1)
         place.loopty("optimize")

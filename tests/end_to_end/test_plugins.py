@@ -5,19 +5,27 @@ import json
 from .conftest import ECHO_X, PARAMETER_TASK
 
 PLUGIN = """
+from dataclasses import dataclass
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Proposal
+from loopty.proposers.services import ProposerPlugin
+
+@dataclass(frozen=True)
+class Options:
+    start: float = 1.0
 
 class Halver:
     name = "halver"
 
-    def __init__(self, space, writable, text, start=1.0):
+    def __init__(self, start):
         self._start = start
 
     async def propose(self, ask):
         if ask.position == 4:
             raise Exhausted("halved often enough")
         return Proposal(self.name, ask.root.id, "half", {"x": self._start / 2 ** ask.position})
+
+PLUGIN = ProposerPlugin(Options, lambda options, services: Halver(options.start), needs_space=True)
 """
 
 
@@ -26,7 +34,7 @@ def test_a_proposer_is_found_by_its_entry_point_and_gets_its_options(place, tmp_
     (package / "halver-1.0.dist-info").mkdir(parents=True)
     (package / "halver.py").write_text(PLUGIN)
     (package / "halver-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: halver\nVersion: 1.0\n")
-    (package / "halver-1.0.dist-info/entry_points.txt").write_text("[loopty.proposer]\nhalver = halver:Halver\n")
+    (package / "halver-1.0.dist-info/entry_points.txt").write_text("[loopty.proposer]\nhalver = halver:PLUGIN\n")
     monkeypatch.setenv("PYTHONPATH", str(package))
     task = PARAMETER_TASK.format(attempts=8, command=json.dumps(ECHO_X))
     place.write("loopty.toml", task + '[proposer]\nkind = "halver"\nstart = 0.8\n')

@@ -10,10 +10,10 @@ from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import CODE_TASK, Place
@@ -77,7 +77,7 @@ def test_people_see_the_same_without_what_steers_their_terminal(proposed):
 def test_a_node_that_no_model_made_says_so(proposed):
     shown = proposed.loopty("show", "1", "--prompt")
     assert shown.stdout == ""
-    assert shown.stderr == "1 took no call of a model: `baseline` made it\n"
+    assert shown.stderr == "no call of a model is behind 1: `baseline` made it\n"
     assert proposed.json("show", "1", "--prompt") == {"node": "1", "operator": "baseline", "calls": []}
 
 

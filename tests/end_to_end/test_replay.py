@@ -44,7 +44,7 @@ def test_what_differs_is_said_and_the_verdict_stays(code_place):
     before = record(code_place)
     said = code_place.loopty("replay", "1", code=1)
     assert said.stdout == "1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
-    assert said.stderr == "measured once; --repeats 5 says more\n"
+    assert said.stderr == "measured once; --repeats 5 tells more\n"
     assert record(code_place) == before
     assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept
 

@@ -6,9 +6,9 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallReserved, CallSettled
 
 from .conftest import Place
 

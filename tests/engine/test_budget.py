@@ -10,8 +10,8 @@ from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
+from loopty.record.calls import Spend
 from loopty.record.recorder import Recorder
-from loopty.record.spend import Spend
 from loopty.testing.ledger_suite import run_events
 
 LIMIT = Pools(tokens=1000, money_usd=1.0)

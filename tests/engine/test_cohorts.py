@@ -1,6 +1,6 @@
 """Results are compared under one fingerprint, never across two."""
 
-from loopty.campaign import new_machine
+from loopty.campaign.rebaseline_here import decide_rebaseline
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
@@ -100,7 +100,7 @@ def test_back_on_a_known_machine_its_own_incumbent_is_not_forgotten(bench):
     there = measured(run, 0.2, 60.0, "server").node
     (item,) = run.recorder.record(lambda h: decisions.start_observation(h, there, "me", Pool.REBASE))
     run.end(there, item.event.number, finished(2.0, "laptop"))
-    run.recorder.record(lambda h: new_machine.rebaselined(h, 1, "laptop", run.task.noise))
+    run.recorder.record(lambda h: decide_rebaseline(h, 1, "laptop", run.task.noise))
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == here
 
 

@@ -12,8 +12,8 @@ from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.sessions import Session, SessionEnded, SessionStalled
-from loopty.record.spend import CallReserved, CallSettled, Spend
 from loopty.record.trials import TrialCounts, Trials
 
 

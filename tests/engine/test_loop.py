@@ -13,9 +13,9 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal
 from loopty.domain.task import Pools
 from loopty.engine import decisions
+from loopty.record.calls import Spend
 from loopty.record.proposals import ProposalRefused
 from loopty.record.sessions import Session
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedProposer

@@ -13,9 +13,9 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
+from loopty.record.calls import Spend
 from loopty.record.nodes import NodeAdded, NodeCount
 from loopty.record.sessions import Session, SessionEnded
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialEnded, Trials, TrialStarted
 
 from .conftest import Bench

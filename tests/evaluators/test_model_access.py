@@ -15,12 +15,12 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import RoleBudget
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.unsafe import Unsafe
 
-from ..models.endpoint.desk import KEY, MODEL, ServedRun
+from ..models.endpoint.served_run import KEY, MODEL, ServedRun
 from ..models.server import ScriptedServer, answer, hang, refusal
 from ..models.vendor_replies import ANSWER, openai_reply
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.executors.fingerprint import Machine, differences, this_machine
+from loopty.domain.machine import Machine, differences
+from loopty.executors.fingerprint import this_machine
 
 X86 = """processor\t: {number}
 vendor_id\t: GenuineIntel
@@ -82,8 +83,8 @@ def test_the_facts_are_those_that_a_person_would_ask_for(root):
 
 
 def test_the_digest_has_twelve_characters_and_ignores_the_order_of_the_facts():
-    assert Machine({"a": "1", "b": "2"}).digest == Machine({"b": "2", "a": "1"}).digest
-    assert len(Machine({}).digest) == 12
+    assert Machine({"a": "1", "b": "2"}).fingerprint == Machine({"b": "2", "a": "1"}).fingerprint
+    assert len(Machine({}).fingerprint) == 12
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_change_that_makes_results_incomparable_changes_only_its_fact(root, na
     root.write(name, text)
     after = root.machine
     lines = differences(before.facts, after.facts)
-    assert after.digest != before.digest
+    assert after.fingerprint != before.fingerprint
     assert [line.partition(":")[0] for line in lines] == [fact]
 
 
@@ -187,7 +188,7 @@ def test_a_machine_without_known_facts_still_has_a_fingerprint(tmp_path):
 @pytest.mark.parametrize("garbage", [b"", b"\0\xff" * 5000, b":::\n\n=\n ,-\n", b"9" * 9999, b"Model:\n- -\n1:\n"])
 def test_garbage_anywhere_breaks_nothing(root, name, garbage):
     root.write(name, garbage)
-    assert len(root.machine.digest) == 12
+    assert len(root.machine.fingerprint) == 12
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ def test_garbage_anywhere_breaks_nothing(root, name, garbage):
 def test_absurd_numbers_and_paths_break_nothing(root, line):
     for name in FILES:
         root.write(name, f"{line}\n")
-    assert len(root.machine.digest) == 12
+    assert len(root.machine.fingerprint) == 12
 
 
 def test_directories_and_loops_in_place_of_files_break_nothing(root):
@@ -205,7 +206,7 @@ def test_directories_and_loops_in_place_of_files_break_nothing(root):
         (root.top / name).mkdir()
     (root.top / "sys").mkdir()
     (root.top / "sys/class").symlink_to("class")
-    assert len(root.machine.digest) == 12
+    assert len(root.machine.fingerprint) == 12
 
 
 def test_another_python_is_asked_for_its_version(tmp_path):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.ids import NodeId
+from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.executors.fingerprint import Machine
 from loopty.executors.local_slots import LocalExecutor, lock_path
 from loopty.executors.process_locks import ProcessLocks
 from loopty.record.node_record import Node
@@ -26,7 +26,7 @@ import asyncio, sys, time
 sys.path[:0] = sys.argv[3:]
 from test_local_slots import TRIAL
 from loopty.domain.outcome import Ending, Outcome
-from loopty.executors.fingerprint import Machine
+from loopty.domain.machine import Machine
 from loopty.executors.local_slots import LocalExecutor
 
 async def evaluate(trial, on_metrics, cancel):

@@ -1,10 +1,10 @@
-"""A server on loopback that answers by a script, and misbehaves when the script says so.
+"""A server on loopback that answers from a script, and misbehaves when the script says so.
 
     with ScriptedServer(answer({"ok": True}), refusal(429, "slow down", Retry_After="7"), hang) as server:
         ...                              # ask http://127.0.0.1:PORT, which is server.url
-    server.requests[0].body              # what was asked
+    server.requests[0].body              # what the client sent
 
-Each request takes the next behaviour; when the script is over, the last one goes on. A behaviour is a function of
+Each request takes the next behaviour; when the script is over, the last one repeats. A behaviour is a function of
 the connection: it may send any bytes at any time. Every connection carries one request.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Request:
-    """What the server was asked. Names of headers are in lower case."""
+    """A request to the server. Names of headers are in lower case."""
 
     method: str
     path: str
@@ -37,13 +37,13 @@ class Connection:
     socket: socket.socket
     request: Request
     over: threading.Event
-    """Set when the server is told to end: whoever waits, waits for this."""
+    """Set when the server is to end: waiting behaviours wait for this."""
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
     def reset(self) -> None:
-        """End the connection in the middle of whatever it was doing."""
+        """Reset the connection, whatever it is doing."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
 
 
@@ -51,7 +51,7 @@ Behaviour = Callable[[Connection], None]
 
 
 class ScriptedServer:
-    """Serves one script. `asked` is set at the first request, `left` when a client went away before the end."""
+    """Serves one script. `asked` is set at the first request, `left` when a client left before the end."""
 
     def __init__(self, *script: Behaviour) -> None:
         self.requests: list[Request] = []
@@ -61,8 +61,8 @@ class ScriptedServer:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> Self:
         self._threads = [threading.Thread(target=self._accept)]
@@ -71,38 +71,38 @@ class ScriptedServer:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        # Closing a socket does not wake who waits on it; a last connection does.
-        socket.create_connection(self._listening.getsockname()).close()
+        # Closing a socket does not wake a thread that waits on it; a last connection does.
+        socket.create_connection(self._listener.getsockname()).close()
         for thread in self._threads:
             thread.join()
-        self._listening.close()
+        self._listener.close()
 
     def _accept(self) -> None:
         while True:
-            accepted, _ = self._listening.accept()
+            client, _ = self._listener.accept()
             if self._over.is_set():
-                accepted.close()
+                client.close()
                 return
-            thread = threading.Thread(target=self._serve, args=(accepted,))
+            thread = threading.Thread(target=self._serve, args=(client,))
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, accepted: socket.socket) -> None:
-        accepted.settimeout(60)
-        with accepted:
+    def _serve(self, client: socket.socket) -> None:
+        client.settimeout(60)
+        with client:
             try:
-                request = _read(accepted)
+                request = _read(client)
                 with self._lock:
                     behaviour = self._script[min(len(self.requests), len(self._script) - 1)]
                     self.requests.append(request)
                 self.asked.set()
-                behaviour(Connection(accepted, request, self._over))
+                behaviour(Connection(client, request, self._over))
             except OSError:
                 self.left.set()
 
 
 def answer(body: Any, status: int = 200, **headers: str) -> Behaviour:
-    """A JSON body. `Retry_After="7"` is the header `Retry-After: 7`."""
+    """An answer with a JSON body. `Retry_After="7"` is the header `Retry-After: 7`."""
     return raw_answer(json.dumps(body).encode(), status, "application/json", **headers)
 
 
@@ -119,9 +119,9 @@ def raw_answer(data: bytes, status: int = 200, content_type: str = "text/plain",
 
 
 def stream(events: Iterable[str | dict], *, whole: bool = True, reset: bool = False) -> Behaviour:
-    """Server-sent events: texts as they are, anything else as `data: JSON`.
+    """Server-sent events: texts unchanged, anything else as `data: JSON`.
 
-    Not `whole`: the connection ends after the last event without a word, or with a reset.
+    Not `whole`: the connection closes after the last event without an end, or with a reset.
     """
     pieces = [event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n" for event in events]
 
@@ -138,7 +138,7 @@ def stream(events: Iterable[str | dict], *, whole: bool = True, reset: bool = Fa
 
 
 def unframed_stream(events: Iterable[str | dict]) -> Behaviour:
-    """A stream that ends with its connection, so that nobody can tell an early end from the end."""
+    """A stream that ends with its connection, so that an early end looks like the end."""
     pieces = [event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n" for event in events]
     return lambda connection: connection.send(
         _head(200, "text/event-stream", {"Connection": "close"}) + "".join(pieces).encode()
@@ -146,7 +146,7 @@ def unframed_stream(events: Iterable[str | dict]) -> Behaviour:
 
 
 def stalled_stream(events: Iterable[str | dict]) -> Behaviour:
-    """A stream that never goes on after these events."""
+    """A stream that stalls after these events."""
     begin = stream(events, whole=False)
 
     def behave(connection: Connection) -> None:
@@ -156,24 +156,24 @@ def stalled_stream(events: Iterable[str | dict]) -> Behaviour:
     return behave
 
 
-def endless_answer(first: bytes, again: bytes, content_type: str = "text/event-stream") -> Behaviour:
+def endless_answer(first: bytes, repeated: bytes, content_type: str = "text/event-stream") -> Behaviour:
     """An answer that goes on until the client leaves."""
 
     def behave(connection: Connection) -> None:
         connection.send(_head(200, content_type, {"Connection": "close"}) + first)
         while not connection.over.is_set():
-            connection.send(again * 64)
+            connection.send(repeated * 64)
 
     return behave
 
 
 def hang(connection: Connection) -> None:
-    """Takes the request and never answers."""
+    """Reads the request and never answers."""
     connection.over.wait()
 
 
 def hang_up(connection: Connection) -> None:
-    """Takes the request and resets the connection."""
+    """Reads the request and resets the connection."""
     connection.reset()
 
 
@@ -191,20 +191,20 @@ def _chunk(data: bytes) -> bytes:
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
-def _read(accepted: socket.socket) -> Request:
+def _read(client: socket.socket) -> Request:
     head = b""
     while b"\r\n\r\n" not in head:
-        head += _piece(accepted)
+        head += _piece(client)
     head, raw = head.split(b"\r\n\r\n", 1)
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(raw) < int(headers.get("content-length", "0")):
-        raw += _piece(accepted)
+        raw += _piece(client)
     method, path, _ = first.split(" ")
     return Request(method, path, headers, raw)
 
 
-def _piece(accepted: socket.socket) -> bytes:
-    if not (piece := accepted.recv(65536)):
+def _piece(client: socket.socket) -> bytes:
+    if not (piece := client.recv(65536)):
         raise OSError("the client left before it had asked")
     return piece

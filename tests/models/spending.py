@@ -1,4 +1,4 @@
-"""Lines over a ledger in memory, with models that do as a test says."""
+"""Role models over a ledger in memory, with models that a test supplies."""
 
 import itertools
 import random
@@ -19,8 +19,8 @@ from loopty.testing.ledger_suite import run_events
 from .timing import Time
 
 
-class RunWithModels:
-    """One run, and lines that spend its budget."""
+class PaidRun:
+    """One run, and role models that spend its budget."""
 
     def __init__(self, folder, pools=None, roles=None, ledger=None):
         self.time = Time()
@@ -36,18 +36,16 @@ class RunWithModels:
     def run(self):
         return self.recorder.history.runs[1]
 
-    def line(self, model, role=Role.EVOLVER, throttle=None, **stated):
-        return metered_model(
-            model, self.purse, self.archive, self.time, role, throttle, self.settlements, **stated
-        )
+    def role_model(self, model, role=Role.EVOLVER, throttle=None, **spec):
+        return metered_model(model, self.purse, self.archive, self.time, role, throttle, self.settlements, **spec)
 
 
-def metered_model(model, purse, archive, time, role=Role.EVOLVER, throttle=None, settlements=None, **stated):
-    """A real line to this model."""
-    stated = ModelSpec("scripted", **{"file": "script", **stated})
+def metered_model(model, purse, archive, time, role=Role.EVOLVER, throttle=None, settlements=None, **spec):
+    """A real role model of this model."""
+    spec = ModelSpec("scripted", **{"file": "script", **spec})
     clock, sleep = time.clock, time.sleep
     throttle = throttle or Throttle(None, None, clock, sleep)
     settlements = settlements or Settlements()
-    meter = Meter(role, model.name, stated, rates_of(stated), purse, throttle, settlements, clock)
-    retry = Retry(model.name, stated.retries, stated.outage_seconds, random.Random(0), clock, sleep)
-    return MeteredModel(role, model, stated, meter, archive, retry)
+    meter = Meter(role, model.name, spec, rates_of(spec), purse, throttle, settlements, clock)
+    retry = Retry(model.name, spec.retries, spec.outage_seconds, random.Random(0), clock, sleep)
+    return MeteredModel(role, model, spec, meter, archive, retry)

@@ -1,4 +1,4 @@
-"""Calls are kept exactly, durably, and without keys."""
+"""Calls are archived exactly, durably, and without keys."""
 
 import errno
 import os
@@ -29,11 +29,11 @@ def archive(tmp_path):
     return Archive(tmp_path / "calls", lambda: 12.5)
 
 
-def test_a_call_comes_back_as_it_was(archive):
+def test_a_call_is_read_back_unchanged(archive):
     archive.keep(CALL, PROMPT, REPLY, model="openai:m", role="evolver", operator="guess", node=NodeId("1.2"))
-    kept = archive.record(CALL)
-    assert (kept.prompt, kept.reply, kept.failure) == (PROMPT, REPLY, "")
-    assert (kept.call, kept.at, kept.model, kept.role, kept.operator, kept.node) == (
+    record = archive.record(CALL)
+    assert (record.prompt, record.reply, record.failure) == (PROMPT, REPLY, "")
+    assert (record.call, record.at, record.model, record.role, record.operator, record.node) == (
         CALL,
         12.5,
         "openai:m",
@@ -47,11 +47,11 @@ def test_a_call_comes_back_as_it_was(archive):
 def test_a_failure_is_kept_with_its_prompt(archive):
     archive.keep(CALL, PROMPT, None, "503: down")
     assert archive.record(CALL).failure == "503: down"
-    with pytest.raises(Misuse, match="not in"):
+    with pytest.raises(Misuse, match="no longer in"):
         archive.reply(CALL)
 
 
-def test_another_process_finds_it(archive, tmp_path):
+def test_another_process_finds_the_call(archive, tmp_path):
     archive.keep("first", Prompt('"call":"second"', (), {"call": "second"}), REPLY)
     archive.keep("second", PROMPT, Reply("the second", Usage()))
     Archive(tmp_path / "calls").keep("third", PROMPT, Reply("the third", Usage()))
@@ -68,26 +68,26 @@ def test_another_process_finds_it(archive, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b'{"call":"x"', b"[]", b"{}", b"\xff\xfe", b'{"prompt": 3}', b"[" * 10**5]
 )
-def test_a_torn_or_missing_line_is_no_call(archive, tmp_path, content):
+def test_a_torn_or_missing_line_gives_no_record(archive, tmp_path, content):
     assert archive.record(CALL) is None
     archive.keep(CALL, PROMPT, REPLY)
     (tmp_path / "calls" / f"{CALL}.jsonl").write_bytes(content)
     assert archive.record(CALL) is None
     assert list(archive.records()) == []
-    with pytest.raises(Misuse, match=r"put the files back, or start anew"):
+    with pytest.raises(Misuse, match=r"restore the files, or start a new run"):
         archive.reply(CALL)
 
 
-def test_several_calls_are_found_in_one_pass(archive, tmp_path):
+def test_several_calls_are_read_in_one_pass(archive, tmp_path):
     for call in ("first", "second", "third"):
         archive.keep(call, Prompt("", (), {"call": "missing"}), Reply(call, Usage()))
     other = Archive(tmp_path / "calls")
-    found = other.records_of(["third", "missing", "first"])
-    assert {call: kept.reply.text for call, kept in found.items()} == {"first": "first", "third": "third"}
+    records = other.records_of(["third", "missing", "first"])
+    assert {call: record.reply.text for call, record in records.items()} == {"first": "first", "third": "third"}
     assert other.records_of([]) == {}
 
 
-def test_a_torn_line_harms_no_other(archive, tmp_path):
+def test_a_torn_line_leaves_other_lines_readable(archive, tmp_path):
     for call in ("first", "second", "third"):
         archive.keep(call, PROMPT, Reply(call, Usage()))
     file = tmp_path / "calls" / "first.jsonl"
@@ -98,7 +98,7 @@ def test_a_torn_line_harms_no_other(archive, tmp_path):
     assert [other.record(call) for call in ("second", "third")] == [None, None]
 
 
-def test_after_a_full_disk_the_next_call_is_kept_whole(archive, monkeypatch):
+def test_after_a_full_disk_the_next_call_is_recorded_whole(archive, monkeypatch):
     archive.keep("first", PROMPT, REPLY)
     real = os.write
 
@@ -115,20 +115,20 @@ def test_after_a_full_disk_the_next_call_is_kept_whole(archive, monkeypatch):
     monkeypatch.setattr(os, "write", real)
     archive.keep("third", PROMPT, REPLY)
     assert (archive.reply("first"), archive.record("second"), archive.reply("third")) == (REPLY, None, REPLY)
-    assert [kept.call for kept in archive.records()] == ["first", "third"]
+    assert [record.call for record in archive.records()] == ["first", "third"]
 
 
-def test_a_line_of_a_later_version_is_read_as_far_as_it_is_known(archive, tmp_path):
+def test_unknown_fields_of_a_later_version_are_ignored(archive, tmp_path):
     archive.keep(CALL, PROMPT, REPLY)
     file = tmp_path / "calls" / f"{CALL}.jsonl"
     file.write_bytes(file.read_bytes().replace(b'{"call"', b'{"colour":"blue","call"'))
     assert archive.reply(CALL) == REPLY
 
 
-def test_each_call_is_on_the_disk_before_it_returns(archive, tmp_path, monkeypatch):
+def test_a_call_is_on_disk_before_keep_returns(archive, tmp_path, monkeypatch):
     steps = []
     real = os.write, os.fdatasync, os.fsync
-    monkeypatch.setattr(os, "write", lambda *what: (steps.append("write"), real[0](*what))[1])
+    monkeypatch.setattr(os, "write", lambda *arguments: (steps.append("write"), real[0](*arguments))[1])
     monkeypatch.setattr(os, "fdatasync", lambda file: (steps.append("content"), real[1](file)))
     monkeypatch.setattr(os, "fsync", lambda folder: (steps.append("name"), real[2](folder)))
     archive.keep(CALL, PROMPT, REPLY)
@@ -137,14 +137,14 @@ def test_each_call_is_on_the_disk_before_it_returns(archive, tmp_path, monkeypat
     assert [path.name for path in (tmp_path / "calls").iterdir()] == [f"{CALL}.jsonl"]
 
 
-def test_no_name_leads_out_of_the_folder(archive):
+def test_no_call_name_leads_out_of_the_folder(archive):
     for name in ("../ledger", "a/b", "", ".."):
         assert archive.record(name) is None
-        with pytest.raises(Misuse, match="no name of a call"):
+        with pytest.raises(Misuse, match="not the name of a call"):
             archive.keep(name, PROMPT, REPLY)
 
 
-def test_keys_are_taken_out_and_stand_ins_for_keys_are_not(archive, tmp_path):
+def test_keys_are_removed_and_placeholders_are_not(archive, tmp_path):
     for key in ("secret-secret", "secret-secret-longer", "x", None):
         archive.hide(key)
     archive.keep(
@@ -154,9 +154,9 @@ def test_keys_are_taken_out_and_stand_ins_for_keys_are_not(archive, tmp_path):
     assert "secret" not in (tmp_path / "calls" / f"{CALL}.jsonl").read_text()
 
 
-def test_calls_are_listed_oldest_first(tmp_path):
+def test_records_come_oldest_first(tmp_path):
     now = iter((3.0, 1.0, 2.0))
     archive = Archive(tmp_path, lambda: next(now))
     for name in ("a", "b", "c"):
         archive.keep(name, PROMPT, REPLY)
-    assert [kept.call for kept in archive.records()] == ["b", "c", "a"]
+    assert [record.call for record in archive.records()] == ["b", "c", "a"]

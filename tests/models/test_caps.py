@@ -1,4 +1,4 @@
-"""Caps hold at any width, whatever calls really cost, and whatever becomes of them."""
+"""Caps hold at any width, whatever calls really cost and however they end."""
 
 import asyncio
 import json
@@ -20,10 +20,10 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.allowance import AllowanceExceeded
 from loopty.models.meter import RequestSize, Subject
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallReserved, CallSettled, Spend
 
-from .spending import RunWithModels
+from .spending import PaidRun
 
 WIDTH = 8
 POOLS = Pools(tokens=12_000, money_usd=0.03)
@@ -31,7 +31,7 @@ ROLES = Roles(
     evolver=RoleBudget(tokens=8_000, money_usd=0.025), verifier=RoleBudget(tokens=6_000, money_usd=0.012)
 )
 SHARES = st.one_of(st.just(1.0), st.floats(0.0, 1.0))
-WORST = {
+COSTLIEST = {
     "role": Role.EVOLVER,
     "letters": 4000,
     "output": 100,
@@ -41,7 +41,7 @@ WORST = {
     "turns": 5,
     "end": "reply",
 }
-"""Costs far more than is estimated."""
+"""Costs far more than estimated."""
 CALLS = st.lists(
     st.fixed_dictionaries(
         {
@@ -61,19 +61,19 @@ CALLS = st.lists(
 
 
 class Costly:
-    """Uses some part of the most that a call can use, after some turns of the event loop."""
+    """Uses a share of the maximum of a call, after some turns of the event loop."""
 
     name = "openai:costly"
 
-    def __init__(self, call, stated):
+    def __init__(self, call, spec):
         self.call = call
-        self.stated = stated
+        self.spec = spec
 
     async def reply(self, prompt):
-        call, size = self.call, RequestSize.of_prompt(prompt, self.stated)
+        call, size = self.call, RequestSize.of_prompt(prompt, self.spec)
         for _ in range(call["turns"]):
             await asyncio.sleep(0)
-        spent = round(size.worst_input * call["input_share"])
+        spent = round(size.max_input * call["input_share"])
         usage = Usage(
             spent, max(round(size.output * call["output_share"]), 1), round(spent * call["cached_share"])
         )
@@ -83,14 +83,14 @@ class Costly:
 
 
 class Caps:
-    """Sees every event, and knows by how much the costliest call has passed its own estimate."""
+    """Checks every event, and tracks the largest excess of a call over its own estimate."""
 
-    def __init__(self, desk):
-        self.desk = desk
+    def __init__(self, paid_run):
+        self.paid_run = paid_run
         self.reserved = {}
         self.over_tokens = 0
         self.over_money = 0.0
-        desk.recorder.listeners.append(self.check)
+        paid_run.recorder.listeners.append(self.check)
 
     def check(self, recorded):
         event = recorded.event
@@ -100,7 +100,7 @@ class Caps:
             estimate = self.reserved[event.call]
             self.over_tokens = max(self.over_tokens, event.tokens - estimate.tokens)
             self.over_money = max(self.over_money, event.money_usd - estimate.money_usd)
-        run = self.desk.run
+        run = self.paid_run.run
         for tokens, money, cap in (
             (sum(Spend.of(run).tokens.values()), sum(Spend.of(run).money_usd.values()), POOLS),
             (Spend.of(run).tokens.get("evolver", 0), Spend.of(run).money_usd.get("evolver", 0.0), ROLES.evolver),
@@ -114,25 +114,25 @@ class Caps:
             assert money <= cap.money_usd + self.over_money + 1e-9
 
 
-async def spend(desk, calls, subject=None):
-    """Make the calls, eight at once; with a subject all of them as the user's and about it."""
-    waiting, forgiven = list(calls), AllowanceExceeded if subject else Exhausted
+async def spend(paid_run, calls, subject=None):
+    """Make the calls, eight at once; with a subject all of them for it and by the user role."""
+    pending, expected = list(calls), AllowanceExceeded if subject else Exhausted
 
     async def worker():
-        while waiting:
-            call = waiting.pop(0)
+        while pending:
+            call = pending.pop(0)
             how = {"input_usd": 1.0, "cached_usd": 0.1, "output_usd": 4.0, "max_output_tokens": call["output"]}
             model = Costly(call, ModelSpec("openai", "costly", **how))
             prompt = Prompt("", (Message(Speaker.ASKER, "x" * call["letters"]),))
-            line = desk.line(model, Role.USER if subject else call["role"], **how)
-            asking = asyncio.create_task(line.asked(prompt, subject or Subject("guess")))
+            role_model = paid_run.role_model(model, Role.USER if subject else call["role"], **how)
+            task = asyncio.create_task(role_model.ask_about(prompt, subject or Subject("guess")))
             if call["end"] == "cancel":
                 for _ in range(call["turns"] // 2 + 1):
                     await asyncio.sleep(0)
-                asking.cancel()
-            (end,) = await asyncio.gather(asking, return_exceptions=True)
-            assert not isinstance(end, BaseException) or isinstance(
-                end, forgiven | Outage | asyncio.CancelledError
+                task.cancel()
+            (result,) = await asyncio.gather(task, return_exceptions=True)
+            assert not isinstance(result, BaseException) or isinstance(
+                result, expected | Outage | asyncio.CancelledError
             )
 
     await asyncio.gather(*(worker() for _ in range(WIDTH)))
@@ -140,17 +140,17 @@ async def spend(desk, calls, subject=None):
 
 @settings(max_examples=60)
 @given(CALLS)
-@example([WORST] * 24)
-def test_no_cap_is_passed_by_more_than_one_call_exceeds_its_own_estimate(calls):
+@example([COSTLIEST] * 24)
+def test_a_cap_is_passed_by_at_most_one_calls_excess_over_its_estimate(calls):
     with tempfile.TemporaryDirectory() as folder:
-        desk = RunWithModels(Path(folder), POOLS, ROLES)
-        Caps(desk)
-        asyncio.run(spend(desk, calls))
-        assert Spend.of(desk.run).reservations == {}, "everything is settled"
+        paid_run = PaidRun(Path(folder), POOLS, ROLES)
+        Caps(paid_run)
+        asyncio.run(spend(paid_run, calls))
+        assert Spend.of(paid_run.run).reservations == {}, "everything is settled"
 
 
 class Greedy:
-    """Uses many times what it is allowed, and answers when all who may ask have asked."""
+    """Uses many times its limit, and answers once all callers that may ask have asked."""
 
     name = "openai:greedy"
 
@@ -160,35 +160,35 @@ class Greedy:
         return Reply("this", Usage(9_000, 5_000))
 
 
-async def test_a_server_that_passes_its_limits_does_not_pass_a_cap_with_many_calls_at_once(tmp_path):
-    desk = RunWithModels(tmp_path, Pools(tokens=100_000))
-    line = desk.line(Greedy(), max_output_tokens=500)
+async def test_a_server_that_ignores_limits_does_not_pass_a_cap_with_concurrent_calls(tmp_path):
+    paid_run = PaidRun(tmp_path, Pools(tokens=100_000))
+    role_model = paid_run.role_model(Greedy(), max_output_tokens=500)
 
     async def worker():
         while True:
-            await line.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess")
+            await role_model.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess")
 
-    ends = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
-    assert all(isinstance(end, Exhausted) for end in ends)
-    assert Spend.of(desk.run).tokens == {"evolver": 8 * 14_000}, (
-        "the last of them began with room for its estimate"
+    results = await asyncio.gather(*(worker() for _ in range(WIDTH)), return_exceptions=True)
+    assert all(isinstance(result, Exhausted) for result in results)
+    assert Spend.of(paid_run.run).tokens == {"evolver": 8 * 14_000}, (
+        "the last call began with room for its estimate"
     )
 
 
 _PAYER = """
 import asyncio, json, random, sys, time
 from pathlib import Path
-from loopty.domain.model import Prompt, Role, Message, ModelSpec, Prompt, Speaker
+from loopty.domain.model import Message, ModelSpec, Prompt, Role, Speaker
 from loopty.models.purse import RunPurse
 from loopty.record.recorder import Recorder
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 from loopty.domain.task import Pools
 from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
 from loopty.models.metered_model import MeteredModel
 from loopty.models.meter import Meter, Settlements
-from loopty.models.prices import price
+from loopty.models.prices import rates_of
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
 from loopty.testing.ledger_suite import run_events
@@ -202,17 +202,17 @@ class Hanging:
     name = "scripted:hanging"
 
     async def reply(self, prompt):
-        hold = next(iter(Spend.of(recorder.history.runs[1]).reservations.values()))
-        print(json.dumps([hold.tokens, hold.money_usd]), flush=True)
+        reserved = next(iter(Spend.of(recorder.history.runs[1]).reservations.values()))
+        print(json.dumps([reserved.tokens, reserved.money_usd]), flush=True)
         await asyncio.Event().wait()
 
-stated = ModelSpec("openai", "hanging", input_usd=1.0, output_usd=2.0)
+spec = ModelSpec("openai", "hanging", input_usd=1.0, output_usd=2.0)
 meter = Meter(
-    Role.EVOLVER, "hanging", stated, price(stated), purse, Throttle(None), Settlements(), time.monotonic
+    Role.EVOLVER, "hanging", spec, rates_of(spec), purse, Throttle(None), Settlements(), time.monotonic
 )
 retry = Retry("hanging", 5, 600.0, random.Random(0), time.monotonic, asyncio.sleep)
-line = MeteredModel(Role.EVOLVER, Hanging(), stated, meter, Archive(top / "calls"), retry)
-asyncio.run(line.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
+role_model = MeteredModel(Role.EVOLVER, Hanging(), spec, meter, Archive(top / "calls"), retry)
+asyncio.run(role_model.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
 """
 
 

@@ -1,3 +1,5 @@
+"""Keys from the environment and the keyring, and which servers need one."""
+
 import sys
 
 import keyring
@@ -31,9 +33,9 @@ class Vault(keyring.backend.KeyringBackend):
 @pytest.fixture
 def vault():
     before = keyring.get_keyring()
-    made = Vault()
-    keyring.set_keyring(made)
-    yield made
+    vault = Vault()
+    keyring.set_keyring(vault)
+    yield vault
     keyring.set_keyring(before)
 
 
@@ -56,10 +58,10 @@ def test_a_provider_has_its_usual_variable(provider, variable):
 
 
 def test_a_named_variable_is_the_only_one():
-    stated = ModelSpec("openai", "x", key_env="MINE")
-    assert key_of("m", stated, {"MINE": "sk-1", "OPENAI_API_KEY": "sk-2"}) == "sk-1"
+    spec = ModelSpec("openai", "x", key_env="MINE")
+    assert key_of("m", spec, {"MINE": "sk-1", "OPENAI_API_KEY": "sk-2"}) == "sk-1"
     with pytest.raises(Misuse, match="set MINE, or name another variable in its `key_env`"):
-        key_of("m", stated, {"OPENAI_API_KEY": "sk-2"})
+        key_of("m", spec, {"OPENAI_API_KEY": "sk-2"})
 
 
 @pytest.mark.parametrize(
@@ -75,12 +77,12 @@ def test_a_named_variable_is_the_only_one():
         "http://host.docker.internal/v1",
     ],
 )
-def test_a_server_at_home_needs_no_key_and_is_shown_none(url):
+def test_a_private_server_needs_no_key_and_gets_none(url):
     assert key_of("m", ModelSpec("openai", "x", url=url), {"OPENAI_API_KEY": "sk-2"}) is None
     assert key_of("m", ModelSpec("openai", "x", url=url, key_env="MINE"), {"MINE": "sk-1"}) == "sk-1"
 
 
-def test_a_provider_that_is_misspelt_is_told_before_its_key_is():
+def test_a_misspelt_provider_is_reported_before_its_missing_key():
     for provider, meant in (("opnai", "openai"), ("antropic", "anthropic"), ("script", "scripted")):
         with pytest.raises(Misuse, match=rf"^model 'm': no provider is called '{provider}'; .* '{meant}'\?$"):
             key_of("m", ModelSpec(provider, "x"), {})
@@ -89,34 +91,36 @@ def test_a_provider_that_is_misspelt_is_told_before_its_key_is():
 
 
 @pytest.mark.parametrize("url", ["https://gateway.example.com/v1", "https://8.8.8.8/v1", ""])
-def test_any_other_server_needs_one(url):
+def test_any_other_server_needs_a_key(url):
     assert key_of("m", ModelSpec("openai", "x", url=url), {"OPENAI_API_KEY": "sk-2"}) == "sk-2"
     with pytest.raises(Misuse, match="needs a key"):
         key_of("m", ModelSpec("openai", "x", url=url), {})
 
 
-def test_a_provider_that_runs_at_home_needs_no_key():
+def test_a_local_provider_needs_no_key():
     assert key_of("m", ModelSpec("ollama", "x"), {}) is None
 
 
 @pytest.mark.usefixtures("vault")
 def test_a_key_can_be_in_the_keyring():
-    stated = ModelSpec("openai", "x", keyring="vault/me")
-    assert key_of("m", stated, {}) == "sk-kept"
-    assert key_of("m", stated, {"OPENAI_API_KEY": "sk-2"}) == "sk-2"
+    spec = ModelSpec("openai", "x", keyring="vault/me")
+    assert key_of("m", spec, {}) == "sk-kept"
+    assert key_of("m", spec, {"OPENAI_API_KEY": "sk-2"}) == "sk-2"
 
 
 @pytest.mark.usefixtures("vault")
-def test_a_keyring_without_the_key_says_how_to_put_it_there():
+def test_a_keyring_without_the_key_says_how_to_add_it():
     with pytest.raises(Misuse, match="keyring set vault you, or set OPENAI_API_KEY instead"):
         key_of("m", ModelSpec("openai", "x", keyring="vault/you"), {})
-    with pytest.raises(Misuse, match="is to be `service/user`, not 'vault'"):
+    with pytest.raises(Misuse, match="must be `service/user`, not 'vault'"):
         key_of("m", ModelSpec("openai", "x", keyring="vault"), {})
 
 
-def test_a_locked_keyring_is_told(vault):
+def test_a_locked_keyring_is_reported(vault):
     vault.locked = True
-    with pytest.raises(Misuse, match=r"keyring cannot be read \(KeyringLocked\): set OPENAI_API_KEY instead"):
+    with pytest.raises(
+        Misuse, match=r"cannot read the system's keyring \(KeyringLocked\): set OPENAI_API_KEY instead"
+    ):
         key_of("m", ModelSpec("openai", "x", keyring="vault/me"), {})
 
 
@@ -127,7 +131,7 @@ def test_a_keyring_needs_its_package(monkeypatch):
 
 
 @pytest.mark.parametrize("key", ['"sk-1" ; x', "sk-\n1", "sk-é", "sk-\x00"])
-def test_what_cannot_be_a_key_is_refused_without_being_shown(key):
-    with pytest.raises(Misuse, match="OPENAI_API_KEY holds characters that no key has") as caught:
+def test_an_impossible_key_is_refused_without_being_shown(key):
+    with pytest.raises(Misuse, match="OPENAI_API_KEY has characters that no key has") as caught:
         key_of("m", ModelSpec("openai", "x"), {"OPENAI_API_KEY": key})
     assert key not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Calls of one meter side by side: all of them end, and each is settled once, whatever goes wrong around them."""
+"""Concurrent calls of one meter: all of them end, and each is settled once, whatever goes wrong."""
 
 import asyncio
 import random
@@ -15,16 +15,16 @@ from loopty.ledgers.memory import MemoryLedger
 from loopty.models.meter import Meter, RequestSize, Subject
 from loopty.models.prices import rates_of
 from loopty.models.throttle import Throttle
-from loopty.record.spend import CallReserved, CallSettled, Spend
+from loopty.record.calls import CallReserved, CallSettled, Spend
 
-from .spending import RunWithModels
+from .spending import PaidRun
 
 PROMPT = Prompt("", (Message(Speaker.ASKER, "What next?"),))
 ODD = (ValueError("odd"), KeyError("odder"), RuntimeError("oddest"), OSError("no route"), Misuse("your fault"))
 
 
 class Moody:
-    """Answers, fails, breaks or takes its time, as the draw has it."""
+    """Answers, fails, raises or takes its time, at random."""
 
     name = "scripted:moody"
 
@@ -43,39 +43,43 @@ class Moody:
         return Reply("this", self._rng.choice([Usage(), Usage(20, 30), Usage(-5, 3), Usage(10**12, 1)]))
 
 
-def told(desk, kind):
-    return [recorded.event.call for recorded in desk.ledger.read() if isinstance(recorded.event, kind)]
+def calls_of(paid_run, kind):
+    return [recorded.event.call for recorded in paid_run.ledger.read() if isinstance(recorded.event, kind)]
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_whatever_goes_wrong_every_call_is_settled_once(seed):
+def test_every_call_is_settled_once_despite_faults_and_cancellation(seed):
     rng = random.Random(seed)
 
-    async def spend(desk):
-        throttle = Throttle(rng.choice([None, 30]), rng.choice([None, 5_000]), desk.time.clock, desk.time.sleep)
-        line = desk.line(Moody(rng, desk.time), throttle=throttle, max_output_tokens=700, outage_seconds=60.0)
+    async def spend(paid_run):
+        throttle = Throttle(
+            rng.choice([None, 30]), rng.choice([None, 5_000]), paid_run.time.clock, paid_run.time.sleep
+        )
+        role_model = paid_run.role_model(
+            Moody(rng, paid_run.time), throttle=throttle, max_output_tokens=700, outage_seconds=60.0
+        )
 
         async def caller():
             for _ in range(4):
-                asking = asyncio.create_task(line.ask(PROMPT, "guess"))
+                task = asyncio.create_task(role_model.ask(PROMPT, "guess"))
                 if rng.random() < 0.3:
-                    await desk.time.sleep(rng.choice([0.005, 0.5, 20.0]))
-                    asking.cancel()
-                await asyncio.gather(asking, return_exceptions=True)
+                    await paid_run.time.sleep(rng.choice([0.005, 0.5, 20.0]))
+                    task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
         await asyncio.wait_for(asyncio.gather(*(caller() for _ in range(8))), 120)
 
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         if rng.random() < 0.2:
-            Path(place, "calls").touch()  # where no reply can be kept
-        desk = RunWithModels(Path(place), Pools(tokens=rng.choice([None, 3_000, 20_000])))
-        asyncio.run(spend(desk))
-        assert Spend.of(desk.run).reservations == {}
-        assert sorted(told(desk, CallReserved)) == sorted(told(desk, CallSettled))
+            Path(folder, "calls").touch()  # so that no reply can be archived
+        paid_run = PaidRun(Path(folder), Pools(tokens=rng.choice([None, 3_000, 20_000])))
+        asyncio.run(spend(paid_run))
+        assert Spend.of(paid_run.run).reservations == {}
+        assert sorted(calls_of(paid_run, CallReserved)) == sorted(calls_of(paid_run, CallSettled))
 
 
-async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made(tmp_path):
+async def test_an_unwritable_ledger_is_reported_and_the_next_call_works(tmp_path):
     class Failing(MemoryLedger):
         full = False
 
@@ -85,7 +89,7 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
             return super().write_lock()
 
     ledger = Failing()
-    desk = RunWithModels(tmp_path, ledger=ledger)
+    paid_run = PaidRun(tmp_path, ledger=ledger)
 
     class Model:
         name = "scripted:m"
@@ -94,28 +98,28 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_the_next_call_is_made
             ledger.full = not ledger.full
             return Reply("this", Usage(1, 1))
 
-    line = desk.line(Model())
-    (end,) = await asyncio.gather(line.ask(PROMPT, "guess"), return_exceptions=True)
-    assert str(end) == "the disk is full"
+    role_model = paid_run.role_model(Model())
+    (result,) = await asyncio.gather(role_model.ask(PROMPT, "guess"), return_exceptions=True)
+    assert str(result) == "the disk is full"
     ledger.full = False
     Model.reply = lambda *_: asyncio.sleep(0, Reply("this", Usage(1, 1)))
-    assert (await line.ask(PROMPT, "guess")).reply.text == "this"
-    assert len(Spend.of(desk.run).reservations) == 1, (
-        "what could not be settled stays set aside until the process ends"
+    assert (await role_model.ask(PROMPT, "guess")).reply.text == "this"
+    assert len(Spend.of(paid_run.run).reservations) == 1, (
+        "a call that could not be settled stays reserved until the process ends"
     )
 
 
-async def test_a_model_that_does_not_count_is_asked_side_by_side_all_the_same(tmp_path):
-    desk = RunWithModels(tmp_path, Pools(tokens=100_000))
-    stated = ModelSpec("scripted", file="s")
-    throttle = Throttle(None, None, desk.time.clock, desk.time.sleep)
+async def test_a_model_that_reports_no_usage_is_still_called_concurrently(tmp_path):
+    paid_run = PaidRun(tmp_path, Pools(tokens=100_000))
+    spec = ModelSpec("scripted", file="s")
+    throttle = Throttle(None, None, paid_run.time.clock, paid_run.time.sleep)
     meter = Meter(
-        Role.USER, "m", stated, rates_of(stated), desk.purse, throttle, desk.settlements, desk.time.clock
+        Role.USER, "m", spec, rates_of(spec), paid_run.purse, throttle, paid_run.settlements, paid_run.time.clock
     )
     size, subject = RequestSize(10, 20, 30), Subject("benchmark")
     first = await meter.reserve(size, subject)
     first.settle(None, "")
-    beside = [await asyncio.wait_for(meter.reserve(size, subject), 60) for _ in range(3)]
-    assert len(Spend.of(desk.run).reservations) == 3
-    for reservation in beside:
+    concurrent = [await asyncio.wait_for(meter.reserve(size, subject), 60) for _ in range(3)]
+    assert len(Spend.of(paid_run.run).reservations) == 3
+    for reservation in concurrent:
         reservation.settle(None, "")

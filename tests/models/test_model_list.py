@@ -1,4 +1,4 @@
-"""What is known of models without asking them."""
+"""Models are listed without a request to them."""
 
 import pytest
 
@@ -9,55 +9,55 @@ from loopty.models.model_list import model_entries
 
 
 @pytest.fixture
-def of(tmp_path):
-    """What is listed of one model, where keys may be sent to no gateway."""
+def entry_of(tmp_path):
+    """Gives the entry of one model, where keys may not be sent to a gateway."""
 
-    def find(stated, **environ):
+    def make_entry(spec, **environ):
         environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **environ}
-        (found,) = model_entries(
-            {"m": stated}, Roles(), environ, tmp_path, lambda _, s: "not there" if s.url else None
+        (entry,) = model_entries(
+            {"m": spec}, Roles(), environ, tmp_path, lambda _, s: "not there" if s.url else None
         )
-        return found
+        return entry
 
-    return find
+    return make_entry
 
 
-def test_a_key_that_is_there_and_may_not_be_sent_is_told_apart_from_one_that_is_missing(of):
+def test_a_key_that_may_not_be_sent_is_distinguished_from_a_missing_key(entry_of):
     gateway = ModelSpec("openai", "x", "https://gateway.example/v1")
-    found = of(gateway, OPENAI_API_KEY="sk-secret")
-    assert (found.key, found.address, found.problem) == ("there", "refused", "not there")
-    assert "sk-secret" not in repr(found)
-    found = of(gateway)
-    assert (found.key, found.address) == ("missing", "refused")
-    assert found.problem.startswith("model 'm' needs a key: set OPENAI_API_KEY")
-    assert found.problem.endswith("; not there")
-    found = of(ModelSpec("openai", "x"), OPENAI_API_KEY="sk-secret")
-    assert (found.key, found.address, found.problem) == ("there", "allowed", "")
+    entry = entry_of(gateway, OPENAI_API_KEY="sk-secret")
+    assert (entry.key, entry.address, entry.problem) == ("there", "refused", "not there")
+    assert "sk-secret" not in repr(entry)
+    entry = entry_of(gateway)
+    assert (entry.key, entry.address) == ("missing", "refused")
+    assert entry.problem.startswith("model 'm' needs a key: set OPENAI_API_KEY")
+    assert entry.problem.endswith("; not there")
+    entry = entry_of(ModelSpec("openai", "x"), OPENAI_API_KEY="sk-secret")
+    assert (entry.key, entry.address, entry.problem) == ("there", "allowed", "")
 
 
-def test_where_no_key_is_sent_no_address_is_refused(of):
-    for stated in (ModelSpec("openai", "x", "http://127.0.0.1:9/v1"), ModelSpec("scripted", file="s.jsonl")):
-        assert (of(stated).key, of(stated).address) == ("not needed", "")
+def test_no_address_is_refused_for_a_model_without_a_key(entry_of):
+    for spec in (ModelSpec("openai", "x", "http://127.0.0.1:9/v1"), ModelSpec("scripted", file="s.jsonl")):
+        assert (entry_of(spec).key, entry_of(spec).address) == ("not needed", "")
 
 
-def test_weights_are_there_or_missing_where_the_model_is_local(of, tmp_path):
-    found = of(ModelSpec("local", "smollm2"))
-    assert (found.weights, found.problem) == (
+def test_a_local_models_weights_are_listed_as_there_or_missing(entry_of, tmp_path):
+    entry = entry_of(ModelSpec("local", "smollm2"))
+    assert (entry.weights, entry.problem) == (
         "missing",
-        "the weights of smollm2 are not here yet: loopty models --fetch smollm2",
+        "the weights of smollm2 are missing: run loopty models --fetch smollm2",
     )
     (tmp_path / "own.gguf").write_bytes(b"")
-    found = of(ModelSpec("local", file="own.gguf"))
-    assert (found.weights, found.problem) == ("there", "")
-    assert of(ModelSpec("openai", "x")).weights == ""
+    entry = entry_of(ModelSpec("local", file="own.gguf"))
+    assert (entry.weights, entry.problem) == ("there", "")
+    assert entry_of(ModelSpec("openai", "x")).weights == ""
 
 
-def test_a_role_brings_its_model(tmp_path):
-    (found,) = model_entries({}, Roles(user=RoleBudget("openai:x")), {}, tmp_path)
-    assert (found.name, found.roles) == ("openai:x", ("user",))
+def test_a_model_that_a_role_names_is_listed(tmp_path):
+    (entry,) = model_entries({}, Roles(user=RoleBudget("openai:x")), {}, tmp_path)
+    assert (entry.name, entry.roles) == ("openai:x", ("user",))
 
 
-def test_a_client_is_made_without_its_key_and_nobody_is_asked(tmp_path):
+def test_a_client_is_made_without_its_key_and_without_a_request(tmp_path):
     assert client_problem("m", ModelSpec("openai", "x"), tmp_path) is None
     assert "no provider is called 'opnai'" in client_problem("m", ModelSpec("opnai", "x"), tmp_path)
     assert "the client of google has no setting `depth`" in client_problem(
@@ -65,24 +65,26 @@ def test_a_client_is_made_without_its_key_and_nobody_is_asked(tmp_path):
     )
 
 
-def test_a_script_and_a_folder_of_calls_are_looked_for_from_the_top(tmp_path):
+def test_a_script_and_a_folder_of_calls_are_found_from_the_top(tmp_path):
     assert "there is no script at" in client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path)
     (tmp_path / "s.jsonl").write_text('{"text": "a"}\n')
     assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path) is None
     assert "there is no folder" in client_problem("m", ModelSpec("recorded", file="calls"), tmp_path)
 
 
-def test_a_model_that_cannot_be_asked_for_vectors_is_told_before_it_is(tmp_path):
+def test_a_model_that_cannot_embed_is_reported_without_a_request(tmp_path):
     pytest.importorskip("pydantic_ai")
-    for stated in (ModelSpec("anthropic", "claude-sonnet-4-5"), ModelSpec("local", "smollm2")):
-        assert "is not asked for embeddings: name a server" in client_problem("m", stated, tmp_path, embeds=True)
+    for spec in (ModelSpec("anthropic", "claude-sonnet-4-5"), ModelSpec("local", "smollm2")):
+        assert f"loopty cannot ask {spec.provider} for embeddings: name a server" in client_problem(
+            "m", spec, tmp_path, embeds=True
+        )
     assert client_problem("m", ModelSpec("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
     (tmp_path / "s.jsonl").write_text('{"text": "[[1.0]]"}\n')
     assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
 
 
 def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
-    found = {
+    entries = {
         model.name: model
         for model in model_entries(
             {"near": ModelSpec("openai", "e", "http://127.0.0.1:9/v1")},
@@ -92,7 +94,7 @@ def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
             embedding_models=["near", "openai:text-embedding-3-small"],
         )
     }
-    assert (found["near"].roles, found["near"].url) == (("embedding",), "http://127.0.0.1:9/v1")
-    known = found["openai:text-embedding-3-small"]
+    assert (entries["near"].roles, entries["near"].url) == (("embedding",), "http://127.0.0.1:9/v1")
+    known = entries["openai:text-embedding-3-small"]
     assert (known.roles, known.key) == (("embedding",), "missing")
-    assert known.price, "what it costs to embed is known, though it writes nothing"
+    assert known.price, "the price of embedding is known, although it has no price of output"

@@ -1,4 +1,4 @@
-"""What calls cost: as stated, as listed, or unknown in words."""
+"""Prices of calls: from the spec, from the list, or reported as unknown."""
 
 import math
 import subprocess
@@ -30,23 +30,23 @@ def test_a_long_request_has_the_price_of_its_tier_for_all_tokens():
     assert rates.cost(Usage(600_000, 100_000)) == pytest.approx(2.4)
 
 
-def test_money_buys_so_much_output():
+def test_the_affordable_output_follows_from_the_price():
     rates = Rates(1.0, 1.0, 10.0)
     assert rates.affordable_output(1000, 0.011) == pytest.approx(1000)
     assert rates.affordable_output(1000, 0.0005) == 0
     assert FREE.affordable_output(1000, 0.0) == math.inf
 
 
-def test_stated_prices_win():
-    stated = ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
-    assert rates_of(stated) == Rates(1.0, 1.0, 2.0)
+def test_prices_of_the_spec_win():
+    spec = ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0)
+    assert rates_of(spec) == Rates(1.0, 1.0, 2.0)
     assert rates_of(ModelSpec("openai", "gpt-4o", input_usd=1.0, output_usd=2.0, cached_usd=0.1)) == Rates(
         1.0, 0.1, 2.0
     )
 
 
 @pytest.mark.parametrize(
-    "stated",
+    "spec",
     [
         ModelSpec("local", file="m.gguf"),
         ModelSpec("scripted", file="s"),
@@ -56,12 +56,12 @@ def test_stated_prices_win():
         ModelSpec("openai", "qwen", url="http://[::1]:8080/v1"),
     ],
 )
-def test_what_is_served_here_costs_nothing(stated):
-    assert rates_of(stated) == FREE
-    assert unknown_price("m", stated) is None
+def test_models_served_on_this_machine_cost_nothing(spec):
+    assert rates_of(spec) == FREE
+    assert unknown_price("m", spec) is None
 
 
-def test_the_list_knows_common_models_and_their_tiers():
+def test_the_price_list_knows_common_models_and_their_tiers():
     pytest.importorskip("genai_prices")
     listed = rates_of(ModelSpec("openai", "gpt-4o"))
     assert listed is not None
@@ -72,10 +72,10 @@ def test_the_list_knows_common_models_and_their_tiers():
     assert tiered.cost(Usage(300_000)) > 1.4 * 300_000 / 1e6 * tiered.input_usd
 
 
-@pytest.mark.parametrize("stated", [UNKNOWN, ModelSpec("openai", "no-such-model"), ModelSpec("nobody", "gpt-4o")])
-def test_an_unknown_price_is_said_with_its_remedy(stated):
-    assert rates_of(stated) is None
-    assert unknown_price("fast", stated) == (
+@pytest.mark.parametrize("spec", [UNKNOWN, ModelSpec("openai", "no-such-model"), ModelSpec("nobody", "gpt-4o")])
+def test_an_unknown_price_is_reported_with_its_remedy(spec):
+    assert rates_of(spec) is None
+    assert unknown_price("fast", spec) == (
         "model fast has no known price: only tokens are counted; give input_usd and output_usd under [models.fast]"
     )
 
@@ -92,16 +92,16 @@ def test_capped_money_needs_a_price_or_a_cap_on_tokens():
     require_cap(Role.EVOLVER, "fast", ModelSpec("scripted", file="s"), Price(math.inf, 5.0))
 
 
-def test_without_the_list_only_stated_prices_are_known():
+def test_without_the_price_list_only_prices_of_the_spec_are_known():
     script = (
         "import sys; sys.modules['genai_prices'] = None\n"
-        "from loopty.domain.model import ModelSpec; from loopty.models.prices import price\n"
-        "assert price(ModelSpec('openai', 'gpt-4o')) is None\n"
-        "assert price(ModelSpec('openai', 'gpt-4o', input_usd=1.0, output_usd=1.0))\n"
+        "from loopty.domain.model import ModelSpec; from loopty.models.prices import rates_of\n"
+        "assert rates_of(ModelSpec('openai', 'gpt-4o')) is None\n"
+        "assert rates_of(ModelSpec('openai', 'gpt-4o', input_usd=1.0, output_usd=1.0))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_the_list_is_not_read_before_a_price_is_asked_for():
+def test_the_price_list_is_not_read_before_it_is_needed():
     script = "import sys, loopty.models.catalogue; sys.exit('genai_prices' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)

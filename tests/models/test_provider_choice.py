@@ -1,4 +1,4 @@
-"""Which providers can be asked, and what is said of those that cannot."""
+"""Which providers can be asked, and the messages for those that cannot."""
 
 import importlib.util
 import subprocess
@@ -17,7 +17,7 @@ from .vendor_replies import ANSWER, openai_events
 
 
 @pytest.mark.parametrize("provider", ["ollama", "moonshotai", "vllm"])
-async def test_other_providers_of_the_library_are_asked_the_same_way(provider):
+async def test_other_providers_of_the_library_work_the_same_way(provider):
     with ScriptedServer(stream(openai_events())) as server:
         model = make_provider_model("m", ModelSpec(provider, "their-model", url=f"{server.url}/v1"), KEY)
         assert model.name == f"{provider}:their-model"
@@ -27,7 +27,7 @@ async def test_other_providers_of_the_library_are_asked_the_same_way(provider):
     assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
-async def test_another_provider_does_not_retry_either():
+async def test_clients_of_other_providers_do_not_retry():
     with (
         ScriptedServer(refusal(500, "no")) as server,
         pytest.raises(ModelFault, match="500: the server failed: no"),
@@ -36,19 +36,19 @@ async def test_another_provider_does_not_retry_either():
     assert len(server.requests) == 1
 
 
-def test_a_provider_that_serves_at_one_address_cannot_be_sent_elsewhere():
+def test_a_provider_with_a_fixed_address_cannot_use_another():
     assert make_provider_model("m", ModelSpec("deepseek", "x"), KEY).name == "deepseek:x"
-    with pytest.raises(Misuse, match="the client of deepseek cannot be held to `url`"):
+    with pytest.raises(Misuse, match="loopty cannot control `url`, limits and retries of the client for deepseek"):
         make_provider_model("m", ModelSpec("deepseek", "x", url="http://127.0.0.1:1"), KEY)
 
 
-def test_what_a_provider_lacks_is_said_in_one_line(monkeypatch):
+def test_a_missing_setting_of_a_provider_is_reported_in_one_line(monkeypatch):
     monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
     with pytest.raises(Misuse, match=r"^model 'm': .*OLLAMA_BASE_URL"):
         make_provider_model("m", ModelSpec("ollama", "x"), None)
 
 
-def test_a_provider_that_nobody_knows_is_refused_with_the_way_out():
+def test_an_unknown_provider_is_refused_with_the_remedy():
     with pytest.raises(Misuse, match=r"no provider is called 'acme'; .* provider = .openai. with its `url`"):
         make_provider_model("m", ModelSpec("acme", "x"), KEY)
 
@@ -66,8 +66,8 @@ def test_a_missing_client_of_ours_is_named_by_its_extra(extra):
 import sys
 sys.modules["{package}"] = None
 from loopty.domain.model import ModelSpec
-from loopty.models.provider_model import provider_model
-provider_model("m", ModelSpec("{extra}", "x"), "k")
+from loopty.models.provider_model import make_provider_model
+make_provider_model("m", ModelSpec("{extra}", "x"), "k")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert f"Misuse: model 'm' needs the client of {extra}: pip install 'loopty[{extra}]'" in done.stderr
@@ -83,19 +83,19 @@ print(sorted({"pydantic_ai", "pydantic", "httpx2", "openai", "keyring"} & set(sy
 
 
 def test_a_model_needs_its_name():
-    with pytest.raises(Misuse, match="model 'm' has no `model`: state what openai calls it"):
+    with pytest.raises(Misuse, match="model 'm' has no `model`: give the name that openai uses"):
         make_provider_model("m", ModelSpec("openai"), KEY)
 
 
-def test_a_setting_that_cannot_be_passed_on_is_refused():
+def test_an_unsupported_setting_is_refused():
     with pytest.raises(Misuse, match="the client of google has no setting `reasoning_effort`"):
         make_provider_model(
             "m", ModelSpec("google", "gemini-2.5-flash", settings={"reasoning_effort": "low"}), KEY
         )
 
 
-async def test_no_setting_brings_the_clients_own_retries_back():
+async def test_no_setting_turns_on_the_clients_own_retries():
     with ScriptedServer(stream(openai_events())) as server:
-        stated = replace(VENDORS[0].stated(server), settings={"max_retries": 5, "max_tokens": 5})
-        await make_provider_model("m", stated, KEY).reply(SHORT)
-    assert server.requests[0].body["max_tokens"] == stated.max_output_tokens
+        spec = replace(VENDORS[0].spec(server), settings={"max_retries": 5, "max_tokens": 5})
+        await make_provider_model("m", spec, KEY).reply(SHORT)
+    assert server.requests[0].body["max_tokens"] == spec.max_output_tokens

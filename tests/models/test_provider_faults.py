@@ -1,4 +1,4 @@
-"""What comes of a request when the server, the network or the key is not what it should be."""
+"""Faults of requests: a server, a network or a key that does not work."""
 
 import asyncio
 import gc
@@ -26,14 +26,14 @@ from .server import (
     stream,
     unframed_stream,
 )
-from .test_provider_wire import KEY, SHORT, VENDORS, Vendor, each_vendor, each_way
+from .test_provider_wire import KEY, SHORT, VENDORS, Vendor, each_mode, each_vendor
 from .vendor_replies import PIECES, openai_events, openai_reply
 
 INPUT = 3
 """Tokens of the prompt, as estimated."""
 
 
-def begun(vendor: Vendor) -> list:
+def first_events(vendor: Vendor) -> list:
     """The first events of a reply, up to its first two pieces."""
     return {"openai": vendor.events()[:3], "anthropic": vendor.events()[:5], "google": vendor.events()[:2]}[
         vendor.provider
@@ -43,146 +43,146 @@ def begun(vendor: Vendor) -> list:
 RECEIVED = Usage(INPUT, -(-len("".join(PIECES[:2])) // 4))
 
 
-async def fault(vendor: Vendor, streamed: bool, behaviour: Behaviour, **stated) -> ModelFault:
-    """The fault of the one request that is made."""
-    return (await faults(vendor, streamed, behaviour, **stated))[0]
+async def fault_of(vendor: Vendor, streamed: bool, behaviour: Behaviour, **spec) -> ModelFault:
+    """The fault of one request."""
+    return (await faults_of(vendor, streamed, behaviour, **spec))[0]
 
 
-async def faults(vendor: Vendor, streamed: bool, *script: Behaviour, **stated) -> list[ModelFault]:
+async def faults_of(vendor: Vendor, streamed: bool, *script: Behaviour, **spec) -> list[ModelFault]:
     """The faults of as many requests as there are behaviours."""
-    found = []
+    faults = []
     with ScriptedServer(*script) as server:
-        model = make_provider_model("m", vendor.stated(server, stream=streamed, **stated), KEY)
+        model = make_provider_model("m", vendor.spec(server, stream=streamed, **spec), KEY)
         for _ in script:
             with pytest.raises(ModelFault) as caught:
                 await model.reply(SHORT)
-            found.append(caught.value)
+            faults.append(caught.value)
     assert len(server.requests) == len(script), "retrying is not the client's business"
-    for one in found:
+    for one in faults:
         assert KEY not in str(one)
         assert str(one).isprintable()
         assert len(str(one)) < 400
         assert one.__cause__ is None
         assert one.__context__ is None
-    return found
+    return faults
 
 
-def nothing_is_left_open() -> None:
-    # What was left open complains when it is collected, and a complaint is an error here.
+def check_nothing_is_open() -> None:
+    # An open connection warns when it is collected, and a warning is an error here.
     gc.collect()
 
 
 @each_vendor
-@each_way
-async def test_too_many_requests_pass_when_the_server_says(vendor, streamed):
-    found = await fault(vendor, streamed, refusal(429, f"slow \x1b[31mdown,\n {KEY}!", Retry_After="7"))
-    assert (found.transient, found.retry_after_seconds, found.usage) == (True, 7.0, Usage())
-    assert str(found) == "429: too many requests: slow down, [key]!"
+@each_mode
+async def test_too_many_requests_is_a_transient_fault_with_the_servers_wait(vendor, streamed):
+    fault = await fault_of(vendor, streamed, refusal(429, f"slow \x1b[31mdown,\n {KEY}!", Retry_After="7"))
+    assert (fault.transient, fault.retry_after_seconds, fault.usage) == (True, 7.0, Usage())
+    assert str(fault) == "429: too many requests: slow down, [key]!"
 
 
 @each_vendor
-@each_way
-async def test_a_server_that_fails_is_asked_again(vendor, streamed):
-    states = (408, 409, 425, 500, 502, 503, 504, 529)
-    found = await faults(vendor, streamed, *(refusal(status, "not now") for status in states))
-    assert [(one.transient, one.usage) for one in found] == [(True, Usage())] * len(states)
-    assert [int(str(one).partition(":")[0]) for one in found] == list(states)
+@each_mode
+async def test_a_failing_server_is_a_transient_fault(vendor, streamed):
+    statuses = (408, 409, 425, 500, 502, 503, 504, 529)
+    faults = await faults_of(vendor, streamed, *(refusal(status, "not now") for status in statuses))
+    assert [(one.transient, one.usage) for one in faults] == [(True, Usage())] * len(statuses)
+    assert [int(str(one).partition(":")[0]) for one in faults] == list(statuses)
 
 
 @each_vendor
-@each_way
-async def test_a_request_that_is_refused_is_refused_for_good(vendor, streamed):
-    states = (400, 401, 402, 403, 404, 405, 413, 422)
-    found = await faults(vendor, streamed, *(refusal(status, "never") for status in states))
-    assert [(one.transient, one.usage) for one in found] == [(False, Usage())] * len(states)
-    assert [int(str(one).partition(":")[0]) for one in found] == list(states)
+@each_mode
+async def test_a_refused_request_is_a_permanent_fault(vendor, streamed):
+    statuses = (400, 401, 402, 403, 404, 405, 413, 422)
+    faults = await faults_of(vendor, streamed, *(refusal(status, "never") for status in statuses))
+    assert [(one.transient, one.usage) for one in faults] == [(False, Usage())] * len(statuses)
+    assert [int(str(one).partition(":")[0]) for one in faults] == list(statuses)
 
 
 async def test_a_refused_key_is_named_by_its_variable():
-    assert str(await fault(VENDORS[0], True, refusal(401, "bad key"))) == (
+    assert str(await fault_of(VENDORS[0], True, refusal(401, "bad key"))) == (
         "401: the key in OPENAI_API_KEY was refused: bad key"
     )
-    found = await fault(VENDORS[1], True, refusal(403, "no"), key_env="MY_KEY", keyring="vault/me")
-    assert str(found) == "403: the key in MY_KEY, or in the keyring under vault/me was refused: no"
+    fault = await fault_of(VENDORS[1], True, refusal(403, "no"), key_env="MY_KEY", keyring="vault/me")
+    assert str(fault) == "403: the key in MY_KEY, or in the keyring under vault/me was refused: no"
 
 
-async def test_a_server_that_wants_a_key_says_how_to_give_one():
+async def test_a_server_that_wants_a_key_gives_the_remedy():
     with ScriptedServer(refusal(401, "who are you?")) as server:
-        model = make_provider_model("m", VENDORS[0].stated(server), None)
-        with pytest.raises(ModelFault, match="asks for a key, name the variable that has it in `key_env`"):
+        model = make_provider_model("m", VENDORS[0].spec(server), None)
+        with pytest.raises(ModelFault, match=r"asks for a key \(name the variable that holds it in `key_env`\)"):
             await model.reply(SHORT)
 
 
-async def test_an_empty_account_is_not_asked_again():
-    found = await fault(VENDORS[0], True, refusal(429, "You exceeded your quota", "insufficient_quota"))
-    assert not found.transient
-    assert "quota or credit is used up, top it up" in str(found)
+async def test_a_used_up_quota_is_a_permanent_fault():
+    fault = await fault_of(VENDORS[0], True, refusal(429, "You exceeded your quota", "insufficient_quota"))
+    assert not fault.transient
+    assert "quota or credit is used up (top it up)" in str(fault)
 
 
 async def test_a_prompt_that_is_too_long_is_not_sent_again():
-    found = await fault(VENDORS[0], True, refusal(400, "maximum is 10 tokens", "context_length_exceeded"))
-    assert not found.transient
-    assert "`context_tokens`" in str(found)
+    fault = await fault_of(VENDORS[0], True, refusal(400, "maximum is 10 tokens", "context_length_exceeded"))
+    assert not fault.transient
+    assert "`context_tokens`" in str(fault)
 
 
 async def test_an_unknown_model_is_named():
-    found = await fault(VENDORS[0], True, refusal(404, "what?", "model_not_found"))
-    assert "no model 'any-model' there, look at `model` and `url`" in str(found)
-    assert "/v1" not in str(found)
+    fault = await fault_of(VENDORS[0], True, refusal(404, "what?", "model_not_found"))
+    assert "the server has no model 'any-model' (check `model` and `url`)" in str(fault)
+    assert "/v1" not in str(fault)
 
 
-async def test_an_address_that_lacks_its_usual_end_is_named():
-    with ScriptedServer(refusal(404, "page not found", "")) as server:
+async def test_a_url_without_v1_is_pointed_out():
+    with ScriptedServer(refusal(404, "page not fault", "")) as server:
         model = make_provider_model("m", ModelSpec("openai", "m", url=server.url), None)
-        with pytest.raises(ModelFault, match="`url`, which mostly ends in /v1"):
+        with pytest.raises(ModelFault, match=r"`url`; a `url` usually ends in /v1\)"):
             await model.reply(SHORT)
 
 
 @each_vendor
-@each_way
+@each_mode
 async def test_redirects_are_not_followed(vendor, streamed):
-    with ScriptedServer(answer({})) as elsewhere:
-        found = await fault(vendor, streamed, raw_answer(b"", 307, Location=f"{elsewhere.url}/v1"))
-    assert not found.transient
-    assert "redirects are not followed: set `url`" in str(found)
-    assert not elsewhere.requests
+    with ScriptedServer(answer({})) as other:
+        fault = await fault_of(vendor, streamed, raw_answer(b"", 307, Location=f"{other.url}/v1"))
+    assert not fault.transient
+    assert "loopty follows no redirects: set `url`" in str(fault)
+    assert not other.requests
 
 
-async def test_a_server_that_hangs_may_have_charged_the_prompt():
-    ways = [(vendor, streamed) for vendor in VENDORS for streamed in (False, True)]
-    found = await asyncio.gather(*(fault(*way, hang, timeout_seconds=3) for way in ways))
-    assert [(one.transient, one.usage) for one in found] == [(True, Usage(INPUT))] * len(ways)
-    assert {str(one) for one in found} == {"no whole reply within 3 s"}
+async def test_a_hanging_server_may_have_charged_the_prompt():
+    cases = [(vendor, streamed) for vendor in VENDORS for streamed in (False, True)]
+    faults = await asyncio.gather(*(fault_of(*case, hang, timeout_seconds=3) for case in cases))
+    assert [(one.transient, one.usage) for one in faults] == [(True, Usage(INPUT))] * len(cases)
+    assert {str(one) for one in faults} == {"no whole reply within 3 s"}
 
 
-async def test_a_stream_that_stalls_may_have_charged_what_came():
-    found = await asyncio.gather(
-        *(fault(vendor, True, stalled_stream(begun(vendor)), timeout_seconds=3) for vendor in VENDORS)
+async def test_a_stalled_stream_may_have_charged_what_came():
+    faults = await asyncio.gather(
+        *(fault_of(vendor, True, stalled_stream(first_events(vendor)), timeout_seconds=3) for vendor in VENDORS)
     )
-    assert [(one.transient, one.usage) for one in found] == [(True, RECEIVED)] * len(VENDORS)
-    nothing_is_left_open()
+    assert [(one.transient, one.usage) for one in faults] == [(True, RECEIVED)] * len(VENDORS)
+    check_nothing_is_open()
 
 
 @each_vendor
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
-async def test_a_stream_that_breaks_off_may_have_charged_what_came(vendor, reset):
-    found = await fault(vendor, True, stream(begun(vendor), whole=False, reset=reset))
-    assert found.transient
-    # A reset may throw away what was sent before it.
-    assert found.usage == RECEIVED or (reset and found.usage.input_tokens == INPUT)
-    assert str(found).startswith("the connection broke off: ")
+async def test_a_broken_stream_may_have_charged_what_came(vendor, reset):
+    fault = await fault_of(vendor, True, stream(first_events(vendor), whole=False, reset=reset))
+    assert fault.transient
+    # A reset may discard data that was sent before it.
+    assert fault.usage == RECEIVED or (reset and fault.usage.input_tokens == INPUT)
+    assert str(fault).startswith("the connection broke: ")
 
 
 @each_vendor
 async def test_a_stream_that_ends_too_early_is_no_reply(vendor):
-    found = await fault(vendor, True, unframed_stream(begun(vendor)))
-    assert (found.transient, found.usage) == (True, RECEIVED)
-    assert str(found) == "the reply is missing, or broke off before its end"
+    fault = await fault_of(vendor, True, unframed_stream(first_events(vendor)))
+    assert (fault.transient, fault.usage) == (True, RECEIVED)
+    assert str(fault) == "the reply is missing, or ended too early"
 
 
 @each_vendor
-@each_way
-async def test_an_answer_that_makes_no_sense_is_asked_for_again(vendor, streamed):
+@each_mode
+async def test_a_malformed_answer_is_a_transient_fault(vendor, streamed):
     script = (
         hang_up,
         garbage,
@@ -195,68 +195,70 @@ async def test_an_answer_that_makes_no_sense_is_asked_for_again(vendor, streamed
         stream(["data: {nonsense\n\n"]),
         stream([{"hello": 1}]),
     )
-    found = await faults(vendor, streamed, *script)
-    assert [(one.transient, one.usage) for one in found] == [(True, Usage(INPUT))] * len(script)
+    faults = await faults_of(vendor, streamed, *script)
+    assert [(one.transient, one.usage) for one in faults] == [(True, Usage(INPUT))] * len(script)
 
 
-async def test_an_error_inside_of_a_stream_is_that_error():
+async def test_an_error_inside_a_stream_is_reported_as_that_error():
     event = {"error": {"message": "Overloaded", "type": "overloaded_error", "code": 503}}
-    found = await fault(VENDORS[0], True, stream([*begun(VENDORS[0]), event]))
-    assert (found.transient, found.usage) == (True, RECEIVED)
-    assert str(found) == "503: the model is overloaded or down: Overloaded"
+    fault = await fault_of(VENDORS[0], True, stream([*first_events(VENDORS[0]), event]))
+    assert (fault.transient, fault.usage) == (True, RECEIVED)
+    assert str(fault) == "503: the model is overloaded or down: Overloaded"
 
 
 @each_vendor
-@each_way
-async def test_an_answer_without_end_is_left(vendor, streamed):
+@each_mode
+async def test_an_endless_answer_is_abandoned(vendor, streamed):
     kind = "text/event-stream" if streamed else "application/json"
     behaviour = endless_answer(b'data: {"x": "' if streamed else b'{"x": "', b"a" * 4096, kind)
-    found = await fault(vendor, streamed, behaviour, max_output_tokens=10)
-    assert found.transient
-    assert str(found) == "the answer is longer than 4,010,000 bytes"
+    fault = await fault_of(vendor, streamed, behaviour, max_output_tokens=10)
+    assert fault.transient
+    assert str(fault) == "the answer is longer than 4,010,000 bytes"
 
 
 @each_vendor
-async def test_a_reply_without_end_is_left(vendor):
-    pieces = [piece if isinstance(piece, str) else f"data: {json.dumps(piece)}\n\n" for piece in begun(vendor)]
+async def test_an_endless_reply_is_abandoned(vendor):
+    pieces = [
+        piece if isinstance(piece, str) else f"data: {json.dumps(piece)}\n\n" for piece in first_events(vendor)
+    ]
     behaviour = endless_answer("".join(pieces).encode(), pieces[-1].encode())
-    found = await fault(vendor, True, behaviour, max_output_tokens=10)
-    assert found.transient
-    assert str(found) == "the reply is longer than 4,096 bytes, and was cut off"
-    assert found.usage.output_tokens > 1000
-    nothing_is_left_open()
+    fault = await fault_of(vendor, True, behaviour, max_output_tokens=10)
+    assert fault.transient
+    assert str(fault) == "the reply is longer than 4,096 bytes and was discarded"
+    assert fault.usage.output_tokens > 1000
+    check_nothing_is_open()
 
 
-async def test_a_whole_reply_may_not_be_longer_either():
-    found = await fault(VENDORS[0], False, answer(openai_reply("a" * 5000)), max_output_tokens=10)
-    assert str(found) == "the reply is longer than 4,096 bytes, and was cut off"
+async def test_a_whole_reply_has_the_same_maximum_length():
+    fault = await fault_of(VENDORS[0], False, answer(openai_reply("a" * 5000)), max_output_tokens=10)
+    assert str(fault) == "the reply is longer than 4,096 bytes and was discarded"
 
 
-async def test_an_answer_is_not_unpacked():
+async def test_a_compressed_answer_is_not_unpacked():
     packed = gzip.compress(b"a" * 1_000_000)
-    found = await fault(VENDORS[0], False, raw_answer(packed, Content_Encoding="gzip"))
-    assert str(found) == "the server packed its answer without being asked to"
+    fault = await fault_of(VENDORS[0], False, raw_answer(packed, Content_Encoding="gzip"))
+    assert str(fault) == "the server compressed its answer although loopty did not ask for that"
 
 
-async def test_a_server_that_is_not_there_costs_nothing():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+async def test_a_missing_server_costs_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     model = make_provider_model("m", ModelSpec("openai", "m", url=f"http://me:secret@127.0.0.1:{port}/v1"), KEY)
-    with pytest.raises(ModelFault, match=f"no connection to 127.0.0.1:{port}: nobody listens there") as caught:
+    with pytest.raises(ModelFault, match=f"no connection to 127.0.0.1:{port}: nothing listens there") as caught:
         await model.reply(SHORT)
     assert (caught.value.transient, caught.value.usage) == (True, Usage())
 
 
-async def test_a_server_that_speaks_no_https_is_told_as_that():
-    async def plain(reader, writer):
+async def test_a_server_without_https_is_reported_as_such():
+    async def answer_without_tls(reader, writer):
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(answer_without_tls, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         model = make_provider_model("m", ModelSpec("openai", "m", url=f"https://127.0.0.1:{port}/v1"), KEY)
-        with pytest.raises(ModelFault, match="it does not speak https, say http:// in `url`"):
+        with pytest.raises(ModelFault, match="it does not speak https; write http:// in `url`"):
             await model.reply(SHORT)
 
 
@@ -268,11 +270,11 @@ async def test_a_host_that_has_no_address_costs_nothing():
 
 
 @each_vendor
-async def test_the_key_is_in_no_text_that_anybody_sees(vendor, caplog):
+async def test_the_key_appears_in_no_message_and_no_log(vendor, caplog):
     caplog.set_level(logging.DEBUG)
     echoed = f"{KEY} is wrong, I said \x00{KEY[:5]}\x1b[0m{KEY[5:]}, {KEY}" + "." * 9000 + KEY
     with ScriptedServer(refusal(401, echoed), answer({"message": KEY})) as server:
-        model = make_provider_model("m", vendor.stated(server, stream=False), KEY)
+        model = make_provider_model("m", vendor.spec(server, stream=False), KEY)
         faults = []
         for _ in range(2):
             with pytest.raises(ModelFault) as caught:
@@ -284,7 +286,7 @@ async def test_the_key_is_in_no_text_that_anybody_sees(vendor, caplog):
 
 async def test_a_fault_does_not_spoil_the_next_request():
     with ScriptedServer(hang_up, stream(openai_events())) as server:
-        model = make_provider_model("m", VENDORS[0].stated(server), KEY)
+        model = make_provider_model("m", VENDORS[0].spec(server), KEY)
         with pytest.raises(ModelFault):
             await model.reply(SHORT)
         assert (await model.reply(SHORT)).text == "".join(PIECES)

@@ -1,4 +1,4 @@
-"""What the vendors are sent, byte for byte where it counts, and what is read from their answers."""
+"""Requests to the vendors, byte for byte where it counts, and what is read from their answers."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ SHORT = Prompt("", (Message(Speaker.ASKER, "What is it?"),))
 
 @dataclass(frozen=True)
 class Vendor:
-    """One vendor's way to speak."""
+    """One vendor's API."""
 
     provider: str
     model: str
@@ -51,7 +51,7 @@ class Vendor:
     cut: str
     filtered: str
 
-    def stated(self, server: ScriptedServer, **more: Any) -> ModelSpec:
+    def spec(self, server: ScriptedServer, **more: Any) -> ModelSpec:
         return ModelSpec(self.provider, self.model, url=server.url + self.base, **{"timeout_seconds": 60, **more})
 
 
@@ -61,38 +61,38 @@ VENDORS = (
     Vendor("google", "gemini-2.5-flash", "", google_reply, google_events, "MAX_TOKENS", "SAFETY"),
 )
 each_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.provider)
-each_way = pytest.mark.parametrize("streamed", [False, True], ids=["at once", "streamed"])
+each_mode = pytest.mark.parametrize("streamed", [False, True], ids=["at once", "streamed"])
 
 
 def behaviour(vendor: Vendor, streamed: bool, **more: Any) -> Any:
     return stream(vendor.events(**more)) if streamed else answer(vendor.whole(**more))
 
 
-async def asked(vendor: Vendor, streamed: bool, prompt: Prompt, **stated: Any) -> tuple[Reply, Any]:
+async def reply_and_request(vendor: Vendor, streamed: bool, prompt: Prompt, **spec: Any) -> tuple[Reply, Any]:
     """The reply, and the request that the server got."""
     with ScriptedServer(behaviour(vendor, streamed)) as server:
-        model = make_provider_model("m", vendor.stated(server, stream=streamed, **stated), KEY)
+        model = make_provider_model("m", vendor.spec(server, stream=streamed, **spec), KEY)
         reply = await model.reply(prompt)
     assert len(server.requests) == 1
     return reply, server.requests[0]
 
 
 @each_vendor
-@each_way
-async def test_a_reply_is_its_text_and_its_counted_tokens(vendor, streamed):
-    reply, _ = await asked(vendor, streamed, TALK)
+@each_mode
+async def test_a_reply_has_its_text_and_its_token_counts(vendor, streamed):
+    reply, _ = await reply_and_request(vendor, streamed, TALK)
     assert reply == Reply(ANSWER, Usage(20, 12, cached_tokens=8, reasoning_tokens=5), whole=True)
 
 
-@each_way
+@each_mode
 async def test_openai_is_sent_a_chat(streamed):
-    _, request = await asked(
+    _, request = await reply_and_request(
         VENDORS[0], streamed, TALK, temperature=0.5, settings={"seed": 3, "reasoning_effort": "low"}
     )
     assert (request.method, request.path) == ("POST", "/v1/chat/completions")
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["accept-encoding"] == "identity"
-    streaming = {"stream": True, "stream_options": {"include_usage": True}} if streamed else {"stream": False}
+    stream_options = {"stream": True, "stream_options": {"include_usage": True}} if streamed else {"stream": False}
     assert request.body == {
         "model": "any-model",
         "messages": [
@@ -109,13 +109,13 @@ async def test_openai_is_sent_a_chat(streamed):
             "type": "json_schema",
             "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True},
         },
-        **streaming,
+        **stream_options,
     }
 
 
-@each_way
+@each_mode
 async def test_anthropic_is_sent_a_message(streamed):
-    _, request = await asked(VENDORS[1], streamed, TALK, temperature=0.5)
+    _, request = await reply_and_request(VENDORS[1], streamed, TALK, temperature=0.5)
     assert (request.method, request.path) == ("POST", "/v1/messages")
     assert KEY in (
         request.headers.get("x-api-key"),
@@ -137,9 +137,9 @@ async def test_anthropic_is_sent_a_message(streamed):
     }
 
 
-@each_way
+@each_mode
 async def test_google_is_sent_contents(streamed):
-    _, request = await asked(VENDORS[2], streamed, TALK, temperature=0.5, settings={"seed": 3})
+    _, request = await reply_and_request(VENDORS[2], streamed, TALK, temperature=0.5, settings={"seed": 3})
     verb = "streamGenerateContent?alt=sse" if streamed else "generateContent"
     assert request.method == "POST"
     assert request.path.endswith(f"/models/gemini-2.5-flash:{verb}")
@@ -158,32 +158,34 @@ async def test_google_is_sent_contents(streamed):
 
 
 @each_vendor
-async def test_the_models_own_limit_holds_where_the_prompt_has_a_longer_one(vendor):
-    _, request = await asked(vendor, True, replace(SHORT, max_output_tokens=9000), max_output_tokens=70)
+async def test_the_models_own_limit_caps_a_longer_limit_of_the_prompt(vendor):
+    _, request = await reply_and_request(
+        vendor, True, replace(SHORT, max_output_tokens=9000), max_output_tokens=70
+    )
     config = request.body.get("generationConfig", request.body)
     assert {config.get("max_tokens"), config.get("maxOutputTokens")} == {70, None}
 
 
 @each_vendor
-@each_way
+@each_mode
 async def test_a_reply_at_its_longest_is_not_whole(vendor, streamed):
     with ScriptedServer(behaviour(vendor, streamed, finish=vendor.cut)) as server:
-        reply = await make_provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
+        reply = await make_provider_model("m", vendor.spec(server, stream=streamed), KEY).reply(SHORT)
     assert reply.text == ANSWER
     assert not reply.whole
 
 
 @each_vendor
-@each_way
-async def test_a_reply_that_was_filtered_is_a_reply_that_is_not_whole(vendor, streamed):
+@each_mode
+async def test_a_filtered_reply_is_not_whole(vendor, streamed):
     with ScriptedServer(behaviour(vendor, streamed, finish=vendor.filtered)) as server:
-        reply = await make_provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
+        reply = await make_provider_model("m", vendor.spec(server, stream=streamed), KEY).reply(SHORT)
     assert not reply.whole
     assert reply.usage.tokens == 32
 
 
-async def test_a_model_that_said_nothing_can_be_answered():
-    _, request = await asked(VENDORS[1], True, SHORT.with_reply("", "Say something."))
+async def test_an_empty_reply_can_be_answered():
+    _, request = await reply_and_request(VENDORS[1], True, SHORT.with_reply("", "Say something."))
     assert [part["text"] for message in request.body["messages"] for part in message["content"]] == [
         "What is it?",
         "(no text)",
@@ -192,71 +194,73 @@ async def test_a_model_that_said_nothing_can_be_answered():
 
 
 @each_vendor
-async def test_halves_of_letters_are_neither_sent_nor_read(vendor):
+async def test_lone_surrogates_are_neither_sent_nor_read(vendor):
     prompt = Prompt("be \ud800 brief", SHORT.with_reply("\udfff?", "no \ud800").messages)
     with ScriptedServer(answer(vendor.whole("42 \ud83d"))) as server:
-        reply = await make_provider_model("m", vendor.stated(server, stream=False), KEY).reply(prompt)
+        reply = await make_provider_model("m", vendor.spec(server, stream=False), KEY).reply(prompt)
     assert reply.text == "42 ?"
     assert b"\\ud8" not in server.requests[0].raw
 
 
-async def test_a_schema_becomes_an_instruction_where_the_provider_has_no_other_way():
+async def test_a_schema_becomes_an_instruction_where_the_provider_lacks_structured_output():
     older = replace(VENDORS[1], model="claude-old")
-    _, request = await asked(older, True, TALK)
+    _, request = await reply_and_request(older, True, TALK)
     assert "output_config" not in request.body
     assert '"required": ["x"]' in request.body["system"][-1]["text"]
 
 
-@each_way
-async def test_tokens_are_estimated_for_a_server_that_does_not_count(streamed):
+@each_mode
+async def test_tokens_are_estimated_for_a_server_that_reports_none(streamed):
     with ScriptedServer(behaviour(VENDORS[0], streamed, counts=None)) as server:
-        reply = await make_provider_model("m", VENDORS[0].stated(server, stream=streamed), KEY).reply(SHORT)
+        reply = await make_provider_model("m", VENDORS[0].spec(server, stream=streamed), KEY).reply(SHORT)
     assert reply.usage == Usage(input_tokens=3, output_tokens=3)
 
 
-async def test_thoughts_in_the_text_are_not_the_reply():
+async def test_reasoning_in_the_text_is_not_part_of_the_reply():
     pieces = ("<think>", "Is it 41?", "</think>", *PIECES)
     with ScriptedServer(stream(openai_events(pieces))) as server:
-        reply = await make_provider_model("m", VENDORS[0].stated(server), KEY).reply(SHORT)
+        reply = await make_provider_model("m", VENDORS[0].spec(server), KEY).reply(SHORT)
     assert reply.text == ANSWER
 
 
-async def test_a_server_without_keys_gets_no_key_of_anybody(monkeypatch):
+async def test_a_server_without_a_key_gets_no_key_from_the_environment(monkeypatch):
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.setenv(variable, KEY)
     for vendor in VENDORS:
         with ScriptedServer(behaviour(vendor, True)) as server:
-            assert (await make_provider_model("m", vendor.stated(server), None).reply(SHORT)).text == ANSWER
+            assert (await make_provider_model("m", vendor.spec(server), None).reply(SHORT)).text == ANSWER
         assert KEY not in str(server.requests)
 
 
 async def test_a_reasoning_model_of_openai_gets_the_newer_limit():
-    _, request = await asked(replace(VENDORS[0], model="gpt-5"), True, replace(SHORT, max_output_tokens=100))
+    _, request = await reply_and_request(
+        replace(VENDORS[0], model="gpt-5"), True, replace(SHORT, max_output_tokens=100)
+    )
     assert request.body["max_completion_tokens"] == 100
     assert "max_tokens" not in request.body
 
 
 @each_vendor
-async def test_many_requests_at_once_do_not_disturb_each_other(vendor):
+async def test_concurrent_requests_do_not_disturb_each_other(vendor):
     with ScriptedServer(behaviour(vendor, True)) as server:
-        model = make_provider_model("m", vendor.stated(server), KEY)
+        model = make_provider_model("m", vendor.spec(server), KEY)
         replies = await asyncio.gather(*(model.reply(SHORT) for _ in range(8)))
     assert [reply.text for reply in replies] == [ANSWER] * 8
     assert len(server.requests) == 8
 
 
 @each_vendor
-@each_way
+@each_mode
 async def test_a_cancelled_request_leaves_nothing_open(vendor, streamed):
     first = vendor.events()[: len(vendor.events()) // 2]
     with ScriptedServer(stalled_stream(first)) as server:
-        asking = asyncio.create_task(
-            make_provider_model("m", vendor.stated(server, stream=streamed), KEY).reply(SHORT)
+        task = asyncio.create_task(
+            make_provider_model("m", vendor.spec(server, stream=streamed), KEY).reply(SHORT)
         )
         await asyncio.to_thread(server.asked.wait, 60)
-        asking.cancel()
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
-        del asking
-        # What was left open would complain now, and a complaint is an error here.
+            await task
+        del task
+        # An open connection would warn now, and a warning is an error here.
         gc.collect()

@@ -1,4 +1,4 @@
-"""A real model in the loop, without a key: it is tiny, and what it proposes is tried like anything else."""
+"""A real model in the loop, without a key: it is tiny, and its proposals are tried like any others."""
 
 import os
 from dataclasses import replace
@@ -16,7 +16,7 @@ from loopty.models.purse import RunPurse
 from loopty.models.weights import fetch_weights
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.record.spend import CallSettled
+from loopty.record.calls import CallSettled
 from loopty.views.model_spend import spend
 
 from ..proposers.desk import Desk, Plain
@@ -38,8 +38,8 @@ SMALL = ModelSpec(
     context_tokens=4096,
     settings={"seed": 5},
 )
-MOST_ASKS = 6
-"""Its replies are often no use; the loop would ask again, too."""
+MAX_REQUESTS = 6
+"""Its replies are often unusable; the loop would ask again, too."""
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,14 @@ def catalogue(tmp_path_factory) -> Catalogue:
     try:
         fetch_weights("smollm2", os.environ)
     except Misuse as error:
-        if "could not be downloaded" in str(error):
+        if "could not download" in str(error):
             pytest.skip(str(error))
         raise
     models = {"small": SMALL, "sure": replace(SMALL, temperature=0.0)}
     return Catalogue(models, os.environ, tmp_path_factory.mktemp("top"))
 
 
-async def test_it_answers_in_words(catalogue):
+async def test_smollm2_answers_a_question(catalogue):
     reply = await catalogue.model("sure").reply(
         Prompt(
             "You are a helpful assistant.",
@@ -65,13 +65,13 @@ async def test_it_answers_in_words(catalogue):
     assert "Paris" in reply.text
 
 
-async def test_it_proposes_parameters_that_can_be_tried(catalogue, tmp_path):
+async def test_smollm2_proposes_valid_parameters(catalogue, tmp_path):
     desk = Desk(tmp_path / "calls")
-    line = catalogue.line(
+    role_model = catalogue.role_model(
         Role.EVOLVER, "small", RunPurse(desk.recorder, 1, Pools(), "me"), Archive(tmp_path / "calls")
     )
-    proposer = ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=2))
-    for _ in range(MOST_ASKS):
+    proposer = ParametersProposer(SPACE, role_model, Plain(), ParametersOptions(batch=2))
+    for _ in range(MAX_REQUESTS):
         suggestion = await proposer.propose(desk.ask())
         desk.records(suggestion)
         if isinstance(suggestion, Proposal):

@@ -1,4 +1,4 @@
-"""No more than the limit in any minute, first come, first served."""
+"""The throttle keeps its limits in any minute, first come, first served."""
 
 import asyncio
 
@@ -11,15 +11,15 @@ from loopty.models.throttle import Throttle
 from .timing import Time
 
 
-async def started_at(throttle, time, sizes):
-    """When each of these starts; all of them come at once."""
+async def start_times(throttle, time, sizes):
+    """The time of each start; all callers come at once."""
     times = []
 
-    async def one(index, size):
+    async def start(index, size):
         await throttle.start(size)
         times.append((index, time.now))
 
-    await asyncio.gather(*(one(index, size) for index, size in enumerate(sizes)))
+    await asyncio.gather(*(start(index, size) for index, size in enumerate(sizes)))
     return times
 
 
@@ -28,27 +28,27 @@ async def started_at(throttle, time, sizes):
 def test_no_window_of_a_minute_holds_more_than_the_limits(requests, tokens, sizes):
     time = Time()
     throttle = Throttle(requests, tokens, time.clock, time.sleep)
-    times = asyncio.run(started_at(throttle, time, sizes))
+    times = asyncio.run(start_times(throttle, time, sizes))
     assert [index for index, _ in times] == list(range(len(sizes))), "first come, first served"
     for _, begin in times:
-        within = [index for index, at in times if begin <= at < begin + 60]
-        assert len(within) <= requests
-        assert sum(sizes[index] for index in within) <= tokens or len(within) == 1
+        in_minute = [index for index, at in times if begin <= at < begin + 60]
+        assert len(in_minute) <= requests
+        assert sum(sizes[index] for index in in_minute) <= tokens or len(in_minute) == 1
 
 
 async def test_nothing_waits_where_there_is_no_limit():
     time = Time()
-    await started_at(Throttle(None, None, time.clock, time.sleep), time, [10**9] * 20)
+    await start_times(Throttle(None, None, time.clock, time.sleep), time, [10**9] * 20)
     assert time.slept == []
 
 
 async def test_a_request_larger_than_the_whole_limit_goes_alone():
     time = Time()
-    times = await started_at(Throttle(None, 100, time.clock, time.sleep), time, [50, 500, 50])
+    times = await start_times(Throttle(None, 100, time.clock, time.sleep), time, [50, 500, 50])
     assert [round(at - 1000) for _, at in times] == [0, 60, 120]
 
 
-async def test_what_took_less_than_estimated_makes_room_before_the_minute_is_over():
+async def test_a_call_that_used_less_than_estimated_makes_room_early():
     time = Time()
     throttle = Throttle(None, 100, time.clock, time.sleep)
     first = await throttle.start(100)
@@ -59,7 +59,7 @@ async def test_what_took_less_than_estimated_makes_room_before_the_minute_is_ove
     assert time.now < 1010
 
 
-async def test_what_took_more_than_estimated_makes_others_wait():
+async def test_a_call_that_used_more_than_estimated_makes_others_wait():
     time = Time()
     throttle = Throttle(None, 100, time.clock, time.sleep)
     (await throttle.start(10)).tokens = 90
@@ -67,7 +67,7 @@ async def test_what_took_more_than_estimated_makes_others_wait():
     assert time.now >= 1060
 
 
-async def test_what_did_not_start_after_all_leaves_its_place():
+async def test_an_undone_start_frees_its_place():
     time = Time()
     throttle = Throttle(1, None, time.clock, time.sleep)
     throttle.undo(await throttle.start())
@@ -76,13 +76,13 @@ async def test_what_did_not_start_after_all_leaves_its_place():
 
 
 @pytest.mark.parametrize(("per_minute", "third"), [(2.9, 60), (1, 120), (0.5, 240)])
-async def test_broken_limits_hold_too_as_for_iterations_of_a_loop(per_minute, third):
+async def test_fractional_limits_hold_too(per_minute, third):
     time = Time()
-    times = await started_at(Throttle(per_minute, clock=time.clock, sleep=time.sleep), time, [0, 0, 0])
+    times = await start_times(Throttle(per_minute, clock=time.clock, sleep=time.sleep), time, [0, 0, 0])
     assert round(times[-1][1] - 1000) == third
 
 
-async def test_who_gives_up_waiting_does_not_hold_up_the_others():
+async def test_a_caller_that_gives_up_waiting_does_not_block_the_others():
     time = Time()
     throttle = Throttle(1, None, time.clock, time.sleep)
     await throttle.start()

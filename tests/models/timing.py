@@ -1,15 +1,15 @@
-"""Time that passes only when everybody sleeps."""
+"""Fake time that passes only when every task sleeps."""
 
 import asyncio
 import heapq
 import itertools
 
 _ROUNDS = 25
-"""Of the event loop without news, after which everybody counts as asleep."""
+"""Rounds of the event loop without news, after which every task counts as asleep."""
 
 
 class Time:
-    """A clock and a sleep that belong together."""
+    """A clock, and a sleep that moves it."""
 
     def __init__(self, now=1000.0):
         self.now = now

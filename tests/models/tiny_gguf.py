@@ -1,4 +1,4 @@
-"""A language model of a few kilobytes: real for every program that serves one, and without any sense."""
+"""A language model of a few kilobytes: real for every program that serves one, with senseless replies."""
 
 import random
 import struct
@@ -6,7 +6,7 @@ from pathlib import Path
 
 CONTEXT = 512
 _WIDTH, _HIDDEN, _HEADS, _BLOCKS = 32, 64, 2, 1
-_UNSIGNED, _FLOAT, _TEXT, _ARRAY, _INT, _TRUTH = 4, 6, 8, 9, 5, 7
+_UNSIGNED, _FLOAT, _TEXT, _ARRAY, _INT, _BOOL = 4, 6, 8, 9, 5, 7
 _ALIGNMENT = 32
 # Unknown, begin, end, then one token for each byte.
 _TOKENS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
@@ -14,7 +14,7 @@ _KINDS = [2, 3, 3, *([6] * 256)]
 
 
 def write_model(file: Path, context: int = CONTEXT) -> Path:
-    """The model, in GGUF format; trained, as it says, for so many tokens at once."""
+    """Write the model in GGUF format, with a header that claims this context length."""
     rng = random.Random(7)
     tensors = {
         "token_embd.weight": (_WIDTH, len(_TOKENS)),
@@ -41,16 +41,16 @@ def write_model(file: Path, context: int = CONTEXT) -> Path:
         _list("tokenizer.ggml.token_type", _INT, _KINDS),
         _fact("tokenizer.ggml.bos_token_id", _UNSIGNED, 1),
         _fact("tokenizer.ggml.eos_token_id", _UNSIGNED, 2),
-        _fact("tokenizer.ggml.add_space_prefix", _TRUTH, False),
+        _fact("tokenizer.ggml.add_space_prefix", _BOOL, False),
     ]
     index, data = b"", b""
     for name, shape in tensors.items():
         index += _text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         values = [rng.gauss(0, 0.3) for _ in range(count)] if len(shape) > 1 else [1.0] * count
-        data += _aligned(struct.pack(f"<{count}f", *values))
+        data += _align(struct.pack(f"<{count}f", *values))
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(facts)) + b"".join(facts) + index
-    file.write_bytes(_aligned(head) + data)
+    file.write_bytes(_align(head) + data)
     return file
 
 
@@ -67,7 +67,7 @@ def _value(kind: int, value) -> bytes:
     return (
         _text(value)
         if kind == _TEXT
-        else struct.pack({_UNSIGNED: "<I", _FLOAT: "<f", _INT: "<i", _TRUTH: "<?"}[kind], value)
+        else struct.pack({_UNSIGNED: "<I", _FLOAT: "<f", _INT: "<i", _BOOL: "<?"}[kind], value)
     )
 
 
@@ -75,5 +75,5 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(text.encode())) + text.encode()
 
 
-def _aligned(data: bytes) -> bytes:
+def _align(data: bytes) -> bytes:
     return data + bytes(-len(data) % _ALIGNMENT)

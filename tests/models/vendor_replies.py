@@ -1,4 +1,4 @@
-"""What the servers of the vendors send, as their reference pages show it: whole, and as a stream of events."""
+"""Answers of the vendors' servers, as their reference pages show them: whole, and as a stream of events."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -42,16 +42,16 @@ def _delta(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
 
 
 def _openai(kind: str, choices: list[Any], counts: Counts | None = None) -> dict[str, Any]:
-    made = {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": "m-1", "choices": choices}
+    body = {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": "m-1", "choices": choices}
     if counts:
-        made["usage"] = {
+        body["usage"] = {
             "prompt_tokens": counts.input,
             "completion_tokens": counts.output,
             "total_tokens": counts.input + counts.output,
             "prompt_tokens_details": {"cached_tokens": counts.cached},
             "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
         }
-    return made
+    return body
 
 
 def anthropic_reply(text: str = ANSWER, finish: str = "end_turn", counts: Counts = COUNTS) -> dict[str, Any]:
@@ -117,17 +117,17 @@ def google_reply(
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}
     if finish:
         candidate["finishReason"] = finish
-    made: dict[str, Any] = {"candidates": [candidate], "modelVersion": "gemini-1", "responseId": "r-1"}
+    body: dict[str, Any] = {"candidates": [candidate], "modelVersion": "gemini-1", "responseId": "r-1"}
     if counts:
         # Here, reasoning is counted beside the output.
-        made["usageMetadata"] = {
+        body["usageMetadata"] = {
             "promptTokenCount": counts.input,
             "candidatesTokenCount": counts.output - counts.reasoning,
             "thoughtsTokenCount": counts.reasoning,
             "cachedContentTokenCount": counts.cached,
             "totalTokenCount": counts.input + counts.output,
         }
-    return made
+    return body
 
 
 def google_events(

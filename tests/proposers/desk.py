@@ -1,4 +1,4 @@
-"""A run in memory with a model that answers from a script, over the real line, purse and archive."""
+"""A run in memory with a scripted model behind the real role model, purse and archive."""
 
 import json
 import random
@@ -24,34 +24,34 @@ from ..models.timing import Time
 
 
 class Plain:
-    """A briefing that says next to nothing."""
+    """A context that says almost nothing."""
 
     def text(self, ask, parent, inspirations=()):  # noqa: ARG002
         return f"# Task\n\nMake it better. You change node {parent.id}."
 
 
-def replied(*points, reason="it may be better"):
-    """A reply as it should be."""
+def reply_with(*points, reason="it may be better"):
+    """A correct reply with these points."""
     return json.dumps({"proposals": [{"parameters": point, "reason": reason} for point in points]})
 
 
-def line_of(recorder, folder, model, pools=None):
-    """A line to this model that gives up at once."""
+def make_role_model(recorder, folder, model, pools=None):
+    """A role model over this model that never retries."""
     purse = RunPurse(recorder, 1, pools or Pools(), "me")
     limits = {"retries": 0, "outage_seconds": 0.0, "max_output_tokens": 256}
     return metered_model(model, purse, Archive(folder), Time(), **limits)
 
 
 class Desk:
-    """A run whose baseline is measured; a test asks a proposer by hand and records its answers."""
+    """A run with a measured baseline: a test asks a proposer itself and records its answers."""
 
     def __init__(self, folder, replies=(), pools=None, objective=None):
         self.bench = Bench(lambda _: 1.0, pools=pools, objective=objective)
         self.recorder = self.bench.recorder
         self.model = ScriptedModel(replies)
         self._known = 0
-        self.line = line_of(self.recorder, folder, self.model, pools)
-        self.measured(self.root.id, 0.0, Verdict.KEPT)
+        self.role_model = make_role_model(self.recorder, folder, self.model, pools)
+        self.measure(self.root.id, 0.0, Verdict.KEPT)
 
     @property
     def history(self):
@@ -103,24 +103,24 @@ class Desk:
         outcome = failed if score is None else Outcome(Ending.FINISHED, {SCORE: score})
         self.tell(TrialEnded(node, 1, outcome), NodeJudged(node, verdict, reason))
 
-    def measured(self, node, score, verdict=Verdict.DISCARDED, reason=""):
+    def measure(self, node, score, verdict=Verdict.DISCARDED, reason=""):
         self.tell(TrialStarted(node, 1, Pool.ATTEMPT, "me"))
         self.ends(node, score, verdict, reason)
 
-    def stepped(self):
-        """Why the ladder stepped, oldest first."""
+    def step_reasons(self):
+        """Why the ladder changed its rung, the oldest first."""
         return [item.event.reason for item in self.bench.ledger.read() if isinstance(item.event, RungChanged)]
 
-    def tried(self, params, score, verdict=Verdict.DISCARDED, operator="hand", tree=None, reason=""):
-        """A node of the baseline from its proposal to its verdict."""
+    def try_point(self, params, score, verdict=Verdict.DISCARDED, operator="hand", tree=None, reason=""):
+        """Add a child of the baseline and judge it."""
         node = self.adds(Proposal(operator, self.root.id, "", params), tree)
-        self.measured(node, score, verdict, reason)
+        self.measure(node, score, verdict, reason)
         return node
 
     def records(self, suggestion, score=-1.0, verdict=Verdict.DISCARDED):
-        """Do what the loop does with an answer."""
+        """Record an answer as the loop does."""
         if isinstance(suggestion, Proposal):
-            self.measured(self.adds(suggestion), score, verdict)
+            self.measure(self.adds(suggestion), score, verdict)
         elif isinstance(suggestion, Refusal):
             self.tell(decisions.refuse_proposal(1, Pool.ATTEMPT, suggestion))
         else:

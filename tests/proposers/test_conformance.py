@@ -1,4 +1,4 @@
-"""Every proposer over parameters passes the conformance suite."""
+"""Every parameter proposer passes the conformance suite."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""A model over parameters: what it is told, what is made of its replies, and that none is lost or paid twice."""
+"""A model that chooses parameters: its prompts, its replies, and that no reply is lost or paid twice."""
 
 import asyncio
 import json
@@ -17,15 +17,15 @@ from loopty.kit.fence import FENCED_IS_DATA
 from loopty.models.scripted_model import ScriptedModel
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.record.calls import CallSettled, Spend
 from loopty.record.proposals import Proposals
-from loopty.record.spend import CallSettled, Spend
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedRoleModel
 from loopty.testing.proposer_suite import ProposerConformance
 
 from ..engine.conftest import Bench
-from .desk import Desk, Plain, line_of, replied
+from .desk import Desk, Plain, make_role_model, reply_with
 
 SPACE = Space(
     {
@@ -36,8 +36,8 @@ SPACE = Space(
 )
 
 
-def made(desk, line=None, width=1, **options):
-    return ParametersProposer(SPACE, line or desk.line, Plain(), ParametersOptions(**options), width)
+def make_proposer(desk, width=1, **options):
+    return ParametersProposer(SPACE, desk.role_model, Plain(), ParametersOptions(**options), width)
 
 
 @pytest.fixture
@@ -46,22 +46,22 @@ def desk(tmp_path):
 
 
 class TestConformance(ProposerConformance):
-    """Over a model whose reply depends on the prompt alone."""
+    """With a model whose reply depends on the prompt alone."""
 
     @pytest.fixture
     def make(self):
         def proposer(space):
-            line = ScriptedRoleModel(lambda prompt: replied(space.sample(random.Random(repr(prompt)))))
-            return ParametersProposer(space, line, Plain(), ParametersOptions())
+            role_model = ScriptedRoleModel(lambda prompt: reply_with(space.sample(random.Random(repr(prompt)))))
+            return ParametersProposer(space, role_model, Plain(), ParametersOptions())
 
         return proposer
 
 
-async def test_the_model_is_told_the_task_the_space_and_what_was_tried(desk) -> None:
-    desk = desk(replied({"x": 0.25, "method": "b", "depth": 3}, reason="deeper"))
-    desk.tried({"x": 0.75, "method": "a"}, 7.0, Verdict.KEPT)
-    desk.tried({"x": 0.9, "method": "a"}, None, reason="out of memory")
-    proposal = await made(desk).propose(desk.ask())
+async def test_the_prompt_has_the_task_the_space_and_the_tried_points(desk) -> None:
+    desk = desk(reply_with({"x": 0.25, "method": "b", "depth": 3}, reason="deeper"))
+    desk.try_point({"x": 0.75, "method": "a"}, 7.0, Verdict.KEPT)
+    desk.try_point({"x": 0.9, "method": "a"}, None, reason="out of memory")
+    proposal = await make_proposer(desk).propose(desk.ask())
     assert proposal == Proposal(
         "llm-parameters",
         desk.root.id,
@@ -71,7 +71,7 @@ async def test_the_model_is_told_the_task_the_space_and_what_was_tried(desk) -> 
     )
     (prompt,) = desk.model.prompts
     (turn,) = prompt.messages
-    for told in (
+    for words in (
         "Make it better.",
         "`depth`: int from 1 to 3",
         "exists only while",
@@ -80,7 +80,7 @@ async def test_the_model_is_told_the_task_the_space_and_what_was_tried(desk) -> 
         "4 configurations",
         '{"proposals": [{"parameters":',
     ):
-        assert told in turn.text
+        assert words in turn.text
     assert FENCED_IS_DATA in prompt.system
     assert prompt.schema["properties"]["proposals"]["items"]["properties"]["parameters"]["properties"][
         "method"
@@ -91,10 +91,10 @@ async def test_the_model_is_told_the_task_the_space_and_what_was_tried(desk) -> 
 
 
 async def test_one_call_gives_several_proposals_and_a_new_process_takes_the_rest(desk) -> None:
-    desk = desk(replied(*({"x": x} for x in (0.1, 0.2, 0.3))), replied({"x": 0.4}))
+    desk = desk(reply_with(*({"x": x} for x in (0.1, 0.2, 0.3))), reply_with({"x": 0.4}))
     taken = []
     for _ in range(4):
-        proposal = await made(desk).propose(desk.ask())
+        proposal = await make_proposer(desk).propose(desk.ask())
         taken.append((proposal.params["x"], proposal.remaining_in_reply, len(desk.model.prompts)))
         desk.records(proposal)
     assert taken == [(0.1, 2, 1), (0.2, 1, 1), (0.3, 0, 1), (0.4, 0, 2)]
@@ -102,47 +102,47 @@ async def test_one_call_gives_several_proposals_and_a_new_process_takes_the_rest
     assert len({node.calls for node in desk.history.nodes(1, Pool.ATTEMPT) if node.calls}) == 2
 
 
-async def test_a_reply_that_was_paid_for_before_a_kill_is_taken_after_it(desk) -> None:
-    desk = desk(replied({"x": 0.1}, {"x": 0.2}))
-    lost = await made(desk).propose(desk.ask())  # the process dies before the loop records it
-    again = await made(desk).propose(desk.ask())
+async def test_a_reply_paid_for_before_a_kill_is_used_after_it(desk) -> None:
+    desk = desk(reply_with({"x": 0.1}, {"x": 0.2}))
+    lost = await make_proposer(desk).propose(desk.ask())  # the process dies before the loop records it
+    again = await make_proposer(desk).propose(desk.ask())
     assert again == lost
     assert len(desk.model.prompts) == 1
 
 
-async def test_a_kill_between_the_two_calls_pays_neither_again(desk) -> None:
-    desk = desk("no idea", replied({"x": 0.1}))
-    first = await made(desk).propose(desk.ask())
+async def test_after_a_kill_between_the_two_calls_neither_is_paid_again(desk) -> None:
+    desk = desk("no idea", reply_with({"x": 0.1}))
+    first = await make_proposer(desk).propose(desk.ask())
     assert len(Spend.of(desk.run).unread) == 2
-    again = await made(desk).propose(desk.ask())
+    again = await make_proposer(desk).propose(desk.ask())
     assert again == first
     assert len(first.calls) == 2 == len(desk.model.prompts)
     desk.records(again)
     assert not Spend.of(desk.run).unread
 
 
-async def test_replies_of_others_are_left_to_them(desk) -> None:
-    desk = desk(replied({"x": 0.1}), replied({"x": 0.2}), replied({"x": 0.3}))
-    await desk.line.ask(Prompt("", ()), "code:diff", desk.root.id, Pool.ATTEMPT)
-    await desk.line.ask(Prompt("", ()), "llm-parameters", desk.root.id, Pool.CONTROL)
-    proposal = await made(desk).propose(desk.ask())
+async def test_replies_to_other_operators_and_pools_are_left_alone(desk) -> None:
+    desk = desk(reply_with({"x": 0.1}), reply_with({"x": 0.2}), reply_with({"x": 0.3}))
+    await desk.role_model.ask(Prompt("", ()), "code:diff", desk.root.id, Pool.ATTEMPT)
+    await desk.role_model.ask(Prompt("", ()), "llm-parameters", desk.root.id, Pool.CONTROL)
+    proposal = await make_proposer(desk).propose(desk.ask())
     assert proposal.params["x"] == 0.3
     desk.records(proposal)
     assert len(Spend.of(desk.run).unread) == 2
 
 
 @pytest.mark.parametrize("taken", [0, 1])
-async def test_a_reply_that_is_not_kept_any_more_is_forgotten(desk, tmp_path, taken) -> None:
-    desk = desk(replied({"x": 0.1}, {"x": 0.2}), replied({"x": 0.3}))
+async def test_a_reply_that_is_no_longer_saved_is_not_unread_any_more(desk, tmp_path, taken) -> None:
+    desk = desk(reply_with({"x": 0.1}, {"x": 0.2}), reply_with({"x": 0.3}))
     for _ in range(taken):
-        desk.records(await made(desk).propose(desk.ask()))
+        desk.records(await make_proposer(desk).propose(desk.ask()))
     if not taken:
-        await desk.line.ask(Prompt("", ()), "llm-parameters", desk.root.id, Pool.ATTEMPT)
+        await desk.role_model.ask(Prompt("", ()), "llm-parameters", desk.root.id, Pool.ATTEMPT)
     for file in tmp_path.iterdir():
         file.unlink()
     answers = []
     while not any(isinstance(answer, Proposal) for answer in answers):
-        answers.append(await made(desk).propose(desk.ask()))
+        answers.append(await make_proposer(desk).propose(desk.ask()))
         desk.records(answers[-1])
     assert answers[-1].params["x"] == 0.3
     assert len(answers) == 1 + taken
@@ -168,22 +168,22 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-async def test_after_garbage_the_model_is_told_once_what_is_wrong(desk, garbage) -> None:
-    desk = desk(garbage, replied({"x": 0.125}))
-    proposal = await made(desk).propose(desk.ask())
+async def test_after_garbage_the_model_gets_one_retry_with_the_faults(desk, garbage) -> None:
+    desk = desk(garbage, reply_with({"x": 0.125}))
+    proposal = await make_proposer(desk).propose(desk.ask())
     assert proposal.params == {"x": 0.125, "method": "a"}
     assert len(proposal.calls) == 2
     _, reply, objection = desk.model.prompts[1].messages
-    assert reply.text == (garbage.strip()[:8000] or "(nothing)"), "what has no end is not sent again"
+    assert reply.text == (garbage.strip()[:8000] or "(nothing)"), "an endless reply is not sent back whole"
     assert objection.text.startswith("Nothing of this can be tried:\n- ")
     desk.records(proposal)
-    assert not Spend.of(desk.run).unread, "the reply that was no use waits for nobody"
+    assert not Spend.of(desk.run).unread, "the unusable reply is not unread"
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 async def test_garbage_twice_is_a_refusal_that_costs_no_attempt(desk, garbage) -> None:
     desk = desk(garbage, garbage)
-    refusal = await made(desk).propose(desk.ask())
+    refusal = await make_proposer(desk).propose(desk.ask())
     assert isinstance(refusal, Refusal)
     assert refusal.objection in (Objection.REPLY, Objection.FORBIDDEN)
     assert refusal.reason
@@ -194,17 +194,17 @@ async def test_garbage_twice_is_a_refusal_that_costs_no_attempt(desk, garbage) -
     assert TrialCounts.of(desk.run, Pool.ATTEMPT).started == 0
 
 
-async def test_a_point_that_was_tried_or_is_in_flight_is_not_proposed_again(desk) -> None:
+async def test_a_tried_or_running_point_is_not_proposed_again(desk) -> None:
     desk = desk(
-        replied({"x": 0.5, "method": "a"}, {"x": 0.25}, {"x": 1}),
-        replied({"x": 0.25}),
-        replied({"x": "0.25", "depth": 2}),
+        reply_with({"x": 0.5, "method": "a"}, {"x": 0.25}, {"x": 1}),
+        reply_with({"x": 0.25}),
+        reply_with({"x": "0.25", "depth": 2}),
     )
-    desk.tried({"x": 0.5, "method": "a"}, 1.0)
+    desk.try_point({"x": 0.5, "method": "a"}, 1.0)
     desk.adds(Proposal("hand", desk.root.id, "", {"x": 0.25, "method": "a"}))
     answers = []
     for _ in range(4):
-        answers.append(await made(desk).propose(desk.ask()))
+        answers.append(await make_proposer(desk).propose(desk.ask()))
         desk.records(answers[-1])
     assert [getattr(answer, "objection", None) for answer in answers] == [
         Objection.DUPLICATE,
@@ -218,18 +218,18 @@ async def test_a_point_that_was_tried_or_is_in_flight_is_not_proposed_again(desk
     assert "is the same as 1.2" in desk.model.prompts[-1].messages[-1].text
 
 
-async def test_code_that_became_the_best_is_what_is_tuned_next(desk) -> None:
-    desk = desk(replied({"x": 0.5}), replied({"x": 0.7}))
-    code = desk.tried({"x": 0.5, "method": "a"}, 5.0, Verdict.KEPT, tree="better")
+async def test_new_best_code_is_tuned_next(desk) -> None:
+    desk = desk(reply_with({"x": 0.5}), reply_with({"x": 0.7}))
+    code = desk.try_point({"x": 0.5, "method": "a"}, 5.0, Verdict.KEPT, tree="better")
     desk.records(Refusal("other", "no use"))
-    proposal = await made(desk, batch=1).propose(desk.ask())
+    proposal = await make_proposer(desk, batch=1).propose(desk.ask())
     assert proposal.parent == code
-    assert proposal.params["x"] == 0.7, "the point was tried with this code: the model was told"
+    assert proposal.params["x"] == 0.7, "x = 0.5 was tried with this code, so the model was asked again"
 
 
-async def test_several_questions_at_once_share_one_reply(desk) -> None:
-    desk = desk(replied(*({"x": x} for x in (0.1, 0.2, 0.3))), replied({"x": 0.4}))
-    proposer = made(desk, width=4)
+async def test_parallel_questions_share_one_reply(desk) -> None:
+    desk = desk(reply_with(*({"x": x} for x in (0.1, 0.2, 0.3))), reply_with({"x": 0.4}))
+    proposer = make_proposer(desk, width=4)
     assert proposer.width == 4
     answers = await asyncio.gather(*(proposer.propose(desk.ask(ahead)) for ahead in range(4)))
     assert sorted(answer.params["x"] for answer in answers) == [0.1, 0.2, 0.3, 0.4]
@@ -239,17 +239,17 @@ async def test_several_questions_at_once_share_one_reply(desk) -> None:
     assert not Spend.of(desk.run).unread
 
 
-async def test_several_questions_at_once_do_not_refuse_the_same_reply_twice(desk) -> None:
-    desk = desk("no", "idea", replied({"x": 0.4}))
-    proposer = made(desk, width=2)
+async def test_parallel_questions_do_not_refuse_the_same_reply_twice(desk) -> None:
+    desk = desk("no", "idea", reply_with({"x": 0.4}))
+    proposer = make_proposer(desk, width=2)
     answers = await asyncio.gather(proposer.propose(desk.ask()), proposer.propose(desk.ask(1)))
     assert isinstance(answers[0], Refusal)
     assert answers[1].params["x"] == 0.4
 
 
-async def test_a_reply_that_was_no_use_before_an_outage_is_told_so_after_it(desk) -> None:
-    desk = desk("no idea", ModelFault("the key is wrong", transient=False), replied({"x": 0.125}))
-    proposer = made(desk)
+async def test_an_unusable_reply_before_an_outage_is_retried_after_it(desk) -> None:
+    desk = desk("no idea", ModelFault("the key is wrong", transient=False), reply_with({"x": 0.125}))
+    proposer = make_proposer(desk)
     with pytest.raises(Outage):
         await proposer.propose(desk.ask())
     proposal = await proposer.propose(desk.ask())
@@ -259,13 +259,13 @@ async def test_a_reply_that_was_no_use_before_an_outage_is_told_so_after_it(desk
     assert not Spend.of(desk.run).unread
 
 
-async def test_an_outage_and_a_spent_cap_are_told_as_such(desk) -> None:
+async def test_an_outage_and_a_spent_cap_are_raised(desk) -> None:
     down = desk(ModelFault("the key is wrong", transient=False))
     with pytest.raises(Outage, match="the key is wrong"):
-        await made(down).propose(down.ask())
-    poor = desk(replied({"x": 0.1}), pools=Pools(tokens=10))
+        await make_proposer(down).propose(down.ask())
+    poor = desk(reply_with({"x": 0.1}), pools=Pools(tokens=10))
     with pytest.raises(Exhausted, match="tokens"):
-        await made(poor).propose(poor.ask())
+        await make_proposer(poor).propose(poor.ask())
 
 
 async def test_a_model_finds_the_best_of_a_run_within_the_loop(tmp_path) -> None:
@@ -276,11 +276,11 @@ async def test_a_model_finds_the_best_of_a_run_within_the_loop(tmp_path) -> None
         lines = [line.split(" | ") for line in prompt.messages[0].text.splitlines() if " | score " in line]
         best = min((json.loads(line[2])["x"] for line in lines), key=lambda x: abs(x - 0.3))
         near = 0.1 ** len(model.prompts)  # new at every call, also while the last points are being tried
-        return replied({"x": best}, {"x": round(0.3 - near, 6)}, {"x": round(0.3 + near, 6)})
+        return reply_with({"x": best}, {"x": round(0.3 - near, 6)}, {"x": round(0.3 + near, 6)})
 
     model = ScriptedModel(closing_in)
-    line = line_of(run.recorder, tmp_path, model)
-    run.proposer = ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=3), width=2)
+    role_model = make_role_model(run.recorder, tmp_path, model)
+    run.proposer = ParametersProposer(SPACE, role_model, Plain(), ParametersOptions(batch=3), width=2)
     finish = await run.drive()
     assert "6 attempt trials" in finish.reason
     best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]

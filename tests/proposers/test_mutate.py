@@ -1,4 +1,4 @@
-"""Mutation of code: one writable file of the selected node, the same for the same seed."""
+"""Mutation changes one writable file of the selected node, the same way for the same seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loopty.record.verdicts import NodeJudged
 from loopty.selectors.best_node import BestSelector
 
 
-def asked(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
+def make_ask(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
     recorder = Recorder(MemoryLedger(), lambda: 0.0)
     root = NodeId("1")
     recorder.record(
@@ -47,7 +47,7 @@ CODE = "def area(x):\n    return 3.14 * x + 7\n"
 
 async def test_one_writable_file_is_changed_and_the_seed_decides_how() -> None:
     files = {"a.py": CODE, "b.py": CODE}
-    proposals = [await proposer(files).propose(asked(seed)) for seed in (1, 1, 2, 3, 4, 5)]
+    proposals = [await proposer(files).propose(make_ask(seed)) for seed in (1, 1, 2, 3, 4, 5)]
     assert proposals[0] == proposals[1]
     for proposal in proposals:
         assert proposal is not None
@@ -61,25 +61,25 @@ async def test_one_writable_file_is_changed_and_the_seed_decides_how() -> None:
 async def test_a_file_that_is_being_changed_is_left_alone() -> None:
     files = {"a.py": CODE, "b.py": CODE}
     for seed in range(5):
-        proposal = await proposer(files).propose(asked(seed, busy=("a.py",)))
+        proposal = await proposer(files).propose(make_ask(seed, busy=("a.py",)))
         assert proposal is not None
         assert list(proposal.edits) == ["b.py"]
-    assert await proposer(files).propose(asked(busy=("a.py", "b.py"))) is None
+    assert await proposer(files).propose(make_ask(busy=("a.py", "b.py"))) is None
 
 
 @pytest.mark.parametrize("files", [{}, {"empty.py": ""}, {"binary": None}])
-async def test_where_nothing_can_be_changed_the_search_is_over(files: dict[str, str | None]) -> None:
+async def test_the_search_ends_when_nothing_can_be_changed(files: dict[str, str | None]) -> None:
     with pytest.raises(Exhausted, match=r"access\.write"):
-        await proposer(files).propose(asked())
+        await proposer(files).propose(make_ask())
 
 
-async def test_files_that_cannot_be_changed_never_end_a_search_that_others_can_go_on_with() -> None:
+async def test_files_that_cannot_be_changed_do_not_end_the_search_while_others_can() -> None:
     files = {"a.py": CODE, **{f"blob{number}": None for number in range(50)}}
     for seed in range(20):
-        assert await proposer(files).propose(asked(seed)) is not None
-    assert await proposer(files).propose(asked(busy=("a.py",))) is None
+        assert await proposer(files).propose(make_ask(seed)) is not None
+    assert await proposer(files).propose(make_ask(busy=("a.py",))) is None
 
 
-async def test_markers_that_do_not_pair_are_told_with_file_and_line() -> None:
+async def test_unpaired_markers_are_reported_with_file_and_line() -> None:
     with pytest.raises(Misuse, match=r"a\.py, line 1: EVOLVE-BLOCK-END"):
-        await proposer({"a.py": "# EVOLVE-BLOCK-END\n" + CODE}).propose(asked())
+        await proposer({"a.py": "# EVOLVE-BLOCK-END\n" + CODE}).propose(make_ask())

@@ -1,4 +1,4 @@
-"""Proposers over parameters: each a function of the history and the seed, so that resuming is going on."""
+"""Parameter proposers depend on the history and the seed alone, so that a resumed run continues exactly."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ KINDS = [
 Params = Mapping[str, Value]
 
 
-def made(kind: str, space: Space) -> Proposer:
+def make_proposer(kind: str, space: Space) -> Proposer:
     if kind == "random":
         return RandomProposer(space)
     return StatelessProposer(kind, space) if kind in STATELESS_SAMPLERS else StatefulProposer(kind, space)
@@ -72,7 +72,7 @@ def value_of(params: Params) -> float:
 
 
 class Search:
-    """A run whose events a test writes itself: ask, add or refuse, and later judge."""
+    """A run whose events a test records itself: ask, add or refuse, and later judge."""
 
     def __init__(self, metrics: tuple[Metric, ...] = (), seed: int = 0) -> None:
         self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
@@ -80,8 +80,10 @@ class Search:
         self._known = 0
         self._operator = "hand"
         self._tell(RunStarted(1, "criteria", Objective(Direction.MIN, metrics), seed, ""))
-        self._tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree"), _started(NodeId("1")))
-        self.flying: list[NodeId] = [NodeId("1")]
+        self._tell(
+            NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree"), _start_event(NodeId("1"))
+        )
+        self.running: list[NodeId] = [NodeId("1")]
         self.ends(NodeId("1"), {"score": 50.0, "other": 1.0})
 
     @property
@@ -103,16 +105,16 @@ class Search:
         node = NodeId("1").child(self.history[NodeId("1")].children + 1)
         by = operator or self._operator
         added = NodeAdded(node, Pool.ATTEMPT, by, "", "commit", tree, params, known_event=self._known)
-        self._tell(added, _started(node))
-        self.flying.append(node)
+        self._tell(added, _start_event(node))
+        self.running.append(node)
         return node
 
     def has_tried(self, operator: str, points: Iterable[Params]) -> None:
-        """A long past, written in one go."""
+        """Record a long history at once."""
         events: list[Event] = []
         for number, params in enumerate(points, start=1):
             node = NodeId("1").child(number)
-            events += [NodeAdded(node, Pool.ATTEMPT, operator, "", "commit", "tree", params), _started(node)]
+            events += [NodeAdded(node, Pool.ATTEMPT, operator, "", "commit", "tree", params), _start_event(node)]
             events += [TrialEnded(node, 1, Outcome(Ending.FINISHED, {"score": value_of(params), "other": 0.0}))]
             events += [NodeJudged(node, Verdict.DISCARDED, "")]
         self._tell(*events)
@@ -121,7 +123,7 @@ class Search:
         self._tell(ProposalRefused(1, Pool.ATTEMPT, operator or self._operator, "the same"))
 
     def ends(self, node: NodeId, metrics: Mapping[str, float] | None) -> None:
-        self.flying.remove(node)
+        self.running.remove(node)
         outcome = Outcome(Ending.FINISHED, metrics) if metrics else Outcome(Ending.FAILED, reason="crashed")
         self._tell(TrialEnded(node, 1, outcome), NodeJudged(node, Verdict.DISCARDED, ""))
 
@@ -133,12 +135,12 @@ class Search:
         self.recorder.record(lambda _: events)
 
 
-def _started(node: NodeId) -> TrialStarted:
+def _start_event(node: NodeId) -> TrialStarted:
     return TrialStarted(node, 1, Pool.ATTEMPT, "owner")
 
 
 async def serial(proposer: Callable[[], Proposer], search: Search, questions: int) -> list[Params]:
-    """One trial at a time; the proposer is made anew whenever the callable says so."""
+    """One trial at a time; the callable gives the proposer for each question."""
     proposed = []
     for _ in range(questions):
         params = await search.asks(proposer())
@@ -147,10 +149,10 @@ async def serial(proposer: Callable[[], Proposer], search: Search, questions: in
     return proposed
 
 
-async def crowded(
+async def parallel(
     proposer: Callable[[], Proposer], search: Search, questions: int, width: int = 3
 ) -> list[Params]:
-    """Several in flight, ending out of order, with every fourth proposal refused."""
+    """Several running trials that end out of order, with every fourth proposal refused."""
     order, proposed = random.Random(5), []
     for number in range(questions):
         params = await search.asks(proposer())
@@ -158,25 +160,25 @@ async def crowded(
         if number % 4 == 3:
             search.refuses()
             continue
-        if order.random() < 0.3 and search.flying:  # a verdict that the proposer could not know of
-            search.finishes(order.choice(search.flying))
+        if order.random() < 0.3 and search.running:  # a verdict that the proposer could not know of
+            search.finishes(order.choice(search.running))
         search.adds(params)
-        while len(search.flying) >= width:
-            search.finishes(order.choice(search.flying))
-            if order.random() < 0.3 and search.flying:
-                search.finishes(order.choice(search.flying))
+        while len(search.running) >= width:
+            search.finishes(order.choice(search.running))
+            if order.random() < 0.3 and search.running:
+                search.finishes(order.choice(search.running))
     return proposed
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("drive", [serial, crowded])
+@pytest.mark.parametrize("drive", [serial, parallel])
 @pytest.mark.parametrize("space", [SPACE, PLAIN], ids=["conditional", "plain"])
-async def test_a_fresh_proposer_goes_on_exactly_where_another_stopped(
+async def test_a_new_proposer_continues_exactly_where_another_stopped(
     kind: str, drive: Callable[..., object], space: Space
 ) -> None:
-    lasting = made(kind, space)
+    lasting = make_proposer(kind, space)
     uninterrupted: list[Params] = await drive(lambda: lasting, Search(), 40)  # type: ignore[misc]
-    sessions = (proposer for _ in range(5) for proposer in [made(kind, space)] * 9)
+    sessions = (proposer for _ in range(5) for proposer in [make_proposer(kind, space)] * 9)
     resumed: list[Params] = await drive(lambda: next(sessions), Search(), 40)  # type: ignore[misc]
     assert resumed == uninterrupted
     assert all(space.fault(params) is None for params in uninterrupted)
@@ -188,7 +190,7 @@ async def test_a_fresh_proposer_goes_on_exactly_where_another_stopped(
 async def test_the_seed_decides(kind: str) -> None:
     lists = []
     for seed in (1, 1, 2):
-        proposer = made(kind, SPACE)
+        proposer = make_proposer(kind, SPACE)
         lists.append(await serial(lambda proposer=proposer: proposer, Search(seed=seed), 12))  # type: ignore[misc]
     assert lists[0] == lists[1]
     assert (lists[0] == lists[2]) == (kind == "qmc"), "Sobol' points are one sequence for all seeds"
@@ -197,22 +199,22 @@ async def test_the_seed_decides(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["tpe", "cmaes"])
 async def test_a_sampler_that_learns_beats_one_that_does_not(kind: str) -> None:
     async def best(kind: str) -> float:
-        proposer = made(kind, PLAIN)
+        proposer = make_proposer(kind, PLAIN)
         return min(value_of(params) for params in await serial(lambda: proposer, Search(seed=3), 80))
 
     assert await best(kind) < await best("random")
 
 
 @pytest.mark.parametrize("kind", ["tpe", "nsga2"])
-async def test_several_metrics_are_fine(kind: str) -> None:
+async def test_samplers_accept_several_metrics(kind: str) -> None:
     metrics = (Metric("score", Direction.MIN), Metric("other", Direction.MAX))
-    proposer = made(kind, PLAIN)
+    proposer = make_proposer(kind, PLAIN)
     assert len(await serial(lambda: proposer, Search(metrics), 45)) == 45
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_nodes_that_no_sampler_made_are_taken_as_they_are(kind: str) -> None:
-    """By hand, from an older space, off the steps, without the metric: nothing of it is an error."""
+async def test_nodes_that_no_sampler_made_cause_no_error(kind: str) -> None:
+    """Nodes by hand, from an older space, between the steps or without the metric cause no error."""
     search = Search()
     odd: list[Params] = [
         {"x": 1.0},
@@ -222,7 +224,7 @@ async def test_nodes_that_no_sampler_made_are_taken_as_they_are(kind: str) -> No
         {**SPACE.baseline(), "method": 1},
         SPACE.baseline(),
     ]
-    proposer = made(kind, SPACE)
+    proposer = make_proposer(kind, SPACE)
     for params in odd:
         search.finishes(search.adds(params, "hand"))
         search.ends(search.adds(await search.asks(proposer)), {"another": 1.0})
@@ -235,21 +237,21 @@ async def test_a_question_stays_cheap_after_a_thousand_nodes(kind: str) -> None:
     search = Search()
     rng = random.Random(0)
     search.has_tried(kind, (PLAIN.sample(rng) for _ in range(1000)))
-    proposer = made(kind, PLAIN)
+    proposer = make_proposer(kind, PLAIN)
     await search.asks(proposer)  # this one reads the whole history
     began = time.process_time()
     await serial(lambda: proposer, search, 5)
     assert time.process_time() - began < 5
 
 
-async def test_a_long_run_of_tpe_resumes_exactly_past_the_point_where_it_forgets(
+async def test_a_long_run_of_tpe_resumes_exactly_after_it_dropped_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("loopty.proposers.optuna_samplers._CAP", 10)
-    lasting = made("tpe", PLAIN)
-    uninterrupted = await crowded(lambda: lasting, Search(), 110)
-    sessions = (proposer for _ in range(10) for proposer in [made("tpe", PLAIN)] * 11)
-    assert await crowded(lambda: next(sessions), Search(), 110) == uninterrupted
+    lasting = make_proposer("tpe", PLAIN)
+    uninterrupted = await parallel(lambda: lasting, Search(), 110)
+    sessions = (proposer for _ in range(10) for proposer in [make_proposer("tpe", PLAIN)] * 11)
+    assert await parallel(lambda: next(sessions), Search(), 110) == uninterrupted
 
 
 async def test_the_grid_is_walked_once_and_then_exhausted() -> None:
@@ -268,8 +270,8 @@ async def test_the_grid_is_walked_once_and_then_exhausted() -> None:
             await search.asks(proposer)
 
 
-async def test_the_grid_goes_on_where_it_stopped_also_after_refusals() -> None:
+async def test_the_grid_continues_where_it_stopped_also_after_refusals() -> None:
     lasting = GridProposer(PLAIN, GridOptions(points=5))
-    uninterrupted = await crowded(lambda: lasting, Search(), 20)
-    assert uninterrupted == await crowded(lambda: GridProposer(PLAIN, GridOptions(points=5)), Search(), 20)
+    uninterrupted = await parallel(lambda: lasting, Search(), 20)
+    assert uninterrupted == await parallel(lambda: GridProposer(PLAIN, GridOptions(points=5)), Search(), 20)
     assert uninterrupted == list(PLAIN.grid(5))[:20]

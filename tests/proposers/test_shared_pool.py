@@ -1,4 +1,4 @@
-"""Proposers that share a pool, as the rungs of a ladder do: none takes another's answers for its own."""
+"""Proposers that share a pool, like the rungs of a ladder: none counts the answers of another as its own."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from .test_parameter_proposers import PLAIN, value_of
 KINDS = [*STATEFUL_SAMPLERS, "tpe", "random", "grid"]
 
 
-def made(kind):
+def make_proposer(kind):
     if kind in STATEFUL_SAMPLERS:
         return StatefulProposer(kind, PLAIN)
     if kind == "tpe":
@@ -25,16 +25,16 @@ def made(kind):
 
 
 def disturb(desk, number):
-    """Others answer: a point, code that is no better, a refusal."""
+    """Record answers of others: a point, code that is not better, a refusal."""
     if number % 3 == 0:
-        desk.tried({"x": number / 10, "y": -1.0}, -30.0, operator="llm-parameters")
+        desk.try_point({"x": number / 10, "y": -1.0}, -30.0, operator="llm-parameters")
     if number % 4 == 0:
-        desk.tried({"x": 0.0, "y": 0.0}, -40.0, operator="code:diff", tree=f"tree {number}")
+        desk.try_point({"x": 0.0, "y": 0.0}, -40.0, operator="code:diff", tree=f"tree {number}")
     if number % 5 == 0:
         desk.records(Refusal("code:diff", "does not apply"))
 
 
-async def proposed(folder, proposer, times, disturbed=True):
+async def collect_points(folder, proposer, times, disturbed=True):
     desk, points = Desk(folder), []
     for number in range(times):
         answer = await proposer().propose(desk.ask())
@@ -49,39 +49,39 @@ async def proposed(folder, proposer, times, disturbed=True):
 
 
 @pytest.mark.parametrize("kind", [*STATEFUL_SAMPLERS, "grid"])
-async def test_others_in_between_change_nothing_for_who_counts_its_turns(tmp_path, kind) -> None:
-    alone, among = made(kind), made(kind)
-    expected = await proposed(tmp_path, lambda: alone, 30, disturbed=False)
-    assert await proposed(tmp_path, lambda: among, 30) == expected
+async def test_answers_of_others_change_nothing_for_a_proposer_that_counts_its_turns(tmp_path, kind) -> None:
+    alone, among = make_proposer(kind), make_proposer(kind)
+    expected = await collect_points(tmp_path, lambda: alone, 30, disturbed=False)
+    assert await collect_points(tmp_path, lambda: among, 30) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_among_others_a_fresh_one_goes_on_exactly_where_another_stopped(tmp_path, kind) -> None:
-    lasting = made(kind)
-    uninterrupted = await proposed(tmp_path, lambda: lasting, 30)
-    sessions = (proposer for _ in range(6) for proposer in [made(kind)] * 5)
-    assert await proposed(tmp_path, lambda: next(sessions), 30) == uninterrupted
+async def test_among_others_a_new_proposer_continues_exactly_where_another_stopped(tmp_path, kind) -> None:
+    lasting = make_proposer(kind)
+    uninterrupted = await collect_points(tmp_path, lambda: lasting, 30)
+    sessions = (proposer for _ in range(6) for proposer in [make_proposer(kind)] * 5)
+    assert await collect_points(tmp_path, lambda: next(sessions), 30) == uninterrupted
     assert all(PLAIN.fault(params) is None for params in uninterrupted)
     assert len({str(params) for params in uninterrupted}) == 30
 
 
 async def test_the_grid_skips_no_point_and_ends_after_its_last(tmp_path) -> None:
-    proposer = made("grid")
-    assert await proposed(tmp_path, lambda: proposer, 36) == list(PLAIN.grid(6))
+    proposer = make_proposer("grid")
+    assert await collect_points(tmp_path, lambda: proposer, 36) == list(PLAIN.grid(6))
     with pytest.raises(Exhausted, match="36 points"):
-        await proposed(tmp_path, lambda: made("grid"), 37)
+        await collect_points(tmp_path, lambda: make_proposer("grid"), 37)
 
 
-async def test_tpe_learns_from_what_others_tried_with_the_same_code_alone(tmp_path) -> None:
+async def test_tpe_learns_from_other_proposers_only_with_the_same_code(tmp_path) -> None:
     async def near(tree):
         desk = Desk(tmp_path)
         for number in range(60):
             point = {"x": -4.0 + 0.01 * (number % 20), "y": 3.0 - 0.01 * (number % 7)}
             far = {"x": number / 6 - 5, "y": 5 - number / 6}
-            desk.tried(point, -0.001 * number, operator="llm-parameters", tree=tree)
-            desk.tried(far, -50.0 - number, operator="llm-parameters", tree=tree)
+            desk.try_point(point, -0.001 * number, operator="llm-parameters", tree=tree)
+            desk.try_point(far, -50.0 - number, operator="llm-parameters", tree=tree)
         points = []
-        proposer = made("tpe")
+        proposer = make_proposer("tpe")
         for _ in range(8):
             answer = await proposer.propose(desk.ask())
             points.append(answer.params)
@@ -93,13 +93,13 @@ async def test_tpe_learns_from_what_others_tried_with_the_same_code_alone(tmp_pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_parameters_are_changed_where_the_best_code_first_was(tmp_path, kind) -> None:
-    desk, proposer = Desk(tmp_path), made(kind)
-    tuned = desk.tried({"x": 1.0, "y": 1.0}, 1.0, Verdict.KEPT, operator="tpe")
+async def test_parameters_are_changed_at_the_first_node_with_the_best_code(tmp_path, kind) -> None:
+    desk, proposer = Desk(tmp_path), make_proposer(kind)
+    tuned = desk.try_point({"x": 1.0, "y": 1.0}, 1.0, Verdict.KEPT, operator="tpe")
     assert parameter_parent(desk.ask()).id == desk.root.id, "only parameters changed"
     assert (await proposer.propose(desk.ask())).parent == desk.root.id
     desk.records(await proposer.propose(desk.ask()))
-    code = desk.tried({"x": 1.0, "y": 1.0}, 2.0, Verdict.KEPT, operator="code:diff", tree="better")
+    code = desk.try_point({"x": 1.0, "y": 1.0}, 2.0, Verdict.KEPT, operator="code:diff", tree="better")
     proposal = await proposer.propose(desk.ask())
     assert proposal.parent == code
     desk.records(proposal, 3.0, Verdict.KEPT)
@@ -107,12 +107,12 @@ async def test_parameters_are_changed_where_the_best_code_first_was(tmp_path, ki
     assert tuned != code
 
 
-def test_a_turn_is_counted_for_each_operator(tmp_path) -> None:
+def test_turns_are_counted_for_each_operator(tmp_path) -> None:
     desk = Desk(tmp_path)
-    desk.tried({"x": 0.1}, 1.0, operator="grid")
-    desk.tried({"x": 0.2}, 1.0, operator="tpe")
+    desk.try_point({"x": 0.1}, 1.0, operator="grid")
+    desk.try_point({"x": 0.2}, 1.0, operator="tpe")
     desk.records(Refusal("grid", "the same"))
-    node = desk.tried({"x": 0.3}, 1.0, operator="grid")
+    node = desk.try_point({"x": 0.3}, 1.0, operator="grid")
     assert [turn(desk.ask(), name) for name in ("grid", "tpe", "qmc")] == [3, 1, 0]
     assert turn(desk.ask(ahead=1), "grid") == 4
     assert (desk.history[node].turn, desk.history[node].position) == (2, 3)

@@ -1,4 +1,4 @@
-"""Every proposal of a reply that was paid for is taken once, in whatever order, and whoever is stopped."""
+"""Every proposal of a paid reply is taken once, in any order, also when the process is stopped."""
 
 import asyncio
 import itertools
@@ -20,20 +20,20 @@ from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.proposers.llm_parameters import ParametersProposer
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.proposers.unread_replies import UnreadReplies
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled, Spend
 from loopty.selectors.root import RootSelector
 from loopty.testing.fakes import ScriptedRoleModel
 
 from ..engine.conftest import SPACE, Bench
-from .desk import Plain, replied
+from .desk import Plain, reply_with
 
 BATCH, CALLS = 4, 5
 
 
 class Slow:
-    """A proposer whose proposals are looked at before they are recorded, some of them longer than others."""
+    """A proposer whose proposals are recorded after a pause, some of them later than others."""
 
     def __init__(self, proposer, pause):
         self.name, self.width = proposer.name, proposer.width
@@ -46,15 +46,15 @@ class Slow:
         return suggestion
 
 
-def parameters(line, width):
-    return ParametersProposer(SPACE, line, Plain(), ParametersOptions(batch=BATCH), width)
+def parameters(role_model, width):
+    return ParametersProposer(SPACE, role_model, Plain(), ParametersOptions(batch=BATCH), width)
 
 
 def points(number):
-    return replied(*({"x": (number * BATCH + item) / 100} for item in range(BATCH)))
+    return reply_with(*({"x": (number * BATCH + item) / 100} for item in range(BATCH)))
 
 
-def code(line, width):
+def code(role_model, width):
     def text(_commit, _path):
         return "def area(x):\n    return x * 2\n"
 
@@ -62,7 +62,9 @@ def code(line, width):
         return ["main.py"]
 
     options = CodeOptions(operators=(Operator.DIFF,), batch=BATCH)
-    return CodeProposer(line, options, RootSelector(), Plain(), files, files, text, lambda *_: None, width=width)
+    return CodeProposer(
+        role_model, options, RootSelector(), Plain(), files, files, text, lambda *_: None, width=width
+    )
 
 
 def blocks(number):
@@ -72,7 +74,7 @@ def blocks(number):
 
 
 class Runs:
-    """Sessions of one run, each with proposers made anew, until there is no money for another call."""
+    """Sessions of one run, each with new proposers, until there is no money for another call."""
 
     def __init__(self, make, reply, rng, width):
         self.bench = Bench(lambda _: 1.0, pools=Pools(attempts=100), width=width)
@@ -84,9 +86,11 @@ class Runs:
         finish = None
         while finish is None or "the money is spent" not in finish.reason:
             self.bench.recorder = self.bench.new_recorder()
-            line = ScriptedRoleModel(self._said, purse=RunPurse(self.bench.recorder, 1, Pools(), "me"))
-            line.archive = self._archive
-            self.bench.proposer = Slow(self._make(line, self._width), self._pause)
+            role_model = ScriptedRoleModel(
+                self._reply_or_error, purse=RunPurse(self.bench.recorder, 1, Pools(), "me")
+            )
+            role_model.archive = self._archive
+            self.bench.proposer = Slow(self._make(role_model, self._width), self._pause)
             loop = self.bench.loop()
             driving = asyncio.create_task(loop.drive())
             if stops > 0:
@@ -95,13 +99,13 @@ class Runs:
                 loop.stop("enough for today")
             finish = await asyncio.wait_for(driving, 60)
 
-    async def _said(self, _prompt):
+    async def _reply_or_error(self, _prompt):
         await self._pause()
         number = next(self._calls, None)
         return Exhausted("the money is spent") if number is None else self._reply(number)
 
-    async def _pause(self, most=30):
-        for _ in range(self._rng.randint(0, most)):
+    async def _pause(self, limit=30):
+        for _ in range(self._rng.randint(0, limit)):
             await asyncio.sleep(0)
 
 
@@ -111,11 +115,11 @@ class Runs:
 def test_no_proposal_is_lost_and_none_is_taken_twice(make, reply, seed, width):
     runs = Runs(make, reply, random.Random(seed), width)
     asyncio.run(runs.drive(stops=4))
-    told = [recorded.event for recorded in runs.bench.ledger.read()]
-    paid = [event.call for event in told if isinstance(event, CallSettled)]
+    events = [recorded.event for recorded in runs.bench.ledger.read()]
+    paid = [event.call for event in events if isinstance(event, CallSettled)]
     taken = Counter(
         (event.calls[-1], event.index_in_reply)
-        for event in told
+        for event in events
         if isinstance(event, NodeAdded | ProposalRefused) and event.calls
     )
     assert len(paid) == CALLS
@@ -123,28 +127,28 @@ def test_no_proposal_is_lost_and_none_is_taken_twice(make, reply, seed, width):
     assert Spend.of(runs.bench.run).unread == {}
 
 
-def test_what_is_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_process():
+def test_a_proposal_recorded_before_an_earlier_one_is_not_taken_again_by_the_next_process():
     bench = Bench(lambda _: 1.0)
     about = {"operator": "op", "node": NodeId("1"), "pool": Pool.ATTEMPT}
     bench.recorder.record(
         lambda _: [CallReserved(1, "call", "evolver", 1, 0.0, "me", **about), CallSettled(1, "call", 1, 0.0)]
     )
 
-    def recorded(item):
+    def record_refusal(item):
         event = ProposalRefused(
             1, Pool.ATTEMPT, "op", "no use", calls=("call",), remaining_in_reply=3 - item, index_in_reply=item
         )
         bench.recorder.record(lambda _: [event])
 
-    def waiting(queue):
-        found = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random, ()))
-        return None if found is None else found.item
+    def take_index(queue):
+        unread = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random, ()))
+        return None if unread is None else unread.index
 
-    recorded(3)
-    recorded(1)
+    record_refusal(3)
+    record_refusal(1)
     queue = UnreadReplies(("op",))
-    assert [waiting(queue) for _ in range(3)] == [0, 2, None]
-    recorded(0)
-    assert [waiting(UnreadReplies(("op",))), waiting(queue)] == [2, None]
-    recorded(2)
+    assert [take_index(queue) for _ in range(3)] == [0, 2, None]
+    record_refusal(0)
+    assert [take_index(UnreadReplies(("op",))), take_index(queue)] == [2, None]
+    record_refusal(2)
     assert Spend.of(bench.run).unread == {}

@@ -1,4 +1,4 @@
-"""When a trial is doomed, exactly."""
+"""Exactly when a trial is pruned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def curve(*values: float, direction: Direction = Direction.MAX) -> Curve:
     st.integers(1, 9),
     st.sampled_from(Direction),
 )
-def test_the_median_rule_prunes_exactly_what_is_strictly_worse(
+def test_the_median_rule_prunes_exactly_the_strictly_worse_trials(
     peers: list[int], value: int, startup: int, direction: Direction
 ) -> None:
     doomed = MedianPruner(startup_trials=startup).prune_reason(
@@ -35,7 +35,7 @@ def test_the_median_rule_prunes_exactly_what_is_strictly_worse(
     assert (doomed is not None) == (worse and len(peers) >= startup)
 
 
-def test_the_one_at_the_median_stays() -> None:
+def test_a_trial_at_the_median_goes_on() -> None:
     peers = [curve(1), curve(2), curve(3)]
     pruner = MedianPruner(startup_trials=1)
     assert pruner.prune_reason(curve(2), peers) is None
@@ -51,7 +51,7 @@ def test_the_median_rule_waits_for_peers_and_for_the_end_of_warm_up() -> None:
     assert MedianPruner(warmup_steps=3).prune_reason(curve(0, 0, 0), good) is not None
 
 
-def test_only_peers_that_got_as_far_count_with_the_value_that_they_had_there() -> None:
+def test_only_peers_that_reached_the_step_count_with_their_value_there() -> None:
     short, late = curve(9, 9), Curve(((1.0, 1.0), (4.0, 9.0)), Direction.MAX)
     assert MedianPruner(startup_trials=1).prune_reason(curve(0, 0, 0), [short]) is None
     assert MedianPruner(startup_trials=1).prune_reason(curve(5, 5, 5), [late]) is None
@@ -69,7 +69,7 @@ def test_halving_lets_the_best_third_pass_each_rung(direction: Direction) -> Non
     assert pruner.prune_reason(curve(sign * 0.0, direction=direction), peers[:1]) is None
 
 
-def test_halving_asks_only_at_rungs() -> None:
+def test_halving_judges_a_trial_at_rungs_only() -> None:
     peers = [curve(1, 1, 9, 9)] * 5
     pruner = HalvingPruner(first_rung=3.0)
     assert pruner.prune_reason(curve(0, 0), peers) is None

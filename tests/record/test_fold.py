@@ -17,8 +17,10 @@ from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.directives import DirectiveSet
 from loopty.record.event import Recorded
 from loopty.record.families import decode_event, encode_event
@@ -27,7 +29,6 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallReserved, CallSettled, Spend
 from loopty.record.trials import Trials, trial_parts
 
 from ..engine.conftest import make_task
@@ -134,7 +135,7 @@ class Walk:
 def everything(history):
     return (
         history.number,
-        history.runs,
+        {number: codec.plain(run) for number, run in history.runs.items()},
         [(node, history[node]) for node in history.ids],
         {pool: history.nodes_of_pool(1, pool) for pool in Pool},
     )

@@ -1,4 +1,4 @@
-"""The calls of a node on a terminal: exact, readable, and without anything that steers it."""
+"""The model calls of a node on a terminal: exact, readable, and without control characters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.models.archive import CallRecord
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.calls_text import calls_text
 from loopty.report.columns import width
 from loopty.report.figures import moment
@@ -31,8 +31,8 @@ CALL = ModelCall(
 )
 
 
-def kept(asked: str, replied: str | None = "fine", **reply: bool) -> CallRecord:
-    prompt = Prompt("Be brief.", (Message(Speaker.ASKER, asked),), {"type": "object"})
+def call_record(question: str, replied: str | None = "fine", **reply: bool) -> CallRecord:
+    prompt = Prompt("Be brief.", (Message(Speaker.ASKER, question),), {"type": "object"})
     answer = None if replied is None else Reply(replied, Usage(100, 30), **reply)
     return CallRecord("c0ffee", 1.0, "lab:large", "evolver", "code:diff", prompt, answer)
 
@@ -48,7 +48,7 @@ call 1 of 1
   about     1.2
   tokens    100 in (40 cached), 30 out (10 reasoning)
   money     $0.0125
-  gave      1.2.1
+  led to    1.2.1
 
 system
   │ Be brief.
@@ -58,7 +58,7 @@ asker
   │
   │     x = 1
 
-schema of the reply
+reply schema
   │ {{
   │   "type": "object"
   │ }}
@@ -68,55 +68,55 @@ reply
 """
 
 
-def test_a_call_is_shown_with_what_it_cost_and_every_word_of_it():
-    assert calls_text([(CALL, kept("What now?\n\n\tx = 1"))]) + "\n" == SHOWN
+def test_a_call_is_shown_with_its_cost_and_full_text():
+    assert calls_text([(CALL, call_record("What now?\n\n\tx = 1"))]) + "\n" == SHOWN
 
 
-def test_a_long_line_goes_on_behind_another_margin():
-    text = calls_text([(CALL, kept("word " * 40))], columns=40)
+def test_a_long_line_continues_behind_another_margin():
+    text = calls_text([(CALL, call_record("word " * 40))], columns=40)
     assert all(width(line) <= 40 for line in text.splitlines())
     lines = [line[4:] for line in text.splitlines() if line.startswith(("  │ word", "  ╎"))]
     assert "".join(lines) == "word " * 40
-    assert all(line.endswith("word ") for line in lines), "no word is broken that fits"
+    assert all(line.endswith("word ") for line in lines), "a word that fits is not broken"
 
 
-def test_a_reply_that_was_cut_off_and_one_that_never_came_say_so():
-    assert "reply, cut off at its longest" in calls_text([(CALL, kept("x", whole=False))])
+def test_a_cut_off_reply_and_a_missing_one_are_marked():
+    assert "reply, cut off at the length limit" in calls_text([(CALL, call_record("x", whole=False))])
     failed = ModelCall(reserved("c1"), AT, CallSettled(1, "c1", 9, 0.0, failure="429: too many requests"))
-    text = calls_text([(CALL, kept("x")), (failed, kept("x", None))])
+    text = calls_text([(CALL, call_record("x")), (failed, call_record("x", None))])
     assert "call 2 of 2" in text
     assert "429: too many requests" in text
 
 
-def test_a_refused_call_says_why_and_one_that_was_asked_again_says_so():
+def test_a_refused_call_shows_its_reason_and_a_retried_one_is_marked():
     event = ProposalRefused(1, Pool.ATTEMPT, "code:diff", "src/x: no such line", Objection.APPLY, ("c0", "c1"))
     done = (
         ModelCall(reserved(name), AT, CallSettled(1, name, 9, 0.0), refused_proposals=[event])
         for name in event.calls
     )
-    text = calls_text((call, kept("x")) for call in done)
-    assert "no use    the model was told why, and asked again" in text
+    text = calls_text((call, call_record("x")) for call in done)
+    assert "retried   unusable reply; the model was asked again with the reason" in text
     assert text.count("refused   apply: src/x: no such line") == 1
 
 
-def test_a_call_in_flight_and_one_whose_file_is_gone_say_so():
+def test_a_call_in_flight_and_a_missing_text_are_marked():
     text = calls_text([(ModelCall(reserved("c2", "verifier", "review"), AT), None)])
-    assert "900 tokens as reserved" in text
+    assert "900 tokens reserved" in text
     assert "not in .loopty/calls" in text
 
 
 def test_a_terminal_without_unicode_gets_ascii():
-    assert calls_text([(CALL, kept("naïve"))], look=Terminal(unicode=False)).isascii()
+    assert calls_text([(CALL, call_record("naïve"))], terminal=Terminal(unicode=False)).isascii()
 
 
 @given(
     st.text() | st.lists(st.sampled_from(["\x1b[2J", "\x9b1A", "\u202e", "\r", "\x07", "a", "\n"])).map("".join)
 )
-def test_nothing_that_was_said_steers_the_terminal(said):
-    text = calls_text([(CALL, kept(said, said))])
-    steering = {letter for letter in text if unicodedata.category(letter) in ("Cc", "Cf", "Cs")} - {"\n"}
-    assert not steering
+def test_no_text_controls_the_terminal(words):
+    text = calls_text([(CALL, call_record(words, words))])
+    control = {letter for letter in text if unicodedata.category(letter) in ("Cc", "Cf", "Cs")} - {"\n"}
+    assert not control
 
 
-def test_what_would_steer_the_terminal_is_spelled_out():
-    assert r"red \x1b[31m alert \u202e" in calls_text([(CALL, kept("red \x1b[31m alert \u202e"))])
+def test_control_characters_are_escaped():
+    assert r"red \x1b[31m alert \u202e" in calls_text([(CALL, call_record("red \x1b[31m alert \u202e"))])

@@ -23,7 +23,7 @@ def test_figures_have_six_digits(value: float, text: str) -> None:
     ("seconds", "text"),
     [(0.25, "0.2 s"), (75, "75 s"), (125, "2 min 05 s"), (7300, "2 h 01 min"), (200_000, "2 d 07 h")],
 )
-def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
+def test_durations_have_at_most_two_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
@@ -49,7 +49,7 @@ def test_wide_letters_take_two_columns() -> None:
     assert cut("abc", 0) == ""
 
 
-def test_words_are_wrapped_by_the_columns_they_take() -> None:
+def test_words_are_wrapped_by_their_columns() -> None:
     assert wrap("one 長長 abcdefgh", 6) == ["one", "長長", "abcdef", "gh"]
     assert wrap("", 6) == [""]
 

@@ -36,7 +36,7 @@ STATUS = """
 run 1  running (process 4711 on host)
 
   best      1.1.1: score 70, 40.0 % better than the baseline
-  baseline  score 50 (more is better)
+  baseline  score 50 (higher is better)
   elsewhere best 1.1: score 2, 100.0 % better than the baseline (cpu slow,
             memory 16 GiB)
   noise     none seen in 3 measurements
@@ -53,7 +53,7 @@ TREE = """
 ├─ 1.1       60 ● rewrite: a change
 │  └─ 1.1.1  70 ★ rewrite: a change
 ├─ 1.2          ! (rejected) rewrite: a change
-└─ 1.3          ≠ (99 elsewhere, inconclusive) rewrite: a change
+└─ 1.3          ≠ (99 on another machine, inconclusive) rewrite: a change
 """
 
 LEADERBOARDS = """
@@ -62,28 +62,28 @@ LEADERBOARDS = """
   2  1.1            60    +20.0 %  rewrite: a change
   3  1              50             baseline: the code as it is
 
-elsewhere, not comparable with the above: cpu slow, memory 16 GiB
+on another machine, not comparable with the above: cpu slow, memory 16 GiB
      node       score  better by
   1  1.1            2   +100.0 %  rewrite: a change
   2  1              1             baseline: the code as it is
 
-elsewhere, not comparable with the above: cpu tiny, memory 1 GiB
+on another machine, not comparable with the above: cpu tiny, memory 1 GiB
      node       score  better by
   1  1.3           99             (inconclusive) rewrite: a change
 """
 
 NODE = """
-1.1  ● kept, the best of its run
+1.1  ● kept, best of its run
 
   because   better than 1
-  effect    score better by 0.98 (97.0 %) than 1 in 5 pairs; 90 % interval of
+  effect    score better than 1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
   parent    1
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median 1.995
-  integrity strong: the candidate ran apart from what scored it
+  integrity strong: the candidate ran apart from the code that scored it
   gates     exact, small
   trials    6 trials
   commit    bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
@@ -100,12 +100,12 @@ GOODPUT = """
   failed                     2         1.0 s    18 %
   rejected by a gate         1         0.5 s     9 %
   refused proposals          1
-telling noise took 5 measurements and 2.5 s (45 %)
+5 repeat measurements took 2.5 s (45 %)
 """
 
 
-def moved() -> Story:
-    """From the laptop to the server; one gate, one phantom of a phone."""
+def run_on_two_machines() -> Story:
+    """A run that moves from a laptop to a server, with one gate and a result from a phone."""
     story = Story(baseline=1.0, machine="laptop", again=lambda node: {"1": 1.0, "1.1": 2.0, "1.1.1": 70.0}[node])
     story.sees("laptop", cpu="slow", cores="4", memory="16 GiB")
     story.sees("server", cpu="fast", cores="4", memory="64 GiB")
@@ -121,8 +121,8 @@ def moved() -> Story:
     return story
 
 
-def noisy() -> Story:
-    """1.1 is better by far, however often it is measured; 1.2 was lucky."""
+def noisy_run() -> Story:
+    """1.1 is far better in every measurement; 1.2 was lucky."""
     wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
     story = Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble))
     story.gates("1", "exact")
@@ -133,99 +133,99 @@ def noisy() -> Story:
     return story
 
 
-def told(story: Story, columns: int = 80, look: Terminal | None = None) -> str:
+def status_of(story: Story, columns: int = 80, terminal: Terminal | None = None) -> str:
     history = story.history
     found = status(history, history.runs[1], story.now + 1, lambda _: True)
-    return status_text(found, columns, look, tally(history, 1))
+    return status_text(found, columns, terminal, tally(history, 1))
 
 
-def boards(story: Story, columns: int = 80) -> str:
+def leaderboards(story: Story, columns: int = 80) -> str:
     history = story.history
     here = leaderboard_text(leaderboard(history, 1, 5), "score", columns)
     return f"{here}\n\n{other_cohorts_text(other_cohorts(history, 1, 5), 'score', columns)}"
 
 
 def test_the_status_keeps_machines_apart() -> None:
-    assert told(moved()) == STATUS.strip("\n")
+    assert status_of(run_on_two_machines()) == STATUS.strip("\n")
 
 
-def test_the_tree_marks_what_was_measured_elsewhere_and_what_was_rejected() -> None:
-    assert tree_text(tree(moved().history, NodeId("1"))) == TREE.strip("\n")
+def test_the_tree_marks_nodes_of_other_machines_and_rejected_ones() -> None:
+    assert tree_text(tree(run_on_two_machines().history, NodeId("1"))) == TREE.strip("\n")
 
 
 def test_each_machine_has_its_own_leaderboard_and_heading() -> None:
-    assert boards(moved()) == LEADERBOARDS.strip("\n")
+    assert leaderboards(run_on_two_machines()) == LEADERBOARDS.strip("\n")
 
 
-def test_the_chart_counts_what_it_does_not_draw() -> None:
-    text = chart(points(moved().history, 1))
-    assert "≠ 1 elsewhere, not drawn" in text
+def test_the_chart_counts_points_that_it_does_not_draw() -> None:
+    text = chart(points(run_on_two_machines().history, 1))
+    assert "≠ 1 on other machines, not drawn" in text
     assert "! 1 rejected" in text
     assert "best 1.1.1: 70" in text
 
 
 def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
-    assert node_text(detail(noisy().history, NodeId("1.1")), ".loopty/nodes/1.1") == NODE.strip("\n")
+    assert node_text(detail(noisy_run().history, NodeId("1.1")), ".loopty/nodes/1.1") == NODE.strip("\n")
 
 
 def test_few_pairs_have_no_interval() -> None:
-    text = node_text(detail(noisy().history, NodeId("1.2")), "folder")
+    text = node_text(detail(noisy_run().history, NodeId("1.2")), "folder")
     assert "1.2  ? inconclusive" in text
-    assert "score better by 7 (350.0 %) than 1.1 in 1 pair, too few for an interval;" in " ".join(text.split())
+    assert "score better than 1.1 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
 
 
-def test_what_is_worse_is_called_worse() -> None:
+def test_a_worse_effect_is_called_worse() -> None:
     wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
     story = Story(baseline=1.0, again=lambda node: 1.0 - 0.1 * (node == "1.1") + next(wobble))
     story.tries("1", 1.1)
     text = node_text(detail(story.history, NodeId("1.1")), "folder")
     assert "  because   first result was luck\n" in text
-    assert "  effect    score worse by 0.12 (11.9 %) than 1 in 3 pairs" in text
+    assert "  effect    score worse than 1 by 0.12 (11.9 %) in 3 pairs" in text
     assert "by -" not in text
 
 
-def test_a_result_that_could_have_been_faked_is_told_once() -> None:
-    story = noisy()
-    assert "integrity" not in told(story)
+def test_weak_integrity_is_reported_once() -> None:
+    story = noisy_run()
+    assert "integrity" not in status_of(story)
     story = Story()
     story.integrity = Integrity.WEAK
-    assert "integrity" not in told(story)
+    assert "integrity" not in status_of(story)
     story.tries("1", 2.0)
-    warning = "weak: the candidate could reach what scored it; isolated = true keeps it apart"
-    assert f"integrity {warning}" in " ".join(told(story).split())
+    warning = "weak: the candidate could reach the code that scored it; set isolated = true to separate them"
+    assert f"integrity {warning}" in " ".join(status_of(story).split())
     assert f"integrity: {warning}" in closing(story).replace("\n", " ")
-    assert closing(story).count("isolated") == told(story).count("isolated") == 1
+    assert closing(story).count("isolated") == status_of(story).count("isolated") == 1
 
 
-def test_a_baseline_that_is_next_to_nothing_is_told_in_its_own_unit() -> None:
+def test_a_change_over_a_baseline_near_zero_has_the_metrics_unit() -> None:
     wobble = iter([-0.04, 0.05, -0.03, 0.02, 0.0])
     story = Story(baseline=0.01, again=lambda _: next(wobble))
     story.noise = Noise(repeat="never")
     story.tries("1", 0.9)
-    assert "best      1.1: score 0.9, 0.895 better than the baseline" in told(story)
-    assert " % (6 measurements" not in told(story)
+    assert "best      1.1: score 0.9, 0.895 better than the baseline" in status_of(story)
+    assert " % (6 measurements" not in status_of(story)
     assert "+0.895" in leaderboard_text(leaderboard(story.history, 1, 5), "score")
     assert "+0.895" in node_text(detail(story.history, NodeId("1.1")), "folder")
 
 
-def test_verdicts_of_the_control_stand_apart() -> None:
-    story = noisy()
+def test_verdicts_of_the_control_are_separate() -> None:
+    story = noisy_run()
     story.tries("1", 0.5, Pool.CONTROL)
-    assert "  verdicts  1 kept, 1 inconclusive; control 1 discarded\n" in told(story)
+    assert "  verdicts  1 kept, 1 inconclusive; control 1 discarded\n" in status_of(story)
 
 
-def test_a_candidate_that_tampered_is_rejected_and_why() -> None:
+def test_a_candidate_that_tampered_is_marked_as_rejected() -> None:
     story = Story()
     story.tries("1", None, ending=Ending.TAMPERED)
     assert "! (rejected, tampered) rewrite" in tree_text(tree(story.history, NodeId("1")))
 
 
 def test_noise_is_a_share_of_the_score() -> None:
-    assert "  noise     score ± 2.1 % (11 measurements of the baseline)" in told(noisy()).splitlines()
+    assert "  noise     score ± 2.1 % (11 measurements of the baseline)" in status_of(noisy_run()).splitlines()
 
 
-def test_a_lucky_measurement_is_not_crowned() -> None:
-    head, first, second, third = leaderboard_text(leaderboard(noisy().history, 1, 5), "score").splitlines()
+def test_a_lucky_measurement_does_not_rank_first() -> None:
+    head, first, second, third = leaderboard_text(leaderboard(noisy_run().history, 1, 5), "score").splitlines()
     assert head == "     node       score  better by  (kept first, then by score)"
     assert first.startswith("  1  1.1        1.995    +99.5 %  rewrite")
     assert second.startswith("  2  1 ")
@@ -261,20 +261,22 @@ def closing(story: Story) -> str:
     return closing_text(found, "all attempts are spent", tally=tally(history, 1))
 
 
-def test_a_proposer_that_is_no_better_than_random_is_told_so() -> None:
+def test_a_proposer_no_better_than_random_is_reported() -> None:
     story = controlled([1.1, 1.2, 1.3, 1.4, 1.5], [1.1, 1.2, 1.3, 1.4, 1.5])
-    words = "no better than random, as far as 5 trials each can show: +0 in score (95 %: -0.3 to +0.3)"
-    assert f"uplift {words}" in " ".join(told(story).split())
+    words = "no better than random, as far as 5 trials each can show: +0 in score (95 % interval -0.3 to +0.3)"
+    assert f"uplift {words}" in " ".join(status_of(story).split())
     assert f"uplift: {words}" in closing(story).replace("\n", " ")
 
 
-def test_less_is_an_uplift_where_less_is_better() -> None:
+def test_a_lower_score_is_an_uplift_where_lower_is_better() -> None:
     story = controlled([0.1, 0.11, 0.12, 0.13, 0.14], [0.9] * 5, Direction.MIN)
-    text = "uplift: better than random, +0.8 in score over the control (95 %: +0.77 to +0.8), 5 trials each"
+    text = (
+        "uplift: better than random, +0.8 in score over the control (95 % interval +0.77 to +0.8), 5 trials each"
+    )
     assert text in closing(story).replace("\n", " ")
 
 
-def test_a_control_of_two_trials_says_nothing() -> None:
+def test_two_control_trials_allow_no_conclusion() -> None:
     text = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5]))
     assert (
         "control: nothing better than the baseline\nuplift: too few control trials to say, +0.2 in score" in text
@@ -283,14 +285,14 @@ def test_a_control_of_two_trials_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-@pytest.mark.parametrize("story", [moved(), noisy()], ids=["moved", "noisy"])
+@pytest.mark.parametrize("story", [run_on_two_machines(), noisy_run()], ids=["run_on_two_machines", "noisy_run"])
 def test_no_line_is_wider_than_the_terminal(story: Story, columns: int) -> None:
     history = story.history
-    look = Terminal(unicode=False)
+    ascii_terminal = Terminal(unicode=False)
     texts = [
-        told(story, columns),
-        told(story, columns, look),
-        boards(story, columns),
+        status_of(story, columns),
+        status_of(story, columns, ascii_terminal),
+        leaderboards(story, columns),
         tree_text(tree(history, NodeId("1")), columns),
         node_text(detail(history, NodeId("1.1")), "folder", columns),
         goodput_text(goodput(history, history.runs[1], 60.0), columns),

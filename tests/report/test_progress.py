@@ -1,4 +1,4 @@
-"""Progress while a run goes on."""
+"""The progress of a run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import Noise, Pools
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.history import History
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import Incumbents
 from loopty.report.figures import duration
 from loopty.report.live_progress import LiveProgress
@@ -30,7 +30,7 @@ POOLS = Pools(attempts=20, wall_seconds=3600.0)
 
 
 class Screen:
-    """A terminal of which the size can change."""
+    """A terminal whose size can change."""
 
     def __init__(self, columns: int = 80, lines: int = 24) -> None:
         self.stream = io.StringIO()
@@ -38,7 +38,7 @@ class Screen:
 
     @property
     def frames(self) -> list[list[str]]:
-        """What was drawn, frame by frame."""
+        """The drawn frames."""
         return [frame.splitlines() for frame in re.split(r"\x1b\[\d+F\x1b\[J", self.stream.getvalue())]
 
 
@@ -59,7 +59,7 @@ def test_the_live_display_shows_what_matters() -> None:
     story.starts(story.adds("1"))
     assert screen.frames[-1] == [
         "███░░░░░░░░░░░░░░░░░░░░░░░░░░░ 3/20 attempts",
-        "best 1.1: score 2.41, 24.2 % better than the baseline 1.94",
+        "best 1.1: score 2.41, 24.2 % better than the baseline (1.94)",
         "12.0 trials/min, 13 s so far, about 90 s to go",
         "last 1.2 discarded: worse: score 1 against 2.41 of 1.1",
         "running 1.3 for 0.0 s: step 300 loss 0.41",
@@ -77,7 +77,7 @@ def test_the_live_display_fits_any_terminal(columns: int, lines: int) -> None:
     assert len(screen.frames[-1]) <= max(lines - 1, 1)
 
 
-def test_a_narrower_terminal_is_cleared_of_wrapped_lines() -> None:
+def test_wrapped_lines_are_erased_on_a_narrower_terminal() -> None:
     story, screen = Story(), Screen(80)
     shown = live(story, screen)
     story.tries("1", 2.0)
@@ -88,7 +88,7 @@ def test_a_narrower_terminal_is_cleared_of_wrapped_lines() -> None:
     assert screen.stream.getvalue().endswith(f"\x1b[{rows}F\x1b[J")
 
 
-def test_many_events_in_a_moment_draw_one_frame() -> None:
+def test_many_events_at_once_draw_one_frame() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
     for recorded in story.ledger.read():
@@ -96,13 +96,13 @@ def test_many_events_in_a_moment_draw_one_frame() -> None:
     assert len(screen.frames) == 1
 
 
-def noisy() -> Story:
+def noisy_run() -> Story:
     wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
     return Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble))
 
 
-def test_a_duel_is_one_line_that_counts_its_pairs() -> None:
-    story, screen = noisy(), Screen()
+def test_a_pairing_is_one_line_that_counts_its_pairs() -> None:
+    story, screen = noisy_run(), Screen()
     live(story, screen)
     story.tries("1", 2.0)
     lines = [line for frame in screen.frames for line in frame if line.startswith("running 1.1 again")]
@@ -112,7 +112,7 @@ def test_a_duel_is_one_line_that_counts_its_pairs() -> None:
     assert not any(line.startswith("running 1 ") for frame in screen.frames for line in frame)
 
 
-def test_a_baseline_that_is_measured_again_says_how_often() -> None:
+def test_a_repeated_baseline_shows_the_number_of_measurements() -> None:
     wobble = iter([1.1, 0.9, 1.0, 1.1, 1.0])
     story, screen = Story(baseline=None, again=lambda _: next(wobble)), Screen()
     live(story, screen)
@@ -120,18 +120,18 @@ def test_a_baseline_that_is_measured_again_says_how_often() -> None:
     assert "running 1 again, measurement 2, for 0.0 s" in [line for frame in screen.frames for line in frame]
 
 
-def test_what_remains_is_reckoned_by_verdicts_not_by_measurements() -> None:
-    story, screen = noisy(), Screen()
+def test_remaining_time_is_estimated_from_verdicts_not_measurements() -> None:
+    story, screen = noisy_run(), Screen()
     shown = live(story, screen)
-    began = story.now
+    start = story.now
     story.tries("1", 2.0)
     story.now += 1
     shown.tick()
-    seconds = 19 * (story.now - began)
+    seconds = 19 * (story.now - start)
     assert f"about {duration(seconds)} to go" in screen.frames[-1][2]
 
 
-def test_time_moves_on_by_ticks() -> None:
+def test_time_advances_with_ticks() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
     shown.tick()
@@ -140,7 +140,7 @@ def test_time_moves_on_by_ticks() -> None:
     assert [frame[2].split(" so far")[0] for frame in screen.frames] == ["3.0 s", "13 s"]
 
 
-def test_a_scribe_that_has_to_catch_up_leaves_the_display_alone() -> None:
+def test_a_recorder_that_has_to_catch_up_leaves_the_display_alone() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
     lines = PlainProgress(story.recorder, 1, POOLS, screen.stream, Terminal(), lambda: story.now)
@@ -163,8 +163,8 @@ def test_without_a_terminal_kept_nodes_are_lines() -> None:
     ]
 
 
-def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
-    story, out = noisy(), io.StringIO()
+def test_without_a_terminal_inconclusive_and_tampered_nodes_are_lines() -> None:
+    story, out = noisy_run(), io.StringIO()
     lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
     story.recorder.listeners.append(lines.on_event)
     story.noise = Noise(pairs=1)
@@ -176,44 +176,47 @@ def test_without_a_terminal_doubt_and_tampering_are_lines() -> None:
     assert second == "tampered 1.2: exit code 1"
 
 
-def calls(story: Story, call: str, failure: str) -> None:
+def fail_call(story: Story, call: str, failure: str) -> None:
     story.recorder.record(lambda _: [CallReserved(1, call, "evolver", 9, 0.0, "me")])
     story.recorder.record(lambda _: [CallSettled(1, call, 0, 0.0, Usage(), failure)])
 
 
-def test_a_model_that_gives_no_reply_is_told_once_until_it_replies() -> None:
+def test_a_model_failure_is_printed_once_until_it_replies() -> None:
     story, screen, out = Story(), Screen(40), io.StringIO()
     lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
     story.recorder.listeners.append(lines.on_event)
     shown = live(story, screen)
     for number, failure in enumerate(("503: overloaded", "503: overloaded", "no connection to 127.0.0.1:1")):
-        calls(story, f"c{number}", failure)
-    said = [line for line in out.getvalue().splitlines() if line.startswith("no reply")]
-    assert said == ["no reply of a model: 503: overloaded", "no reply of a model: no connection to 127.0.0.1:1"]
+        fail_call(story, f"c{number}", failure)
+    printed = [line for line in out.getvalue().splitlines() if line.startswith("no reply")]
+    assert printed == [
+        "no reply from a model: 503: overloaded",
+        "no reply from a model: no connection to 127.0.0.1:1",
+    ]
     story.now += 1
     shown.tick()
-    assert screen.frames[-1][-1] == "no reply of a model: no connection to …"
-    calls(story, "c9", "")
+    assert screen.frames[-1][-1] == "no reply from a model: no connection t…"
+    fail_call(story, "c9", "")
     story.now += 1
     shown.tick()
     assert "no reply" not in "\n".join(screen.frames[-1])
 
 
-def test_a_stall_does_not_tell_again_what_was_told() -> None:
+def test_a_stall_does_not_repeat_a_printed_failure() -> None:
     story, out = Story(), io.StringIO()
     lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
     story.recorder.listeners.append(lines.on_event)
     failure = "401: the key in THE_KEY was refused: " + "and so on " * 20
-    calls(story, "c1", failure)
+    fail_call(story, "c1", failure)
     story.recorder.record(lambda _: [SessionStalled(1, f"openai:m: {failure}", 1.0)])
     story.recorder.record(lambda _: [SessionStalled(1, "the judge cannot be understood", 1.0)])
     first, *more = out.getvalue().splitlines()
-    assert first.startswith("no reply of a model: 401: the key in THE_KEY was refused: and so on")
+    assert first.startswith("no reply from a model: 401: the key in THE_KEY was refused: and so on")
     assert len(first) < 110
-    assert more == ["stalled: a model could not be had", "stalled: the judge cannot be understood"]
+    assert more == ["stalled: a model is unavailable", "stalled: the judge cannot be understood"]
 
 
-def test_signs_of_life_become_rare() -> None:
+def test_progress_lines_become_rare() -> None:
     story, out = Story(), io.StringIO()
     lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
     for _ in range(8 * 3600):

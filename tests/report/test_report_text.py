@@ -1,4 +1,4 @@
-"""Status, tree, node and closing words as text."""
+"""Status, tree, node and closing lines as text."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ STATUS = """
 run 1  running (process 4711 on host)
 
   best      1.2: score 2.41, 24.2 % better than the baseline
-  baseline  score 1.94 (more is better)
+  baseline  score 1.94 (higher is better)
   control   1.4: score 2.02, 4.1 % better than the baseline
-  uplift    the best attempt is 19.3 % better than the best of the control
+  uplift    the best attempt is 19.3 % better than the best control
   attempts  4 of 9: 2 finished, 1 failed; 1 since the best
   controls  1 of 3: 1 finished
-  refused   1 proposal, at the price of no attempt
+  refused   1 proposal rejected before running; not counted as attempts
   time      24 s, 12.5 trials/min
   models    1,200 tokens, $0.31
-  left      5 attempts, 9 min 36 s, 8,800 tokens, $1.69
+  remaining 5 attempts, 9 min 36 s, 8,800 tokens, $1.69
   running   1.2.1 for 3.0 s
   criteria  c0ffee
 """
@@ -56,11 +56,11 @@ TREE = """
 """
 
 CLOSING = """
-best 1.2: score 2.41, 24.2 % better than the baseline 1.94
+best 1.2: score 2.41, 24.2 % better than the baseline (1.94)
 control 1.4: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
 better than that
 4 attempts (2 finished, 1 failed) in 24 s; interrupted
-models: 1,200 tokens, $0.31; `loopty spend` says for what
+models: 1,200 tokens, $0.31; details: loopty spend
 see it: loopty diff best --baseline
 use it: loopty apply best
 """
@@ -79,85 +79,85 @@ def story() -> Story:
     return story
 
 
-def standing(story: Story, pools: Pools | None = POOLS) -> RunStatus:
+def status_of(story: Story, pools: Pools | None = POOLS) -> RunStatus:
     history = story.history
     return status(history, history.runs[1], story.now + 1, lambda _: True, pools)
 
 
-def test_the_status_tells_the_story(story: Story) -> None:
-    assert status_text(standing(story)) == STATUS.strip("\n")
+def test_the_status_of_a_small_run(story: Story) -> None:
+    assert status_text(status_of(story)) == STATUS.strip("\n")
 
 
-def test_the_tree_tells_the_story(story: Story) -> None:
+def test_the_tree_of_a_small_run(story: Story) -> None:
     assert tree_text(tree(story.history, NodeId("1"))) == TREE.strip("\n")
 
 
-def test_the_closing_words_tell_the_story(story: Story) -> None:
-    assert closing_text(standing(story), "interrupted") == CLOSING.strip("\n")
+def test_the_closing_lines_of_a_small_run(story: Story) -> None:
+    assert closing_text(status_of(story), "interrupted") == CLOSING.strip("\n")
 
 
-def test_the_closing_words_of_a_run_without_gain_promise_nothing() -> None:
+def test_the_closing_lines_without_a_gain_offer_nothing_to_apply() -> None:
     story = Story(baseline=2.0)
     story.tries("1", 1.0)
-    text = closing_text(standing(story, None), "all 1 attempt trials are spent")
-    assert text.startswith("nothing better than the baseline 2 was found\n1 attempt (1 finished)")
+    text = closing_text(status_of(story, None), "all 1 attempt trials are spent")
+    assert text.startswith("nothing better than the baseline (2) was found\n1 attempt (1 finished)")
     assert "apply" not in text
 
 
-def test_the_closing_words_name_a_baseline_without_result() -> None:
-    text = closing_text(standing(Story(baseline=None), None), "the baseline 1 gave no result")
+def test_the_closing_lines_report_a_baseline_without_result() -> None:
+    text = closing_text(status_of(Story(baseline=None), None), "the baseline 1 gave no result")
     assert text.startswith("the baseline gave no result\n")
 
 
-def test_the_status_of_a_stopped_run_says_why(story: Story) -> None:
+def test_the_status_of_a_stopped_run_has_the_reason(story: Story) -> None:
     story.stops("no improvement in the last 50 attempts")
-    assert status_text(standing(story)).splitlines()[:3] == [
+    assert status_text(status_of(story)).splitlines()[:3] == [
         "run 1  stopped",
         "",
         "  because   no improvement in the last 50 attempts",
     ]
 
 
-def test_the_status_of_a_baseline_without_result_says_why() -> None:
+def test_the_status_of_a_baseline_without_result_has_the_reason() -> None:
     story = Story(baseline=None)
-    assert "  baseline  not measured yet\n" in status_text(standing(story))
+    assert "  baseline  not measured yet\n" in status_text(status_of(story))
     story.ends(NodeId("1"), None)
-    assert "  baseline  no result: failed: exit code 1\n" in status_text(standing(story))
+    assert "  baseline  no result: failed: exit code 1\n" in status_text(status_of(story))
 
 
-def test_work_by_hand_took_the_time_of_its_trials() -> None:
+def test_work_by_hand_takes_the_time_of_its_trials() -> None:
     story = Story(driven=False)
     for _ in range(9):
         story.tries("1", 2.0)
-    assert "  time      5.0 s of trials\n" in status_text(standing(story, None))
+    assert "  time      5.0 s of trials\n" in status_text(status_of(story, None))
     story.tell(SessionStarted(1, OWNER))
     story.stops("stopped on request")
-    assert "  time      1.0 s of sessions, 5.0 s of trials\n" in status_text(standing(story, None))
+    assert "  time      1.0 s of sessions, 5.0 s of trials\n" in status_text(status_of(story, None))
 
 
-def test_trials_that_were_all_cancelled_are_told_as_such() -> None:
+def test_cancelled_trials_are_shown_separately() -> None:
     story = Story()
     story.starts(story.adds("1"))
     story.tell(TrialEnded(NodeId("1.1"), 1, Outcome(Ending.CANCELLED, reason="stopped")))
-    found = standing(story)
+    found = status_of(story)
     assert "  attempts  0 of 9: 1 cancelled\n" in status_text(found)
     assert "0 attempts (1 cancelled) in " in closing_text(found, "stopped")
 
 
-def test_less_is_told_as_better_where_less_is_better() -> None:
+def test_a_lower_score_is_shown_as_better_where_lower_is_better() -> None:
     story = Story(Direction.MIN, baseline=2.0)
     story.tries("1", 1.5)
-    assert "1.1: score 1.5, 25.0 % better than the baseline" in status_text(standing(story))
+    assert "1.1: score 1.5, 25.0 % better than the baseline" in status_text(status_of(story))
 
 
-def test_a_node_shows_everything_that_is_known_of_it() -> None:
+def test_a_node_shows_everything_known_about_it() -> None:
     story = Story()
     parent = story.adds("1", params={"rate": 0.1, "depth": 3})
     node = story.adds(parent, summary="use a heap", params={"rate": 0.25, "depth": 3}, operator="tpe")
     story.ends(node, 2.0, memory=10.0)
     text = node_text(detail(story.history, node), ".loopty/nodes/1.1.1")
     for line in (
-        "1.1.1  ● kept, the best of its run",
+        "1.1.1  ● kept, best of its run",
         "  because   better: score 2 against 1 of 1",
         "  made by   tpe",
         "  change    use a heap",
@@ -194,17 +194,17 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     story.ends(node, 2.0, **{"metric " * 20: 1.0})
     history = story.history
     texts = [
-        status_text(standing(story), columns),
+        status_text(status_of(story), columns),
         tree_text(tree(history, NodeId("1"), 30), columns),
         leaderboard_text(leaderboard(history, 1, 10), "score", columns),
         node_text(detail(history, node), "folder", columns),
-        closing_text(standing(story), "all attempts are spent", columns),
+        closing_text(status_of(story), "all attempts are spent", columns),
     ]
     for text in texts:
         assert max(map(width, text.splitlines())) <= columns
 
 
-def test_ids_of_kilobytes_are_told_by_head_and_tail() -> None:
+def test_ids_of_kilobytes_are_cut_to_head_and_tail() -> None:
     story, node = Story(), NodeId("1")
     for _ in range(400):
         node = story.adds(node)
@@ -214,12 +214,12 @@ def test_ids_of_kilobytes_are_told_by_head_and_tail() -> None:
     assert len(lines) == 401
     assert max(map(width, lines)) <= 80
     assert "★" in lines[-1]
-    assert len(status_text(standing(story)).splitlines()[2]) <= 80
+    assert len(status_text(status_of(story)).splitlines()[2]) <= 80
     shown = node_text(detail(history, node), "folder")
     assert str(node) in shown.replace("\n", "").replace(" ", "")
 
 
-def test_a_summary_cannot_steer_the_terminal() -> None:
+def test_a_summary_cannot_control_the_terminal() -> None:
     story = Story()
     story.ends(story.adds("1", summary="fast\x1b[2J\r\n\x07er \u202e"), 2.0)
     history = story.history
@@ -229,12 +229,12 @@ def test_a_summary_cannot_steer_the_terminal() -> None:
 
 
 def test_text_for_an_ascii_terminal_is_ascii(story: Story) -> None:
-    look = Terminal(unicode=False)
-    assert tree_text(tree(story.history, NodeId("1")), look=look).isascii()
-    assert status_text(standing(story), look=look).isascii()
+    terminal = Terminal(unicode=False)
+    assert tree_text(tree(story.history, NodeId("1")), terminal=terminal).isascii()
+    assert status_text(status_of(story), terminal=terminal).isascii()
 
 
-def test_plain_text_costs_no_rich() -> None:
+def test_plain_text_does_not_import_rich() -> None:
     modules = "chart, status_text, tree_text, node_text, best_text, progress"
     code = f"import sys; from loopty.report import {modules}; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,8 +1,9 @@
-"""What a stream can show."""
+"""The abilities of a stream."""
 
 from __future__ import annotations
 
 import io
+from typing import TextIO
 
 import pytest
 
@@ -14,7 +15,7 @@ class Screen(io.TextIOWrapper):
         return True
 
 
-def terminal(encoding: str = "utf-8") -> Terminal:
+def screen(encoding: str = "utf-8") -> TextIO:
     return Screen(io.BytesIO(), encoding)
 
 
@@ -22,8 +23,8 @@ def terminal(encoding: str = "utf-8") -> Terminal:
     ("env", "colour"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
-def test_colour_can_be_refused(env: dict[str, str], colour: bool) -> None:
-    assert Terminal.for_stream(terminal(), env).colour is colour
+def test_colour_can_be_turned_off(env: dict[str, str], colour: bool) -> None:
+    assert Terminal.for_stream(screen(), env).colour is colour
 
 
 def test_a_pipe_gets_no_colour() -> None:
@@ -32,8 +33,8 @@ def test_a_pipe_gets_no_colour() -> None:
 
 @pytest.mark.parametrize(("encoding", "unicode"), [("UTF-8", True), ("ascii", False), ("latin-1", False)])
 def test_only_utf8_gets_unicode(encoding: str, unicode: bool) -> None:
-    assert Terminal.for_stream(terminal(encoding), {}).unicode is unicode
+    assert Terminal.for_stream(screen(encoding), {}).unicode is unicode
 
 
-def test_what_ascii_cannot_say_is_replaced() -> None:
+def test_characters_beyond_ascii_are_replaced() -> None:
     assert Terminal(unicode=False).render("● 長") == "o ?"

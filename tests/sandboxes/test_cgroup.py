@@ -1,4 +1,4 @@
-"""Cgroups of trials: made with bounds, removed with all that is in them, also by those who come later."""
+"""Cgroups of trials: created with bounds, removed with every process in them, also by a later loopty."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from loopty.domain.launch import Bounds, Stop
 from loopty.sandboxes import cgroup
 from loopty.sandboxes.cgroup import Cgroup, can_make_cgroups
 from loopty.sandboxes.landlock import Landlock
+from loopty.testing.sandbox_harness import bounds_with
 
-pytestmark = pytest.mark.skipif(not can_make_cgroups(), reason="no cgroup can be made here")
+pytestmark = pytest.mark.skipif(not can_make_cgroups(), reason="this user cannot create cgroups here")
 
 BOUNDS = Bounds(seconds=60, memory_mb=32, processes=32, output_mb=4, disk_mb=32)
-# Pages of a shared mapping stay when they are let go, and then show in no process.
-LETTING_GO = """
+# Pages of a shared mapping stay when a process releases them, and then no process shows them.
+RELEASE_PAGES = """
 import mmap, os, time
 taken = mmap.mmap(-1, 128 << 20)
 for start in range(0, len(taken), 1 << 20):
@@ -29,50 +30,50 @@ for start in range(0, len(taken), 1 << 20):
 
 
 @pytest.fixture
-def made():
-    group = Cgroup.create(BOUNDS)
-    assert group is not None
-    yield group
-    group.remove()
+def group():
+    created = Cgroup.create(BOUNDS)
+    assert created is not None
+    yield created
+    created.remove()
 
 
-def test_one_that_runs_out_of_memory_says_so(made):
-    assert not made.has_run_out_of_memory()
-    waiting = "import sys; sys.stdin.read(1); taken = b'x' * (64 << 20)"
-    with subprocess.Popen([sys.executable, "-c", waiting], stdin=subprocess.PIPE) as hungry:
-        made.admit(hungry.pid)
-        hungry.communicate(b"\n")
-    assert hungry.returncode == -signal.SIGKILL
-    assert made.has_run_out_of_memory()
+def test_a_group_that_runs_out_of_memory_says_so(group):
+    assert not group.has_run_out_of_memory()
+    script = "import sys; sys.stdin.read(1); taken = b'x' * (64 << 20)"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as process:
+        group.admit(process.pid)
+        process.communicate(b"\n")
+    assert process.returncode == -signal.SIGKILL
+    assert group.has_run_out_of_memory()
 
 
-def test_what_is_in_it_is_killed_when_it_is_removed(made):
+def test_removing_a_group_kills_its_processes(group):
     with subprocess.Popen(["sleep", "1000"]) as left:
-        made.admit(left.pid)
-        made.remove()
+        group.admit(left.pid)
+        group.remove()
         assert left.wait(30) == -signal.SIGKILL
-    made.remove()
-    assert not made._folder.exists()
+    group.remove()
+    assert not group._folder.exists()
 
 
-def test_those_who_are_gone_are_not_admitted_and_that_is_no_harm(made):
+def test_dead_processes_are_not_admitted_and_raise_no_error(group):
     with subprocess.Popen(["true"]) as gone:
         pass
-    made.admit(gone.pid)
-    made.remove()
-    made.admit(gone.pid)
+    group.admit(gone.pid)
+    group.remove()
+    group.admit(gone.pid)
 
 
-LEAVING = """
+LEAVE_GROUP = """
 from loopty.domain.launch import Bounds
 from loopty.sandboxes.cgroup import Cgroup
-print(Cgroup.made(Bounds(1, 16, 1, 1, 1))._folder)
+print(Cgroup.create(Bounds(1, 16, 1, 1, 1))._folder)
 """
 
 
-def test_what_the_dead_have_left_is_swept_and_nothing_else(made):
+def test_only_groups_of_dead_processes_are_removed_by_the_next_loopty(group):
     environment = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
-    command = [sys.executable, "-c", LEAVING]
+    command = [sys.executable, "-c", LEAVE_GROUP]
     left = Path(
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
     )
@@ -82,34 +83,34 @@ def test_what_the_dead_have_left_is_swept_and_nothing_else(made):
     assert other is not None
     other.remove()
     assert not left.exists()
-    assert made._folder.exists()
+    assert group._folder.exists()
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
-def where(request, place):
+def isolated(request, harness):
     if request.param == "bubblewrap":
-        return place
+        return harness
     if not Landlock()._abi:
         pytest.skip("this kernel has no Landlock")
-    return type(place)(place.root, Landlock())
+    return type(harness)(harness.root, Landlock())
 
 
-async def test_memory_that_no_process_shows_is_counted(where, bounded):
-    ran = await where.python(f"{LETTING_GO}\ntime.sleep(1000)", bounds=bounded(memory_mb=64))
-    assert ran.exit.stop is Stop.MEMORY
+async def test_memory_that_no_process_shows_is_counted(isolated):
+    result = await isolated.python(f"{RELEASE_PAGES}\ntime.sleep(1000)", bounds=bounds_with(memory_mb=64))
+    assert result.exit.stop is Stop.MEMORY
 
 
-async def test_a_trial_that_the_kernel_ended_ran_out_of_memory(where, bounded):
-    # At once: no watcher has had a look.
+async def test_a_trial_that_the_kernel_killed_ran_out_of_memory(isolated):
+    # At once, before any watcher has measured.
     script = "if os.fork() == 0:\n    taken = b'x' * (128 << 20)\nprint(os.wait()[1])"
-    ran = await where.python(f"import os\n{script}", bounds=bounded(memory_mb=64))
-    assert ran.exit.stop is Stop.MEMORY
+    result = await isolated.python(f"import os\n{script}", bounds=bounds_with(memory_mb=64))
+    assert result.exit.stop is Stop.MEMORY
 
 
-async def test_nothing_is_left_of_their_cgroups(where):
-    ground = cgroup._parent()
-    assert ground is not None
-    before = set(ground.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*"))
+async def test_trials_leave_no_cgroup_behind(isolated):
+    parent = cgroup._parent()
+    assert parent is not None
+    before = set(parent.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*"))
     for _ in range(10):
-        await where.shell("true")
-    assert set(ground.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*")) == before
+        await isolated.shell("true")
+    assert set(parent.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*")) == before

@@ -1,4 +1,4 @@
-"""Which sandbox is taken, and what is said when none will do."""
+"""Which sandbox is chosen, and the message when none will do."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ def test_bubblewrap_comes_first():
 @pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
 def test_landlock_comes_second(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    taken = choice.choose_sandbox(SandboxSpec())
-    assert taken.name == "landlock"
-    assert [gap.protection for gap in taken.gaps] == [Protection.CALLS]
+    sandbox = choice.choose_sandbox(SandboxSpec())
+    assert sandbox.name == "landlock"
+    assert [gap.protection for gap in sandbox.gaps] == [Protection.CALLS]
 
 
-def test_what_is_taken_runs_trials(tmp_path):
+def test_the_chosen_sandbox_runs_trials(tmp_path):
     sandbox = choice.choose_sandbox(SandboxSpec())
     bounds = Bounds(seconds=30, memory_mb=256, processes=8, output_mb=1, disk_mb=8)
     launch = Launch(("/bin/sh", "-c", "exit 3"), "/", bounds, tmp_path / "out", tmp_path / "err")
     assert asyncio.run(sandbox.run(launch, asyncio.Event())).code == 3
 
 
-async def test_it_can_be_chosen_from_within_an_event_loop():
+async def test_a_sandbox_can_be_chosen_from_within_an_event_loop():
     assert choice.choose_sandbox(SandboxSpec(kind="bubblewrap")).name == "bubblewrap"
 
 
-def test_when_none_will_do_each_is_told_with_its_reason_and_the_way_out(monkeypatch):
+def test_when_no_sandbox_will_do_the_message_has_every_reason_and_the_way_out(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(SandboxError) as told:
+    with pytest.raises(SandboxError) as error:
         choice.choose_sandbox(SandboxSpec(require=tuple(Protection)))
-    message = str(told.value)
+    message = str(error.value)
     assert "bubblewrap: bwrap is not installed: apt install bubblewrap" in message
     assert "landlock: " in message
-    assert "container: neither podman nor docker is there" in message
+    assert "container: neither podman nor docker is installed" in message
     assert "--unsafe-no-sandbox" in message
 
 
-def test_a_named_kind_that_lacks_something_required_stops():
-    with pytest.raises(SandboxError, match="landlock: ") as told:
+def test_a_named_kind_without_a_required_protection_is_refused():
+    with pytest.raises(SandboxError, match="landlock: ") as error:
         choice.choose_sandbox(SandboxSpec(kind="landlock", require=tuple(Protection)))
-    assert "bubblewrap" not in str(told.value)
+    assert "bubblewrap" not in str(error.value)
 
 
-def test_macos_is_told_plainly_what_it_takes():
-    with pytest.raises(SandboxError, match="Linux virtual machine") as told:
+def test_the_message_on_macos_says_what_is_needed():
+    with pytest.raises(SandboxError, match="Linux virtual machine") as error:
         choice.choose_sandbox(SandboxSpec(), system="darwin")
-    assert "no Seatbelt back end" in str(told.value)
-    assert {candidate.probe.ok for candidate in choice.back_ends(SandboxSpec(), system="darwin")} == {False}
+    assert "no Seatbelt back end" in str(error.value)
+    assert {back_end.probe.ok for back_end in choice.back_ends(SandboxSpec(), system="darwin")} == {False}
 
 
-def test_what_was_found_is_remembered(tmp_path):
+def test_the_report_of_a_probe_is_cached(tmp_path):
     cache = tmp_path / "probes.json"
     choice.choose_sandbox(SandboxSpec(), cache)
     known = json.loads(cache.read_text())
@@ -77,14 +77,14 @@ def test_what_was_found_is_remembered(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"bubblewrap": 3}', '{"bubblewrap": {"key": "stale"}}'])
-def test_a_stale_or_broken_memory_is_passed_over(tmp_path, text):
+def test_a_stale_or_broken_cache_is_ignored(tmp_path, text):
     cache = tmp_path / "probes.json"
     cache.write_text(text)
     assert choice.choose_sandbox(SandboxSpec(), cache).gaps == ()
     assert json.loads(cache.read_text())["bubblewrap"]["probe"]["name"] == "bubblewrap"
 
 
-def test_a_problem_is_not_remembered(tmp_path, monkeypatch):
+def test_a_problem_is_not_cached(tmp_path, monkeypatch):
     cache = tmp_path / "probes.json"
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", "")
@@ -94,10 +94,10 @@ def test_a_problem_is_not_remembered(tmp_path, monkeypatch):
     assert choice.choose_sandbox(SandboxSpec(kind="bubblewrap"), cache).name == "bubblewrap"
 
 
-def test_a_memory_that_cannot_be_written_is_no_problem(tmp_path):
+def test_a_cache_that_cannot_be_written_is_no_problem(tmp_path):
     assert choice.choose_sandbox(SandboxSpec(), tmp_path / "absent" / "probes.json").name == "bubblewrap"
 
 
-def test_an_image_is_part_of_what_is_remembered():
-    wanted = SandboxSpec(image="one")
-    assert choice._cache_key(wanted) != choice._cache_key(dataclasses.replace(wanted, image="other"))
+def test_the_image_is_part_of_the_cache_key():
+    spec = SandboxSpec(image="one")
+    assert choice._cache_key(spec) != choice._cache_key(dataclasses.replace(spec, image="other"))

@@ -1,4 +1,4 @@
-"""What an engine is asked for, word by word."""
+"""The exact options that an engine gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loopty.sandboxes.container_seccomp import narrow_profile, write_profile
 
 PODMAN = ContainerEngine("/usr/bin/podman", EngineKind.PODMAN, False, frozenset({"memory", "pids"}), True, False)
 DOCKER = dataclasses.replace(PODMAN, program="/usr/bin/docker", kind=EngineKind.DOCKER)
-TERMS = ContainerSetup(
+SETUP = ContainerSetup(
     PODMAN, Image("sha256:1234", ()), False, (61000, 61001), {"nofile": "10:20", "nproc": "30:30"}
 )
 LAUNCH = Launch(
@@ -28,11 +28,11 @@ LAUNCH = Launch(
 TMPFS = "tmpfs-size=8388608,tmpfs-mode=1777,notmpcopyup,U=true"
 
 
-def asked(
-    launch: Launch = LAUNCH, engine: ContainerEngine = PODMAN, mounted: tuple[str, ...] = (), **terms: object
+def options_for(
+    launch: Launch = LAUNCH, engine: ContainerEngine = PODMAN, mounted: tuple[str, ...] = (), **changes: object
 ) -> list[str]:
-    changed = dataclasses.replace(TERMS, engine=engine, **terms)  # type: ignore[arg-type]
-    return run_options(changed, launch, "loopty-1", [Path(point) for point in mounted])
+    setup = dataclasses.replace(SETUP, engine=engine, **changes)  # type: ignore[arg-type]
+    return run_options(setup, launch, "loopty-1", [Path(point) for point in mounted])
 
 
 def mounts(words: list[str]) -> list[str]:
@@ -43,13 +43,13 @@ def with_mounts(*shown: Mount, scratch: tuple[str, ...] = ()) -> Launch:
     return dataclasses.replace(LAUNCH, mounts=shown, scratch=scratch)
 
 
-def test_the_command_is_run_exactly_and_by_the_content_of_the_image():
-    assert asked()[-5:] == ["--entrypoint=", "sha256:1234", "run", "[it]", "--now"]
+def test_the_command_is_exact_and_the_image_is_named_by_its_content():
+    assert options_for()[-5:] == ["--entrypoint=", "sha256:1234", "run", "[it]", "--now"]
 
 
 @pytest.mark.parametrize("engine", [PODMAN, DOCKER])
-def test_a_trial_has_no_rights(engine):
-    words = asked(engine=engine)
+def test_a_trial_has_no_privileges(engine):
+    words = options_for(engine=engine)
     for word in (
         "read-only",
         "cap-drop=ALL",
@@ -62,83 +62,85 @@ def test_a_trial_has_no_rights(engine):
 
 
 @pytest.mark.parametrize("engine", [PODMAN, DOCKER])
-def test_nothing_is_fetched_nothing_is_logged_and_no_check_runs(engine):
-    assert {"--pull=never", "--log-driver=none", "--no-healthcheck"} <= set(asked(engine=engine))
+def test_no_image_is_fetched_nothing_is_logged_and_no_health_check_runs(engine):
+    assert {"--pull=never", "--log-driver=none", "--no-healthcheck"} <= set(options_for(engine=engine))
 
 
-def test_bounds_are_kept_by_the_engine_where_it_can():
-    words = asked()
+def test_the_engine_enforces_the_bounds_that_it_can():
+    words = options_for()
     assert {"--memory=536870912", "--memory-swap=536870912", "--pids-limit=33"} <= set(words)
     assert {"--ulimit=core=0:0", "--ulimit=fsize=8388608:8388608", "--ulimit=nofile=10:20"} <= set(words)
-    bare = asked(engine=dataclasses.replace(PODMAN, controllers=frozenset()))
+    bare = options_for(engine=dataclasses.replace(PODMAN, controllers=frozenset()))
     assert not any(word.startswith(("--memory", "--pids-limit")) for word in bare)
 
 
-def test_processes_are_bounded_by_a_limit_where_it_counts_one_container_alone():
-    assert "--ulimit=nproc=30:30" in asked()
-    words = asked(engine=dataclasses.replace(PODMAN, counts_processes=True))
+def test_processes_are_bounded_by_a_limit_where_it_counts_one_container_only():
+    assert "--ulimit=nproc=30:30" in options_for()
+    words = options_for(engine=dataclasses.replace(PODMAN, counts_processes=True))
     assert [word for word in words if "nproc" in word] == ["--ulimit=nproc=33:33"]
 
 
-def test_the_network_is_there_only_when_asked_for():
-    assert "--network=none" not in asked(dataclasses.replace(LAUNCH, network=True))
+def test_only_a_launch_that_asks_for_the_network_has_it():
+    assert "--network=none" not in options_for(dataclasses.replace(LAUNCH, network=True))
 
 
 def test_a_rootless_podman_keeps_the_user():
     rootless = dataclasses.replace(PODMAN, rootless=True)
-    assert "--userns=keep-id" in asked(engine=rootless)
-    assert not any(word.startswith("--userns") for word in asked() + asked(engine=DOCKER))
+    assert "--userns=keep-id" in options_for(engine=rootless)
+    assert not any(word.startswith("--userns") for word in options_for() + options_for(engine=DOCKER))
 
 
-def test_gpus_are_passed_on_in_the_words_of_each_engine():
-    assert "--device=nvidia.com/gpu=all" in asked(gpus=True)
-    assert "--gpus=all" in asked(engine=DOCKER, gpus=True)
+def test_gpus_are_passed_with_the_option_of_each_engine():
+    assert "--device=nvidia.com/gpu=all" in options_for(gpus=True)
+    assert "--gpus=all" in options_for(engine=DOCKER, gpus=True)
 
 
 def test_standard_input_is_open_only_for_a_channel():
-    assert "--interactive" not in asked()
-    assert "--interactive" in asked(dataclasses.replace(LAUNCH, channel=5))
+    assert "--interactive" not in options_for()
+    assert "--interactive" in options_for(dataclasses.replace(LAUNCH, channel=5))
 
 
 def test_values_of_variables_are_not_on_the_command_line():
-    words = asked(dataclasses.replace(LAUNCH, env={"TOKEN": "secret", "GOOGLE_API_KEY": "secret", "EMPTY": ""}))
+    words = options_for(
+        dataclasses.replace(LAUNCH, env={"TOKEN": "secret", "GOOGLE_API_KEY": "secret", "EMPTY": ""})
+    )
     assert {"--env=TOKEN", "--env=GOOGLE_API_KEY", "--env=EMPTY"} <= set(words)
     assert not any("secret" in word for word in words)
 
 
-def test_variables_that_would_steer_the_engine_itself_are_said_to_the_container_alone():
-    words = asked(dataclasses.replace(LAUNCH, env={"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}))
+def test_variables_that_the_engine_itself_would_read_get_their_value_on_the_command_line():
+    words = options_for(dataclasses.replace(LAUNCH, env={"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}))
     assert {"--env=PATH=/bin", "--env=LD_LIBRARY_PATH=/lib", "--env=HOME=/tmp"} <= set(words)
 
 
 def test_mounts_are_read_only_unless_writable():
     shown = with_mounts(Mount(Path("/a b=c"), "/tree"), Mount(Path("/b:c"), "/edit", writable=True))
-    assert mounts(asked(shown)) == [
+    assert mounts(options_for(shown)) == [
         f"--mount=type=tmpfs,target=/tmp,{TMPFS}",
         "--mount=type=bind,source=/a b=c,target=/tree,readonly",
         "--mount=type=bind,source=/b:c,target=/edit",
     ]
 
 
-def test_a_path_with_a_comma_goes_by_the_other_option():
+def test_a_path_with_a_comma_uses_the_volume_option():
     shown = with_mounts(Mount(Path("/a,b"), "/tree"), Mount(Path('/"'), "/edit", writable=True))
-    assert mounts(asked(shown))[1:] == ["--volume=/a,b:/tree:ro", '--volume=/":/edit:rw']
+    assert mounts(options_for(shown))[1:] == ["--volume=/a,b:/tree:ro", '--volume=/":/edit:rw']
 
 
-def test_a_path_that_no_option_can_say_is_refused():
+def test_a_path_that_no_option_can_express_is_refused():
     with pytest.raises(SandboxError, match="both a colon and a comma"):
-        asked(with_mounts(Mount(Path("/a,b:c"), "/tree")))
+        options_for(with_mounts(Mount(Path("/a,b:c"), "/tree")))
     with pytest.raises(SandboxError, match="rename it"):
-        asked(with_mounts(scratch=("/a,b",)))
+        options_for(with_mounts(scratch=("/a,b",)))
 
 
-def test_scratch_is_empty_bounded_and_the_trials_own():
-    assert mounts(asked(with_mounts(scratch=("/build",))))[-1] == f"--mount=type=tmpfs,target=/build,{TMPFS}"
+def test_scratch_is_empty_bounded_and_owned_by_the_trial():
+    assert mounts(options_for(with_mounts(scratch=("/build",))))[-1] == f"--mount=type=tmpfs,target=/build,{TMPFS}"
     tmpfs = "rw,exec,nosuid,nodev,size=8388608,mode=1777,uid=61000,gid=61001"
-    assert mounts(asked(with_mounts(scratch=("/build",)), DOCKER))[-1] == f"--tmpfs=/build:{tmpfs}"
+    assert mounts(options_for(with_mounts(scratch=("/build",)), DOCKER))[-1] == f"--tmpfs=/build:{tmpfs}"
 
 
-def test_a_later_mount_covers_what_is_below_it_as_an_engine_refuses_two_at_one_place():
+def test_mounts_that_a_later_one_covers_are_left_out_because_an_engine_refuses_two_at_one_target():
     shown = with_mounts(
         Mount(Path("/old"), "/tree/part"),
         Mount(Path("/tree"), "/tree"),
@@ -148,7 +150,7 @@ def test_a_later_mount_covers_what_is_below_it_as_an_engine_refuses_two_at_one_p
         Mount(Path("/mine"), "/tmp"),
         scratch=("/build",),
     )
-    assert mounts(asked(shown)) == [
+    assert mounts(options_for(shown)) == [
         "--mount=type=bind,source=/tree,target=/tree,readonly",
         "--mount=type=bind,source=/two,target=/tree/one,readonly",
         "--mount=type=bind,source=/mine,target=/tmp,readonly",
@@ -156,9 +158,9 @@ def test_a_later_mount_covers_what_is_below_it_as_an_engine_refuses_two_at_one_p
     ]
 
 
-def test_what_the_host_mounts_below_a_read_only_mount_is_read_only_too():
+def test_mounts_of_the_host_below_a_read_only_mount_are_read_only_too():
     shown = with_mounts(Mount(Path("/data"), "/inside"), Mount(Path("/edit"), "/edit", writable=True))
-    words = mounts(asked(shown, mounted=("/", "/data", "/data/disk", "/database", "/edit/disk")))
+    words = mounts(options_for(shown, mounted=("/", "/data", "/data/disk", "/database", "/edit/disk")))
     assert words[1:] == [
         "--mount=type=bind,source=/data,target=/inside,readonly",
         "--mount=type=bind,source=/data/disk,target=/inside/disk,readonly",
@@ -167,7 +169,7 @@ def test_what_the_host_mounts_below_a_read_only_mount_is_read_only_too():
 
 
 def test_volumes_of_the_image_are_kept_off_the_disk():
-    assert f"--mount=type=tmpfs,target=/cache,{TMPFS}" in asked(image=Image("sha256:1234", ("/cache",)))
+    assert f"--mount=type=tmpfs,target=/cache,{TMPFS}" in options_for(image=Image("sha256:1234", ("/cache",)))
 
 
 PROFILE = {
@@ -179,27 +181,27 @@ PROFILE = {
 }
 
 
-def test_the_engines_filter_is_kept_but_for_the_kinds_of_sockets():
+def test_the_engines_filter_is_kept_except_for_the_kinds_of_sockets():
     rules = json.loads(narrow_profile(json.dumps(PROFILE)) or "")["syscalls"]
     assert rules[0] == {"names": ["read", "socketpair"], "action": "SCMP_ACT_ALLOW", "args": []}
     assert {name for rule in rules[1:] for name in rule["names"]} == {"socket"}
     assert [rule["args"][0]["value"] for rule in rules[1:]] == [1, 2, 10, 16]
 
 
-def test_a_filter_that_names_what_it_refuses_is_left_to_the_engine():
+def test_a_filter_that_lists_what_it_refuses_is_not_narrowed():
     assert narrow_profile(json.dumps({**PROFILE, "defaultAction": "SCMP_ACT_ALLOW"})) is None
 
 
-def test_a_filter_of_ours_is_named_and_goes_with_its_file(tmp_path):
-    assert not any("seccomp" in word for word in asked())
+def test_a_narrowed_filter_is_passed_to_the_engine_and_its_file_is_removed(tmp_path):
+    assert not any("seccomp" in word for word in options_for())
     (tmp_path / "profile").write_text(json.dumps(PROFILE))
     path, remove = write_profile(str(tmp_path / "profile"))
-    assert f"--security-opt=seccomp={path}" in asked(profile=path)
+    assert f"--security-opt=seccomp={path}" in options_for(profile=path)
     remove()
     assert not Path(path).exists()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "no JSON"])
-def test_a_filter_that_cannot_be_read_is_left_to_the_engine(tmp_path, text):
+def test_a_filter_that_cannot_be_read_is_not_narrowed(tmp_path, text):
     (tmp_path / "profile").write_text(text)
     assert write_profile(str(tmp_path / "profile"))[0] == write_profile(str(tmp_path / "absent"))[0] == ""

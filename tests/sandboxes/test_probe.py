@@ -1,4 +1,4 @@
-"""What a sandbox really keeps a trial from, and what to do when it cannot run one."""
+"""A probe reports the protections that a sandbox really gives, or why it cannot run a trial."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ try:
 except OSError:
     LANDLOCK = 0
 
-ALL_BUT_MEMORY = set(Protection) - {Protection.MEMORY}
-WITHOUT_CGROUP = [] if can_make_cgroups() else [Protection.MEMORY]
+TESTED = set(Protection) - {Protection.MEMORY}
+CGROUP_GAPS = [] if can_make_cgroups() else [Protection.MEMORY]
 
 
-async def test_a_working_sandbox_is_told():
-    found = await probe(Bubblewrap())
-    assert (found.name, found.ok, found.problem) == ("bubblewrap", True, "")
-    assert [gap.protection for gap in found.gaps] == WITHOUT_CGROUP
-    assert set(found.tried) == ALL_BUT_MEMORY
+async def test_a_working_sandbox_has_a_report_without_a_problem():
+    report = await probe(Bubblewrap())
+    assert (report.name, report.ok, report.problem) == ("bubblewrap", True, "")
+    assert [gap.protection for gap in report.gaps] == CGROUP_GAPS
+    assert set(report.tried) == TESTED
 
 
 @pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
-async def test_landlock_holds_all_that_it_claims():
-    found = await probe(Landlock())
-    assert (found.problem, [gap.protection for gap in found.gaps]) == ("", [Protection.CALLS, *WITHOUT_CGROUP])
-    assert set(found.tried) == ALL_BUT_MEMORY
+async def test_landlock_gives_every_protection_that_it_claims():
+    report = await probe(Landlock())
+    assert (report.problem, [gap.protection for gap in report.gaps]) == ("", [Protection.CALLS, *CGROUP_GAPS])
+    assert set(report.tried) == TESTED
 
 
 class Boaster(Unsafe):
@@ -45,30 +45,30 @@ class Boaster(Unsafe):
 
 
 async def test_a_sandbox_that_claims_too_much_is_caught():
-    found = await probe(Boaster())
-    assert found.ok
-    caught = {gap.protection for gap in found.gaps}
-    # What Unsafe leaves is hunted by its mark, so no daemon survives it here.
-    assert caught == ALL_BUT_MEMORY - {Protection.SURVIVORS}
-    assert all(gap.words.startswith("tried: ") for gap in found.gaps)
+    report = await probe(Boaster())
+    assert report.ok
+    gaps = {gap.protection for gap in report.gaps}
+    # Unsafe finds its daemons by a mark, so none survives here.
+    assert gaps == TESTED - {Protection.SURVIVORS}
+    assert all(gap.words.startswith("observed: ") for gap in report.gaps)
 
 
-async def test_what_a_sandbox_admits_is_not_said_twice():
+async def test_a_declared_gap_is_not_reported_twice():
     assert (await probe(Unsafe())).gaps == Unsafe.gaps
 
 
-async def test_only_gaps_in_what_is_required_are_lacking():
-    found = await probe(Unsafe())
+async def test_only_gaps_in_required_protections_count():
+    report = await probe(Unsafe())
     required = {Protection.READ, Protection.FORKS}
-    assert {gap.protection for gap in found.gaps_in(required)} == required
-    assert found.gaps_in(()) == ()
+    assert {gap.protection for gap in report.gaps_in(required)} == required
+    assert report.gaps_in(()) == ()
 
 
-async def test_a_missing_program_is_told_with_its_remedy(monkeypatch):
+async def test_the_report_of_a_missing_program_has_the_remedy(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    found = await probe(Bubblewrap())
-    assert not found.ok
-    assert "apt install bubblewrap" in found.problem
+    report = await probe(Bubblewrap())
+    assert not report.ok
+    assert "apt install bubblewrap" in report.problem
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_message_has_its_remedy(message, advice):
     assert bool(advice) == bool(remedy(message))
 
 
-def test_a_port_that_datagrams_already_have_is_not_waited_for(monkeypatch):
+def test_a_port_that_is_taken_for_datagrams_is_skipped(monkeypatch):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
         ports = iter((other.getsockname()[1], 0))

@@ -1,4 +1,4 @@
-"""Sources behind a closed door, shown to an unprivileged user by root."""
+"""Root shows an unprivileged user sources in a folder that only root may enter."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ import loopty
 from loopty.domain.launch import Mount
 from loopty.sandboxes.trial_user import trial_owner
 
-pytestmark = pytest.mark.skipif(trial_owner() is None, reason="only root has doors that its trials cannot pass")
+pytestmark = pytest.mark.skipif(trial_owner() is None, reason="only root has folders that its trials cannot enter")
 
 
 @pytest.fixture
-def closed(tmp_path):
-    door = tmp_path.resolve() / "closed"
-    door.mkdir(mode=0o700)
-    (door / "inside" / "deep").mkdir(parents=True)
-    (door / "inside" / "deep" / "file").write_text("shown")
-    return door
+def closed_folder(tmp_path):
+    folder = tmp_path.resolve() / "closed"
+    folder.mkdir(mode=0o700)
+    (folder / "inside" / "deep").mkdir(parents=True)
+    (folder / "inside" / "deep" / "file").write_text("shown")
+    return folder
 
 
-async def test_a_source_behind_a_closed_door_is_shown(place, closed):
-    launch = place.launch(
-        "/bin/cat", "/shown/file", mounts=(Mount(closed / "inside" / "deep", "/shown"),), cwd="/"
+async def test_a_source_in_a_closed_folder_is_visible(harness, closed_folder):
+    launch = harness.launch(
+        "/bin/cat", "/shown/file", mounts=(Mount(closed_folder / "inside" / "deep", "/shown"),), cwd="/"
     )
-    assert (await place.run(launch)).out == "shown"
+    assert (await harness.run(launch)).out == "shown"
 
 
-async def test_a_source_that_was_replaced_is_shown_as_it_is_now(place, closed):
-    launch = place.launch(
-        "/bin/cat", "/shown/file", mounts=(Mount(closed / "inside" / "deep", "/shown"),), cwd="/"
+async def test_a_replaced_source_is_visible_in_its_new_state(harness, closed_folder):
+    launch = harness.launch(
+        "/bin/cat", "/shown/file", mounts=(Mount(closed_folder / "inside" / "deep", "/shown"),), cwd="/"
     )
-    await place.run(launch)
-    (closed / "inside").rename(closed / "old")
-    (closed / "inside" / "deep").mkdir(parents=True)
-    (closed / "inside" / "deep" / "file").write_text("new")
-    assert (await place.run(launch)).out == "new"
+    await harness.run(launch)
+    (closed_folder / "inside").rename(closed_folder / "old")
+    (closed_folder / "inside" / "deep").mkdir(parents=True)
+    (closed_folder / "inside" / "deep" / "file").write_text("new")
+    assert (await harness.run(launch)).out == "new"
 
 
-async def test_what_a_trial_writes_behind_a_closed_door_arrives(place, closed):
-    os.chown(closed / "inside" / "deep", *trial_owner())
-    mounts = (Mount(closed / "inside" / "deep", "/shown", writable=True),)
-    await place.run(place.launch("/bin/sh", "-c", "echo written > /shown/new", mounts=mounts, cwd="/"))
-    assert (closed / "inside" / "deep" / "new").read_text() == "written\n"
+async def test_a_trial_can_write_to_a_source_in_a_closed_folder(harness, closed_folder):
+    os.chown(closed_folder / "inside" / "deep", *trial_owner())
+    mounts = (Mount(closed_folder / "inside" / "deep", "/shown", writable=True),)
+    await harness.run(harness.launch("/bin/sh", "-c", "echo written > /shown/new", mounts=mounts, cwd="/"))
+    assert (closed_folder / "inside" / "deep" / "new").read_text() == "written\n"
 
 
-STAGED = """
+PRINT_ALIAS = """
 import asyncio, os, sys
 from pathlib import Path
-from loopty.sandboxes.root_bind import Staging
+from loopty.sandboxes.root_bind import BindAliases
 
-staging = Staging(61000, 61000)
-print(staging.reachable(Path(sys.argv[1])), flush=True)
+aliases = BindAliases(61000, 61000)
+print(aliases.reachable_path(Path(sys.argv[1])), flush=True)
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), 9)
 """
 
 
 @pytest.mark.parametrize("end", ["normal", "killed"])
-def test_the_host_never_sees_what_was_staged(closed, end):
+def test_the_host_never_sees_the_aliases(closed_folder, end):
     environment = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
-    command = [sys.executable, "-c", STAGED, str(closed / "inside"), end]
+    command = [sys.executable, "-c", PRINT_ALIAS, str(closed_folder / "inside"), end]
     alias = Path(
         subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
     )

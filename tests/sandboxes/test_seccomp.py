@@ -1,4 +1,4 @@
-"""System calls that are refused, in a real sandbox and by the program for either machine."""
+"""System calls that are refused: in a real sandbox, and by the filter for each machine."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ libc = ctypes.CDLL(None, use_errno=True)
 x86 = platform.machine() == "x86_64"
 buffer = ctypes.create_string_buffer(256)
 
-def tried(result):
+def error_of(result):
     return ctypes.get_errno() if result == -1 else 0
 
 def call(number, *arguments):
-    return tried(libc.syscall(*map(ctypes.c_long, (number, *arguments))))
+    return error_of(libc.syscall(*map(ctypes.c_long, (number, *arguments))))
 
-def python(attempt):
+def error_in(attempt):
     try:
         attempt()
     except OSError as error:
         return error.errno
     return 0
 
-def cloned():
+def clone():
     child = libc.syscall(*map(ctypes.c_long, (56 if x86 else 220, 0x10000000 | 17, 0, 0, 0, 0)))
     if child == 0:
         os._exit(0)
-    return tried(child)
+    return error_of(child)
 
 print(json.dumps({
-    "ptrace": tried(libc.ptrace(0, 0, 0, 0)),
-    "process_vm_readv": tried(libc.process_vm_readv(os.getpid(), None, 0, None, 0, 0)),
+    "ptrace": error_of(libc.ptrace(0, 0, 0, 0)),
+    "process_vm_readv": error_of(libc.process_vm_readv(os.getpid(), None, 0, None, 0, 0)),
     "keyctl": call(250 if x86 else 219, 0, -3, 1),
-    "unshare": tried(libc.unshare(0x10000000)),
-    "mount": tried(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)),
-    "clone": cloned(),
-    "tiocsti": python(lambda: fcntl.ioctl(0, 0x5412, b"x")),
+    "unshare": error_of(libc.unshare(0x10000000)),
+    "mount": error_of(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)),
+    "clone": clone(),
+    "tiocsti": error_in(lambda: fcntl.ioctl(0, 0x5412, b"x")),
     "clone3": call(435, 0, 0),
     "io_uring": call(425, 1, ctypes.addressof(buffer)),
-    "memfd": python(lambda: os.memfd_create("x")),
-    "shmget": tried(libc.shmget(0, 4096, 0o1600)),
-    "vsock": python(lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)),
-    "packet": python(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)),
-    "unix": python(lambda: socket.socket(socket.AF_UNIX)),
-    "inet": python(lambda: socket.socket(socket.AF_INET)),
+    "memfd": error_in(lambda: os.memfd_create("x")),
+    "shmget": error_of(libc.shmget(0, 4096, 0o1600)),
+    "vsock": error_in(lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)),
+    "packet": error_in(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)),
+    "unix": error_in(lambda: socket.socket(socket.AF_UNIX)),
+    "inet": error_in(lambda: socket.socket(socket.AF_INET)),
 }))
 """
 
 
-async def test_calls_that_no_trial_needs_are_refused(place):
-    ran = await place.python(ATTEMPTS)
+async def test_calls_that_no_trial_needs_are_refused(harness):
+    result = await harness.python(ATTEMPTS)
     forbidden = dict.fromkeys(
         ["ptrace", "process_vm_readv", "keyctl", "unshare", "mount", "clone", "tiocsti"], errno.EPERM
     )
     absent = dict.fromkeys(["clone3", "io_uring", "memfd", "shmget"], errno.ENOSYS)
     families = dict.fromkeys(["vsock", "packet"], errno.EAFNOSUPPORT)
     allowed = dict.fromkeys(["unix", "inet"], 0)
-    assert json.loads(ran.out) == {**forbidden, **absent, **families, **allowed}
+    assert json.loads(result.out) == {**forbidden, **absent, **families, **allowed}
 
 
-async def test_threads_processes_and_shared_memory_work_all_the_same(place):
+async def test_threads_processes_and_shared_memory_still_work(harness):
     script = """
 import multiprocessing, threading
 from multiprocessing.shared_memory import SharedMemory
@@ -86,91 +86,91 @@ if __name__ == "__main__":
     shared.close()
     shared.unlink()
 """
-    ran = await place.python(script)
-    assert ran.out == "7\n"
+    result = await harness.python(script)
+    assert result.out == "7\n"
 
 
 X86_64, AARCH64, I386 = 0xC000003E, 0xC00000B7, 0x40000003
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 
 
-def refused(error: int) -> int:
+def errno_decision(error: int) -> int:
     return 0x00050000 | error
 
 
 @pytest.mark.parametrize(
-    ("machine", "architecture", "number", "argument", "verdict"),
+    ("machine", "architecture", "number", "argument", "decision"),
     [
         ("x86_64", X86_64, 0, 0, ALLOW),
-        ("x86_64", X86_64, 101, 0, refused(errno.EPERM)),
-        ("x86_64", X86_64, 319, 0, refused(errno.ENOSYS)),
+        ("x86_64", X86_64, 101, 0, errno_decision(errno.EPERM)),
+        ("x86_64", X86_64, 319, 0, errno_decision(errno.ENOSYS)),
         ("x86_64", X86_64, 56, 17, ALLOW),
-        ("x86_64", X86_64, 56, 0x10000011, refused(errno.EPERM)),
+        ("x86_64", X86_64, 56, 0x10000011, errno_decision(errno.EPERM)),
         ("x86_64", X86_64, 41, 1, ALLOW),
         ("x86_64", X86_64, 41, 16, ALLOW),
-        ("x86_64", X86_64, 41, 40, refused(errno.EAFNOSUPPORT)),
-        ("x86_64", X86_64, 53, 40, refused(errno.EAFNOSUPPORT)),
-        ("x86_64", X86_64, 16, 0x5412, refused(errno.EPERM)),
-        ("x86_64", X86_64, 16, 0x1_0000_5412, refused(errno.EPERM)),
+        ("x86_64", X86_64, 41, 40, errno_decision(errno.EAFNOSUPPORT)),
+        ("x86_64", X86_64, 53, 40, errno_decision(errno.EAFNOSUPPORT)),
+        ("x86_64", X86_64, 16, 0x5412, errno_decision(errno.EPERM)),
+        ("x86_64", X86_64, 16, 0x1_0000_5412, errno_decision(errno.EPERM)),
         ("x86_64", X86_64, 16, 0x5413, ALLOW),
         ("x86_64", X86_64, 0x40000000 + 521, 0, KILL),
         ("x86_64", I386, 26, 0, KILL),
         ("aarch64", AARCH64, 63, 0, ALLOW),
-        ("aarch64", AARCH64, 117, 0, refused(errno.EPERM)),
-        ("aarch64", AARCH64, 198, 40, refused(errno.EAFNOSUPPORT)),
+        ("aarch64", AARCH64, 117, 0, errno_decision(errno.EPERM)),
+        ("aarch64", AARCH64, 198, 40, errno_decision(errno.EAFNOSUPPORT)),
         ("aarch64", AARCH64, 198, 2, ALLOW),
-        ("aarch64", AARCH64, 220, 0x10000011, refused(errno.EPERM)),
+        ("aarch64", AARCH64, 220, 0x10000011, errno_decision(errno.EPERM)),
         ("aarch64", 0x40000028, 26, 0, KILL),
     ],
 )
-def test_the_program_judges(machine, architecture, number, argument, verdict):
-    assert judged(seccomp.program(machine), architecture, number, *[argument] * 6) == verdict
+def test_the_filter_decides_each_call(machine, architecture, number, argument, decision):
+    assert decision_of(seccomp.program(machine), architecture, number, *[argument] * 6) == decision
 
 
 ASK = 0x7FC00000
 
 
 @pytest.mark.parametrize(
-    ("machine", "number", "arguments", "network", "verdict"),
+    ("machine", "number", "arguments", "network", "decision"),
     [
         ("x86_64", 0, (), False, ALLOW),
-        ("x86_64", 101, (), False, refused(errno.EPERM)),
-        ("x86_64", 92, (), False, refused(errno.EPERM)),
-        ("x86_64", 188, (), False, refused(errno.EOPNOTSUPP)),
-        ("x86_64", 30, (), False, refused(errno.ENOSYS)),
+        ("x86_64", 101, (), False, errno_decision(errno.EPERM)),
+        ("x86_64", 92, (), False, errno_decision(errno.EPERM)),
+        ("x86_64", 188, (), False, errno_decision(errno.EOPNOTSUPP)),
+        ("x86_64", 30, (), False, errno_decision(errno.ENOSYS)),
         ("x86_64", 90, (), False, ASK),
         ("x86_64", 57, (), False, ASK),
         ("x86_64", 56, (17,), False, ASK),
-        ("x86_64", 56, (0x10000011,), False, refused(errno.EPERM)),
+        ("x86_64", 56, (0x10000011,), False, errno_decision(errno.EPERM)),
         ("x86_64", 302, (0,), False, ALLOW),
-        ("x86_64", 302, (7,), False, refused(errno.EPERM)),
+        ("x86_64", 302, (7,), False, errno_decision(errno.EPERM)),
         ("x86_64", 141, (0, 0), False, ALLOW),
-        ("x86_64", 141, (2, 0), False, refused(errno.EPERM)),
-        ("x86_64", 141, (0, 7), False, refused(errno.EPERM)),
-        ("x86_64", 16, (3, 0x5412), False, refused(errno.EPERM)),
-        ("x86_64", 16, (3, 0x40086602), False, refused(errno.ENOTTY)),
+        ("x86_64", 141, (2, 0), False, errno_decision(errno.EPERM)),
+        ("x86_64", 141, (0, 7), False, errno_decision(errno.EPERM)),
+        ("x86_64", 16, (3, 0x5412), False, errno_decision(errno.EPERM)),
+        ("x86_64", 16, (3, 0x40086602), False, errno_decision(errno.ENOTTY)),
         ("x86_64", 16, (3, 0x541B), False, ALLOW),
         ("x86_64", 41, (1, 1), False, ALLOW),
         ("x86_64", 41, (1, 0x80805), False, ALLOW),
-        ("x86_64", 41, (1, 2), False, refused(errno.EPROTONOSUPPORT)),
-        ("x86_64", 53, (1, 2), False, refused(errno.EPROTONOSUPPORT)),
-        ("x86_64", 41, (2, 1), False, refused(errno.EAFNOSUPPORT)),
+        ("x86_64", 41, (1, 2), False, errno_decision(errno.EPROTONOSUPPORT)),
+        ("x86_64", 53, (1, 2), False, errno_decision(errno.EPROTONOSUPPORT)),
+        ("x86_64", 41, (2, 1), False, errno_decision(errno.EAFNOSUPPORT)),
         ("x86_64", 41, (2, 2), True, ALLOW),
-        ("x86_64", 41, (40, 1), True, refused(errno.EAFNOSUPPORT)),
+        ("x86_64", 41, (40, 1), True, errno_decision(errno.EAFNOSUPPORT)),
         ("aarch64", 52, (), False, ASK),
         ("aarch64", 57, (), False, ALLOW),
         ("aarch64", 203, (), False, ASK),
-        ("aarch64", 198, (10, 1), False, refused(errno.EAFNOSUPPORT)),
+        ("aarch64", 198, (10, 1), False, errno_decision(errno.EAFNOSUPPORT)),
         ("aarch64", 198, (10, 1), True, ALLOW),
     ],
 )
-def test_the_program_for_a_trial_without_namespaces_judges(machine, number, arguments, network, verdict):
+def test_the_filter_without_namespaces_decides_each_call(machine, number, arguments, network, decision):
     architecture = {"x86_64": X86_64, "aarch64": AARCH64}[machine]
     program = seccomp.notify_filter(machine, network=network).program
-    assert judged(program, architecture, number, *arguments) == verdict
+    assert decision_of(program, architecture, number, *arguments) == decision
 
 
-def test_every_call_that_is_asked_about_has_its_name():
+def test_every_call_that_notifies_the_listener_has_its_name():
     assert set(seccomp.notify_filter("aarch64", network=False).notify_calls.values()) == {
         "clone",
         "connect",
@@ -181,26 +181,26 @@ def test_every_call_that_is_asked_about_has_its_name():
     }
 
 
-def test_a_machine_without_a_table_has_no_program():
+def test_a_machine_without_call_numbers_has_no_filter():
     assert seccomp.program("pdp11") is None
     assert seccomp.notify_filter("pdp11", network=False) is None
 
 
-def judged(program: bytes, architecture: int, number: int, *arguments: int) -> int:
-    """Run the classic BPF program as the kernel would; arguments that are left out are 0."""
+def decision_of(program: bytes, architecture: int, number: int, *arguments: int) -> int:
+    """The decision of a classic BPF program, as the kernel would run it; missing arguments are 0."""
     data = struct.pack("<IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     instructions = list(struct.iter_unpack("<HBBI", program))
-    place = register = 0
+    position = register = 0
     while True:
-        code, then, otherwise, value = instructions[place]
-        place += 1
+        code, then, otherwise, value = instructions[position]
+        position += 1
         if code == 0x20:
             (register,) = struct.unpack_from("<I", data, value)
         elif code == 0x54:
             register &= value
         elif code == 0x15:
-            place += then if register == value else otherwise
+            position += then if register == value else otherwise
         elif code == 0x35:
-            place += then if register >= value else otherwise
+            position += then if register >= value else otherwise
         elif code == 0x06:
             return value

@@ -1,4 +1,4 @@
-"""The same sandbox, started by an ordinary user."""
+"""Bubblewrap, started by an ordinary user."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def stop(script):
     launch = Launch(
         ("/bin/sh", "-c", script), "/", bounds, root / "out", root / "err", {"PATH": "/usr/bin:/bin"}, (edit,)
     )
-    ended = await Bubblewrap().run(launch, asyncio.Event())
-    return ended.stop or ended.code
+    result = await Bubblewrap().run(launch, asyncio.Event())
+    return result.stop or result.code
 
 async def main():
     print(json.dumps({
@@ -52,7 +52,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
-def test_an_ordinary_user_is_bounded_all_the_same():
+def test_bounds_hold_for_an_ordinary_user():
     importable = subprocess.run(
         as_user(PYTHON, "-c", "import loopty.domain.launch"), capture_output=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Which node is changed next."""
+"""Selectors choose the node to change next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from loopty.selectors.tournament import TournamentSelector
 FAST = Metric("latency", Direction.MIN)
 
 
-def told(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Event]:
+def events_of(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Event]:
     events: list[Event] = [RunStarted(1, "criteria", Objective(metrics=(FAST,)), 0, "")]
     for name, outcome in nodes.items():
         node = NodeId(name)
@@ -63,36 +63,36 @@ def nodes() -> dict[str, Outcome | None]:
 
 
 def test_best_and_root_always_answer_the_same(nodes: dict[str, Outcome | None]) -> None:
-    (ask,) = asks(told(nodes, best="1.2"), 1)
+    (ask,) = asks(events_of(nodes, best="1.2"), 1)
     assert BestSelector().select(ask).node.id == "1.2"
     assert RootSelector().select(ask).node.id == "1"
 
 
-def test_a_tournament_takes_mostly_the_best_and_only_nodes_that_can_be_compared(
+def test_a_tournament_mostly_selects_the_best_and_only_comparable_nodes(
     nodes: dict[str, Outcome | None],
 ) -> None:
-    taken = Counter(TournamentSelector().select(ask).node.id for ask in asks(told(nodes), 200))
+    taken = Counter(TournamentSelector().select(ask).node.id for ask in asks(events_of(nodes), 200))
     assert set(taken) == {"1.1", "1.2", "1.3"}
     assert taken["1.2"] > taken["1.1"] > taken["1.3"]
 
 
-def test_a_tournament_without_anybody_is_won_by_the_baseline(nodes: dict[str, Outcome | None]) -> None:
+def test_a_tournament_without_comparable_nodes_selects_the_baseline(nodes: dict[str, Outcome | None]) -> None:
     few = {name: nodes[name] for name in ("1", "1.4")}
     few["1.1"] = few.pop("1.4")
-    (ask,) = asks(told(few), 1)
+    (ask,) = asks(events_of(few), 1)
     assert TournamentSelector().select(ask).node.id == "1"
 
 
-def test_a_tournament_finds_the_few_that_can_be_compared_among_many_that_cannot() -> None:
+def test_a_tournament_finds_the_few_comparable_nodes_among_many() -> None:
     crowd: dict[str, Outcome | None] = {f"1.{number}": None for number in range(1, 400)}
     crowd["1.77"] = latency(3)
-    asked = asks(told({"1": latency(5), **crowd}), 50)
+    asked = asks(events_of({"1": latency(5), **crowd}), 50)
     assert {TournamentSelector().select(ask).node.id for ask in asked} == {"1.77"}
 
 
-def test_a_tournament_of_one_draws_each_node_that_can_be_compared_as_often_as_the_other(
+def test_a_tournament_of_one_draws_every_comparable_node_equally_often(
     nodes: dict[str, Outcome | None],
 ) -> None:
-    taken = Counter(TournamentSelector(size=1).select(ask).node.id for ask in asks(told(nodes), 600))
+    taken = Counter(TournamentSelector(size=1).select(ask).node.id for ask in asks(events_of(nodes), 600))
     assert set(taken) == {"1.1", "1.2", "1.3"}
     assert min(taken.values()) > 150

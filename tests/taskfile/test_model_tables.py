@@ -329,7 +329,7 @@ def test_a_task_sends_no_other_key_to_no_other_server_unless_the_user_says_so(ow
     environ = own("")
     told = make_key_refusal(environ)("m", stated)
     assert sent in told
-    assert f"under [keys] in {user_config_file(environ)}, or state the model there" in told
+    assert f"under [keys] in {user_config_file(environ)}, or define the model there" in told
 
 
 def test_the_user_says_where_keys_may_go(own):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter
-from loopty.taskfile.plugins import options_class
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
 from loopty.taskfile.template import InitAnswers, render_task_file
 
@@ -321,7 +320,7 @@ def test_whatever_stands_in_the_file_it_is_a_task_or_misuse(keys: dict[str, str]
 
 def test_every_option_is_documented() -> None:
     tables = [*TABLES.values(), Parameter]
-    tables += [options_class(plugins, kind) for plugins in PLUGIN_TABLES.values() for kind in plugins.kinds]
+    tables += [plugin.load_options() for plugins in PLUGIN_TABLES.values() for plugin in plugins.kinds.values()]
     undocumented = [
         f"{table.__name__}.{field.name}"
         for table in tables

@@ -7,6 +7,7 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
+from loopty.domain.machine import Machine
 from loopty.domain.model import Outage
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -48,7 +49,7 @@ class Desk:
         self.essays = essays or {}
         self.calls = line.prompts
         executor = FunctionExecutor(self._run if score is None else score, width=3)
-        self.executor = JudgedExecutor(executor, "this machine", judged or (TASTE,), line, self._traces, most)
+        self.executor = JudgedExecutor(executor, judged or (TASTE,), line, self._traces, most)
 
     def _traces(self, trial):
         below = "" if trial.pool is Pool.ATTEMPT else f"{trial.pool}-{trial.number}"
@@ -69,7 +70,7 @@ class Desk:
 
 def test_it_stands_for_the_executor_in_width_and_machine(tmp_path):
     executor = Desk(tmp_path, ScriptedLine()).executor
-    assert (executor.width, executor.machine) == (3, "this machine")
+    assert (executor.width, executor.machine) == (3, Machine({}))
 
 
 async def test_the_baseline_is_one_half_and_costs_no_call(tmp_path):

@@ -1,4 +1,4 @@
-"""Histories as tests tell them: events through a real ledger, one second apart."""
+"""Histories for tests: events written through a real ledger, one second apart."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from loopty.domain.task import Noise
 from loopty.engine.judge import MeasureAgain, judge
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
+from loopty.record.calls import CallReserved
 from loopty.record.cohorts import MachineSeen, RunRebaselined
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
@@ -24,7 +25,6 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.sessions import SessionEnded, SessionStarted
-from loopty.record.spend import CallReserved
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents
 
@@ -32,11 +32,11 @@ OWNER = "host:4711:99"
 
 
 Measured = Callable[[NodeId], float]
-"""What a repeated measurement of a node gives."""
+"""The score of a repeated measurement of a node."""
 
 
 class Story:
-    """One run, told event by event; the baseline is measured first."""
+    """One run, event by event; the baseline is measured first."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Story:
         machine: str = "",
         driven: bool = True,
     ) -> None:
-        """One measurement decides, unless the story says how much `again` gives. Not driven, it is by hand."""
+        """One measurement decides unless `again` gives repeats. Without `driven` there is no session."""
         self.noise = noise or Noise(repeat="auto" if again else "never")
         self.again: Measured = again or (lambda _: 0.0)
         self.machine = machine
@@ -64,7 +64,7 @@ class Story:
 
     @property
     def history(self) -> History:
-        """As another process opens it: from the saved pages."""
+        """The history as another process opens it: from the saved pages."""
         return self.ledger.history()
 
     def tell(self, *events: Event) -> list[Recorded]:
@@ -87,7 +87,7 @@ class Story:
         self.tell(TrialStarted(node, found.trials + 1, found.pool, OWNER))
 
     def ends(self, node: NodeId, score: float | None, ending: Ending = Ending.FAILED, **metrics: float) -> NodeId:
-        """One trial, those that the judge asks for after it, and the verdict; no score is a failure."""
+        """One trial, the repeats that the judge asks for, and the verdict; None as score is a failure."""
         self.starts(node)
         if score is None:
             outcome = Outcome(ending, reason="exit code 1", seconds=0.5, fingerprint=self.machine)
@@ -100,13 +100,13 @@ class Story:
         return node
 
     def repeats(self, subject: NodeId, again: MeasureAgain) -> None:
-        """One more measurement on behalf of the subject."""
+        """One more measurement to judge the subject."""
         number = self.recorder.history[again.node].trials + 1
         self.tell(TrialStarted(again.node, number, Pool.REPEAT, OWNER, subject, again.incumbent))
         self.tell(TrialEnded(again.node, number, self._finished({"score": self.again(again.node)})))
 
     def moves(self, machine: str, scores: Mapping[str, float], incumbent: str) -> None:
-        """To another machine, where these nodes are measured and the run goes on."""
+        """Move to another machine, where these nodes are measured and the run continues."""
         self.machine = machine
         for node, score in scores.items():
             number = self.recorder.history[NodeId(node)].trials + 1
@@ -151,7 +151,7 @@ class Story:
 
 
 def random_story(seed: int, attempts: int, control: int = 0, direction: Direction = Direction.MAX) -> Story:
-    """Something like a real run: slow gains, some failures, a control that gains less."""
+    """A run like a real one: slow gains, some failures, a control that gains less."""
     rng = random.Random(seed)
     story = Story(direction, baseline=1.94)
     best = {Pool.ATTEMPT: NodeId("1"), Pool.CONTROL: NodeId("1")}

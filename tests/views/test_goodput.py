@@ -1,4 +1,4 @@
-"""What time and tokens came to."""
+"""Results per time and tokens."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from loopty.record.trials import TrialCounts
 from loopty.views.goodput import Goodput, goodput
 
 from .story import Story
-from .test_run_status import now
+from .test_run_status import status_of
 
 
-def spent(story: Story, seconds: float = 1800.0) -> Goodput:
+def goodput_of(story: Story, seconds: float = 1800.0) -> Goodput:
     history = story.history
     return goodput(history, history.runs[1], seconds)
 
@@ -27,12 +27,12 @@ def test_results_are_counted_per_hour_and_per_million_tokens() -> None:
     story.tries("1", 1.0, Pool.CONTROL)
     story.tries("1", None)
     story.reserves(500_000, 0.1)
-    found = spent(story)
+    found = goodput_of(story)
     assert (found.results, found.per_hour, found.per_million_tokens) == (2, 4.0, 4.0)
 
 
 def test_without_tokens_and_time_there_is_no_rate() -> None:
-    found = spent(Story(), seconds=0.0)
+    found = goodput_of(Story(), seconds=0.0)
     assert (found.results, found.per_hour, found.per_million_tokens, found.waste) == (0, None, None, ())
 
 
@@ -41,7 +41,7 @@ def test_waste_has_causes() -> None:
     for ending in (Ending.FAILED, Ending.TIMED_OUT, Ending.FAILED, Ending.REFUSED, Ending.TAMPERED, Ending.PRUNED):
         story.tries("1", None, ending=ending)
     story.refuses()
-    found = spent(story)
+    found = goodput_of(story)
     assert [(each.cause, each.trials, each.seconds) for each in found.waste] == [
         ("failed", 2, 1.0),
         ("timed out", 1, 0.5),
@@ -52,23 +52,23 @@ def test_waste_has_causes() -> None:
     assert (found.refused, found.busy_seconds) == (1, 3.5)
 
 
-def test_telling_noise_is_no_waste() -> None:
+def test_repeat_measurements_are_not_waste() -> None:
     wobble = itertools.cycle([0.99, 1.02, 0.98, 1.0, 1.01])
     story = Story(baseline=1.0, noise=Noise(pairs=3), again=lambda _: next(wobble))
     story.tries("1", 1.5)
-    found = spent(story)
+    found = goodput_of(story)
     assert found.waste == ()
     assert found.telling_noise.trials == TrialCounts.of(story.history.runs[1], Pool.REPEAT).started
     assert found.in_vain == found.telling_noise.trials - 5
     assert found.telling_noise.seconds == pytest.approx(0.5 * found.telling_noise.trials)
 
 
-def test_seconds_of_trials_by_hand_are_those_of_the_trials() -> None:
+def test_work_by_hand_takes_the_seconds_of_its_trials() -> None:
     story = Story(driven=False)
     story.tries("1", 2.0)
-    found = now(story)
-    came_to = spent(story, found.work_seconds)
-    assert (came_to.seconds, came_to.per_hour) == (1.0, 3600.0)
+    found = status_of(story)
+    result = goodput_of(story, found.work_seconds)
+    assert (result.seconds, result.per_hour) == (1.0, 3600.0)
 
 
 def test_results_of_another_machine_are_not_comparable() -> None:
@@ -76,4 +76,4 @@ def test_results_of_another_machine_are_not_comparable() -> None:
     story.tries("1", 2.0)
     story.tries("1", 1.5)
     story.moves("server", {"1": 50.0, "1.1": 60.0}, incumbent="1.1")
-    assert spent(story).results == 1
+    assert goodput_of(story).results == 1

@@ -6,9 +6,9 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.views.model_calls import ModelCall, calls_of_node, fruitless_calls_of
 from loopty.views.model_calls import calls_of_run as all_calls
 
@@ -25,25 +25,25 @@ def calls(story: Story) -> tuple[ModelCall, ...]:
     return calls_of_node(story.ledger.read(), story.history[NODE])
 
 
-def proposed(*taken: str) -> NodeAdded:
-    return NodeAdded(NODE, Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=taken)
+def node_from(*calls: str) -> NodeAdded:
+    return NodeAdded(NODE, Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=calls)
 
 
-def test_the_calls_of_a_proposal_are_told_in_order_with_what_they_cost():
+def test_the_calls_of_a_proposal_come_in_order_with_their_cost():
     story = Story()
     story.tell(reserved("first"), CallSettled(1, "first", 100, 0.1, Usage(80, 20), "no reply"))
     story.tell(reserved("other"), CallSettled(1, "other", 1, 0.1))
     story.tell(reserved("second"), CallSettled(1, "second", 200, 0.2, Usage(150, 50)))
-    story.tell(proposed("first", "second"))
+    story.tell(node_from("first", "second"))
     first, second = calls(story)
     assert (first.reserved, first.tokens, first.money_usd) == (reserved("first"), 100, 0.1)
     assert first.settled == CallSettled(1, "first", 100, 0.1, Usage(80, 20), "no reply")
     assert (second.reserved.call, second.tokens, second.settled.failure) == ("second", 200, "")
 
 
-def test_the_looks_of_the_verifier_at_the_node_are_told_too():
+def test_the_verifiers_calls_about_the_node_are_included():
     story = Story()
-    story.tell(reserved("made"), CallSettled(1, "made", 1, 0.0), proposed("made"))
+    story.tell(reserved("made"), CallSettled(1, "made", 1, 0.0), node_from("made"))
     story.tell(reserved("review", "verifier", "1.1", None), CallSettled(1, "review", 5, 0.5))
     story.tell(reserved("of another", "verifier", "1", None))
     story.tell(reserved("its benchmark", "user", "1.1", None))
@@ -51,81 +51,83 @@ def test_the_looks_of_the_verifier_at_the_node_are_told_too():
     assert [call.reserved.call for call in calls(story)] == ["made", "review"]
 
 
-def test_a_call_in_flight_and_a_lost_one_are_told_as_reserved():
+def test_a_call_in_flight_or_lost_costs_what_was_reserved():
     story = Story()
-    story.tell(proposed())
+    story.tell(node_from())
     story.tell(reserved("lost", "verifier", "1.1", None), CallSettled(1, "lost", 900, 0.9, lost=True))
-    story.tell(reserved("flying", "verifier", "1.1", None))
-    lost, flying = calls(story)
+    story.tell(reserved("in flight", "verifier", "1.1", None))
+    lost, in_flight = calls(story)
     assert (lost.tokens, lost.settled.lost) == (900, True)
-    assert (flying.tokens, flying.settled) == (900, None)
+    assert (in_flight.tokens, in_flight.settled) == (900, None)
 
 
 def test_a_node_that_no_model_made_has_no_calls():
     story = Story()
-    story.tell(reserved("other"), proposed())
+    story.tell(reserved("other"), node_from())
     assert calls(story) == ()
 
 
-def refused(*taken: str, item: int = 0, left: int = 0, pool: Pool = Pool.ATTEMPT) -> ProposalRefused:
-    return ProposalRefused(1, pool, "code:diff", f"no {item}", Objection.APPLY, taken, left, item)
+def refusal_of(*calls: str, index: int = 0, remaining: int = 0, pool: Pool = Pool.ATTEMPT) -> ProposalRefused:
+    return ProposalRefused(1, pool, "code:diff", f"no {index}", Objection.APPLY, calls, remaining, index)
 
 
-def in_vain(story: Story, node: str = "1") -> dict[str, str]:
+def fruitless(story: Story, node: str = "1") -> dict[str, str]:
     found = fruitless_calls_of(story.ledger.read(), story.history[NodeId(node)])
     return {call.reserved.call: call.fruitless_reason for call in found}
 
 
-def test_the_calls_that_were_to_change_a_node_in_vain_are_told_oldest_first():
+def test_fruitless_calls_to_change_a_node_come_oldest_first():
     story = Story()
     story.tell(reserved("failed"), CallSettled(1, "failed", 0, 0.0, failure="503"))
-    story.tell(reserved("good"), CallSettled(1, "good", 9, 0.1), proposed("good"))
+    story.tell(reserved("good"), CallSettled(1, "good", 9, 0.1), node_from("good"))
     story.tell(
         reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("again"), CallSettled(1, "again", 9, 0.1)
     )
-    story.tell(refused("first", "again"))
+    story.tell(refusal_of("first", "again"))
     story.tell(reserved("lost"), CallSettled(1, "lost", 900, 0.9, lost=True))
-    story.tell(reserved("unread"), CallSettled(1, "unread", 9, 0.1), reserved("flying"))
-    assert list(in_vain(story).items()) == [
+    story.tell(reserved("unread"), CallSettled(1, "unread", 9, 0.1), reserved("in flight"))
+    assert list(fruitless(story).items()) == [
         ("failed", "failed"),
         ("first", "refused: apply"),
         ("again", "refused: apply"),
         ("lost", "lost with its process"),
         ("unread", "not taken"),
     ]
-    assert in_vain(story, "1.1") == {}
+    assert fruitless(story, "1.1") == {}
 
 
-def test_what_others_asked_about_the_node_was_not_to_change_it():
+def test_calls_by_others_about_the_node_were_not_to_change_it():
     story = Story()
     for role in ("verifier", "user", "evolver"):
         story.tell(reserved(role, role, "1", None), CallSettled(1, role, 0, 0.0, failure="503"))
     story.tell(
-        proposed(),
+        node_from(),
         reserved("other"),
         reserved("child", node="1.1"),
         CallSettled(1, "child", 0, 0.0),
-        refused("child"),
+        refusal_of("child"),
     )
-    assert in_vain(story) == {}
-    assert in_vain(story, "1.1") == {"child": "refused: apply"}
+    assert fruitless(story) == {}
+    assert fruitless(story, "1.1") == {"child": "refused: apply"}
 
 
-def test_a_batch_that_was_refused_in_part_is_told_with_what_it_gave():
+def test_a_partly_refused_batch_comes_with_its_nodes():
     story = Story()
     story.tell(
         reserved("first"), CallSettled(1, "first", 9, 0.1), reserved("batch"), CallSettled(1, "batch", 9, 0.1)
     )
-    story.tell(proposed("first", "batch"), refused("first", "batch", item=1), refused("first", "batch", item=2))
+    story.tell(
+        node_from("first", "batch"), refusal_of("first", "batch", index=1), refusal_of("first", "batch", index=2)
+    )
     (batch,) = fruitless_calls_of(story.ledger.read(), story.history[NodeId("1")])
     assert (batch.reserved.call, batch.fruitless_reason, batch.new_nodes) == ("batch", "", [NODE])
     assert [event.reason for event in batch.own_refusals] == ["no 1", "no 2"]
     assert batch.at > 1000
 
 
-def test_the_node_of_the_last_refused_attempt_is_known_where_a_model_made_it():
+def test_the_node_of_the_last_refused_attempt_is_known_if_a_model_made_it():
     story = Story()
-    story.tell(reserved("made"), CallSettled(1, "made", 9, 0.1), refused("made"), refused(pool=Pool.CONTROL))
+    story.tell(reserved("made"), CallSettled(1, "made", 9, 0.1), refusal_of("made"), refusal_of(pool=Pool.CONTROL))
     assert all_calls(story.ledger.read(), 1).last_refused_parent == "1"
     story.refuses()
     assert all_calls(story.ledger.read(), 1).last_refused_parent is None

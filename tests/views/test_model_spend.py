@@ -1,4 +1,4 @@
-"""What models cost a run, and what of it was in vain."""
+"""What models cost a run, and which calls led to nothing."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import NodeJudged
-from loopty.views.model_spend import Spend, SpendCap, SpendRow, spend
+from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, spend
 
 from .story import OWNER, Story
 
 USED = Usage(800, 200, 300, 50)
 
 
-class Bills(Story):
-    """A run whose proposals are paid for."""
+class PaidRun(Story):
+    """A run whose proposals cost money."""
 
     def calls(
         self,
@@ -33,11 +33,11 @@ class Bills(Story):
         node: str = "1",
         money_usd: float = 0.01,
         settled: CallSettled | None = None,
-        flying: bool = False,
+        in_flight: bool = False,
     ) -> str:
         pool = Pool.ATTEMPT if role == "evolver" else None
         self.tell(CallReserved(1, call, role, 1500, 0.02, OWNER, model, operator, NodeId(node), pool))
-        if not flying:
+        if not in_flight:
             self.tell(settled or CallSettled(1, call, USED.tokens, money_usd, USED))
         return call
 
@@ -46,13 +46,13 @@ class Bills(Story):
         added = NodeAdded(
             node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, remaining_in_reply=left
         )
-        self.tell(added, NodeJudged(node, verdict, "so it is"))
+        self.tell(added, NodeJudged(node, verdict, "a verdict"))
         return node
 
     def objects(self, *calls: str, objection: Objection = Objection.APPLY, left: int = 0) -> None:
         self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "no", objection, calls, left))
 
-    def spend(self, pools: Pools | None = None, roles: Roles | None = None) -> Spend:
+    def spend(self, pools: Pools | None = None, roles: Roles | None = None) -> SpendReport:
         return spend(self.ledger.read(), 1, lambda model: model.startswith("local:"), pools, roles)
 
 
@@ -61,22 +61,22 @@ def names(rows: tuple[SpendRow, ...]) -> dict[str, int]:
 
 
 @pytest.fixture
-def bills() -> Bills:
-    return Bills()
+def run() -> PaidRun:
+    return PaidRun()
 
 
-def test_a_run_without_calls_cost_nothing(bills: Bills) -> None:
-    found = bills.spend()
+def test_a_run_without_calls_cost_nothing(run: PaidRun) -> None:
+    found = run.spend()
     assert found.total.calls == 0
     assert found.role == found.model == found.operator == found.node == found.waste == ()
 
 
-def test_every_table_adds_up_to_the_total(bills: Bills) -> None:
-    bills.gives(bills.calls("a"), verdict=Verdict.KEPT)
-    bills.calls("b", role="user", operator="benchmark", model="openai:small", node="1.1", money_usd=0.03)
-    bills.calls("c", role="verifier", operator="review", node="1.1")
-    bills.objects(bills.calls("d"))
-    found = bills.spend()
+def test_every_table_adds_up_to_the_total(run: PaidRun) -> None:
+    run.gives(run.calls("a"), verdict=Verdict.KEPT)
+    run.calls("b", role="user", operator="benchmark", model="openai:small", node="1.1", money_usd=0.03)
+    run.calls("c", role="verifier", operator="review", node="1.1")
+    run.objects(run.calls("d"))
+    found = run.spend()
     assert (found.total.calls, found.total.tokens) == (4, 4000)
     assert found.total.money_usd == pytest.approx(0.06)
     assert (found.total.input_tokens, found.total.output_tokens) == (3200, 800)
@@ -90,31 +90,31 @@ def test_every_table_adds_up_to_the_total(bills: Bills) -> None:
     assert found.kept == 1
 
 
-def test_the_nodes_of_one_reply_share_its_cost(bills: Bills) -> None:
-    bills.calls("a")
-    first, second = bills.gives("a", left=2), bills.gives("a", left=1)
-    found = bills.spend()
+def test_the_nodes_of_one_reply_share_its_cost(run: PaidRun) -> None:
+    run.calls("a")
+    first, second = run.gives("a", left=2), run.gives("a", left=1)
+    found = run.spend()
     shares = {row.name: (row.sum.tokens, row.sum.money_usd) for row in found.node}
     assert shares == {first: (500, 0.005), second: (500, 0.005)}
     assert found.untaken == 1
     assert not found.waste
 
 
-def test_a_node_pays_for_every_call_that_it_took(bills: Bills) -> None:
-    node = bills.gives(bills.calls("first try"), bills.calls("corrected"))
-    found = bills.spend()
+def test_a_node_pays_for_every_call_behind_it(run: PaidRun) -> None:
+    node = run.gives(run.calls("first try"), run.calls("corrected"))
+    found = run.spend()
     assert names(found.node) == {node: 2}
     assert not found.waste
 
 
-def test_calls_in_vain_are_told_by_what_became_of_them(bills: Bills) -> None:
-    bills.calls("a", settled=CallSettled(1, "a", 0, 0.0, Usage(), failure="429"))
-    bills.calls("b", settled=CallSettled(1, "b", 1500, 0.02, lost=True))
-    bills.objects(bills.calls("c"), bills.calls("d"), objection=Objection.APPLY)
-    bills.objects(bills.calls("e"), objection=Objection.DUPLICATE)
-    bills.calls("f")
-    bills.calls("g", role="user", node="1")
-    found = bills.spend()
+def test_fruitless_calls_are_grouped_by_reason(run: PaidRun) -> None:
+    run.calls("a", settled=CallSettled(1, "a", 0, 0.0, Usage(), failure="429"))
+    run.calls("b", settled=CallSettled(1, "b", 1500, 0.02, lost=True))
+    run.objects(run.calls("c"), run.calls("d"), objection=Objection.APPLY)
+    run.objects(run.calls("e"), objection=Objection.DUPLICATE)
+    run.calls("f")
+    run.calls("g", role="user", node="1")
+    found = run.spend()
     assert names(found.waste) == {
         "failed": 1,
         "lost with its process": 1,
@@ -126,53 +126,53 @@ def test_calls_in_vain_are_told_by_what_became_of_them(bills: Bills) -> None:
     assert (lost.tokens, lost.input_tokens, lost.money_usd) == (1500, 0, 0.02)
 
 
-def test_a_reply_that_gave_a_node_is_not_in_vain_for_another_of_its_proposals(bills: Bills) -> None:
-    bills.calls("a")
-    bills.objects("a", objection=Objection.DUPLICATE, left=1)
-    bills.gives("a")
-    assert bills.spend().waste == ()
+def test_a_reply_that_led_to_a_node_is_not_fruitless_for_another_of_its_proposals(run: PaidRun) -> None:
+    run.calls("a")
+    run.objects("a", objection=Objection.DUPLICATE, left=1)
+    run.gives("a")
+    assert run.spend().waste == ()
 
 
-def test_a_call_in_flight_is_beside_the_total(bills: Bills) -> None:
-    bills.calls("a", flying=True)
-    found = bills.spend()
+def test_a_call_in_flight_is_not_in_the_total(run: PaidRun) -> None:
+    run.calls("a", in_flight=True)
+    found = run.spend()
     assert (found.in_flight.calls, found.in_flight.tokens, found.in_flight.money_usd) == (1, 1500, 0.02)
     assert found.total.calls == 0
 
 
-def test_a_process_taken_for_dead_that_settles_late_is_charged_once(bills: Bills) -> None:
-    bills.calls("a", settled=CallSettled(1, "a", 1500, 0.02, lost=True))
-    bills.tell(CallSettled(1, "a", 1000, 0.01, USED))
-    assert bills.spend().total.tokens == 1500
+def test_a_late_settlement_of_a_process_presumed_dead_is_charged_once(run: PaidRun) -> None:
+    run.calls("a", settled=CallSettled(1, "a", 1500, 0.02, lost=True))
+    run.tell(CallSettled(1, "a", 1000, 0.01, USED))
+    assert run.spend().total.tokens == 1500
 
 
-def test_money_that_is_not_known_is_not_taken_for_none(bills: Bills) -> None:
-    bills.calls("a", money_usd=0.0)
-    bills.calls("b", money_usd=0.0, model="local:small")
-    bills.calls("c")
-    bills.calls("d", settled=CallSettled(1, "d", 0, 0.0, failure="no answer"))
-    unpriced = {row.name: row.sum.unpriced for row in bills.spend().model}
+def test_an_unknown_price_is_not_free(run: PaidRun) -> None:
+    run.calls("a", money_usd=0.0)
+    run.calls("b", money_usd=0.0, model="local:small")
+    run.calls("c")
+    run.calls("d", settled=CallSettled(1, "d", 0, 0.0, failure="no answer"))
+    unpriced = {row.name: row.sum.unpriced for row in run.spend().model}
     assert unpriced == {"openai:big": 1, "local:small": 0}
 
 
-def test_replies_given_again_are_counted_apart(bills: Bills) -> None:
-    bills.calls("a", role="user", operator="cached", settled=CallSettled(1, "a", 0, 0.0, Usage()))
-    found = bills.spend()
+def test_replies_from_memory_are_counted_separately(run: PaidRun) -> None:
+    run.calls("a", role="user", operator="cached", settled=CallSettled(1, "a", 0, 0.0, Usage()))
+    found = run.spend()
     assert (found.given_again, found.total.calls) == (1, 0)
 
 
-def test_only_kept_nodes_that_calls_were_spent_on_count_as_gains(bills: Bills) -> None:
-    bills.tries("1", 5.0)
-    bills.gives(bills.calls("a"))
-    bills.gives(bills.calls("b"), verdict=Verdict.KEPT)
-    assert bills.spend().kept == 1
+def test_only_kept_nodes_with_calls_count_as_kept(run: PaidRun) -> None:
+    run.tries("1", 5.0)
+    run.gives(run.calls("a"))
+    run.gives(run.calls("b"), verdict=Verdict.KEPT)
+    assert run.spend().kept == 1
 
 
-def test_the_calls_of_another_run_are_not_counted(bills: Bills) -> None:
-    bills.calls("a")
-    assert spend(bills.ledger.read(), 2, lambda _: False).total.calls == 0
+def test_the_calls_of_another_run_are_not_counted(run: PaidRun) -> None:
+    run.calls("a")
+    assert spend(run.ledger.read(), 2, lambda _: False).total.calls == 0
 
 
-def test_the_caps_that_there_are_stand_beside(bills: Bills) -> None:
-    caps = bills.spend(Pools(tokens=9000), Roles(user=RoleBudget(money_usd=2.0))).caps
+def test_the_caps_of_the_budget_are_listed(run: PaidRun) -> None:
+    caps = run.spend(Pools(tokens=9000), Roles(user=RoleBudget(money_usd=2.0))).caps
     assert caps == (SpendCap("run", 9000, None), SpendCap("user", None, 2.0))

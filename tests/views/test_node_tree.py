@@ -19,7 +19,7 @@ def ids(rows: list[TreeLine]) -> list[str]:
     return [row.node.id for row in rows if isinstance(row, TreeRow)]
 
 
-def left_out(rows: list[TreeLine]) -> int:
+def hidden_count(rows: list[TreeLine]) -> int:
     return sum(row.count if isinstance(row, HiddenNodes) else row.hidden_below for row in rows)
 
 
@@ -32,7 +32,7 @@ def chain() -> History:
     return story.history
 
 
-def test_children_stand_under_their_parent_in_the_order_of_their_numbers() -> None:
+def test_children_are_listed_under_their_parent_by_number() -> None:
     story = Story()
     for _ in range(11):
         story.tries("1", 0.5)
@@ -73,10 +73,10 @@ def test_every_node_is_shown_or_counted(limit: int) -> None:
     history = random_story(seed=1, attempts=80, control=20).history
     rows = list(tree(history, TOP, limit))
     assert len(ids(rows)) <= limit
-    assert len(ids(rows)) + left_out(rows) == 101
+    assert len(ids(rows)) + hidden_count(rows) == 101
 
 
-def test_nodes_folded_under_a_leaf_are_counted_on_its_own_row() -> None:
+def test_nodes_hidden_below_a_leaf_are_counted_on_its_row() -> None:
     story = Story()
     story.tries("1", 2.0)
     story.tries("1.1", 0.5)
@@ -95,7 +95,7 @@ def test_a_subtree_is_shown_from_its_top() -> None:
     assert ids(list(tree(story.history, NodeId("1.1")))) == ["1.1", "1.1.1"]
 
 
-def test_a_top_that_is_not_there_is_misuse() -> None:
+def test_an_unknown_top_is_misuse() -> None:
     with pytest.raises(Misuse, match=r"no node 1\.9"):
         tree(Story().history, NodeId("1.9"))
 
@@ -106,16 +106,16 @@ def test_a_chain_of_three_thousand_nodes_is_walked(chain: History) -> None:
     assert [row.level for row in rows] == list(range(3000))
 
 
-def test_a_limited_chain_keeps_its_end_in_sight(chain: History) -> None:
+def test_a_limited_chain_shows_its_end(chain: History) -> None:
     rows = list(tree(chain, TOP, limit=10))
     assert ids(rows)[0] == "1"
     assert NodeId(ids(rows)[-1]).depth == 2999
-    assert left_out(rows) == 2990
+    assert hidden_count(rows) == 2990
     assert isinstance(rows[1], TreeRow)
     assert rows[1].skips_nodes
 
 
-def test_only_the_nodes_that_are_shown_are_decoded() -> None:
+def test_only_shown_nodes_are_decoded() -> None:
     story = Story()
     for _ in range(2000):
         story.adds("1")
@@ -127,7 +127,7 @@ def test_only_the_nodes_that_are_shown_are_decoded() -> None:
     assert len(ids(rows)) == decoded == 20
 
 
-def test_the_best_of_the_control_is_among_the_kept() -> None:
+def test_the_best_control_node_is_among_the_kept() -> None:
     story = Story()
     story.tries("1", 2.0, Pool.CONTROL)
     for _ in range(30):

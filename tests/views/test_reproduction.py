@@ -1,4 +1,4 @@
-"""When a measurement made again counts as the same."""
+"""When a repeated measurement counts as the same."""
 
 import pytest
 
@@ -18,20 +18,20 @@ def recorded(*scores: float) -> Result:
     return Result(finished(score=sorted(scores)[len(scores) // 2]), tuple({"score": score} for score in scores))
 
 
-def same(then: Result, *now: float, tolerance: float = 0.0) -> bool:
+def is_same(then: Result, *now: float, tolerance: float = 0.0) -> bool:
     return reproduction(
         then, [finished(score=score) for score in now], (Metric("score", tolerance=tolerance),)
     ).is_same
 
 
-def test_one_measurement_must_be_met_exactly_or_within_the_tolerance():
-    assert same(recorded(5.0), 5.0)
-    assert not same(recorded(5.0), 5.0000001)
-    assert same(recorded(5.0), 5.25, tolerance=0.25)
-    assert not same(recorded(5.0), 5.5, tolerance=0.25)
+def test_one_measurement_must_match_exactly_or_within_the_tolerance():
+    assert is_same(recorded(5.0), 5.0)
+    assert not is_same(recorded(5.0), 5.0000001)
+    assert is_same(recorded(5.0), 5.25, tolerance=0.25)
+    assert not is_same(recorded(5.0), 5.5, tolerance=0.25)
 
 
-def test_noise_that_was_known_is_no_difference():
+def test_a_difference_within_known_noise_is_ignored():
     floor = {"score": 0.1}
     assert reproduction(recorded(5.0), [finished(score=5.3)], SCORE, floor).is_same
     assert not reproduction(recorded(5.0), [finished(score=5.31)], SCORE, floor).is_same
@@ -40,22 +40,22 @@ def test_noise_that_was_known_is_no_difference():
 @pytest.mark.parametrize(
     ("now", "expected"), [(9.0, True), (10.5, True), (12.0, True), (8.9, False), (12.1, False)]
 )
-def test_several_samples_accept_what_lies_in_their_spread_widened_by_its_width(now, expected):
-    assert same(recorded(10.0, 10.5, 11.0), now) is expected
+def test_several_samples_accept_values_within_their_widened_spread(now, expected):
+    assert is_same(recorded(10.0, 10.5, 11.0), now) is expected
 
 
-def test_samples_that_never_varied_must_be_met_exactly():
-    assert same(recorded(5.0, 5.0, 5.0), 5.0)
-    assert not same(recorded(5.0, 5.0, 5.0), 5.001)
+def test_samples_that_never_varied_must_match_exactly():
+    assert is_same(recorded(5.0, 5.0, 5.0), 5.0)
+    assert not is_same(recorded(5.0, 5.0, 5.0), 5.001)
 
 
 def test_repeats_are_compared_by_their_median_and_their_spread():
-    assert same(recorded(5.0), 4.0, 5.0, 90.0)
-    assert same(recorded(5.0), 4.9, 5.2, 5.3)
-    assert not same(recorded(5.0), 7.0, 7.1, 7.2)
+    assert is_same(recorded(5.0), 4.0, 5.0, 90.0)
+    assert is_same(recorded(5.0), 4.9, 5.2, 5.3)
+    assert not is_same(recorded(5.0), 7.0, 7.1, 7.2)
 
 
-def test_only_metrics_that_count_decide_and_all_of_them_do():
+def test_all_counting_metrics_decide_and_no_others():
     then = Result(finished(score=1.0, seconds=2.0, tasks=3.0))
     both = (Metric("score"), Metric("seconds", Direction.MIN, tolerance=0.5))
     assert reproduction(then, [finished(score=1.0, seconds=2.4, tasks=9.0)], both).is_same
@@ -68,18 +68,18 @@ def test_only_metrics_that_count_decide_and_all_of_them_do():
     ]
 
 
-def test_weights_do_not_let_one_metric_make_up_for_another():
+def test_weights_do_not_let_one_metric_compensate_for_another():
     weighted = (Metric("a", weight=1.0), Metric("b", weight=1.0))
     assert not reproduction(Result(finished(a=1.0, b=2.0)), [finished(a=2.0, b=1.0)], weighted).is_same
 
 
-def test_a_metric_that_is_missing_is_never_the_same():
+def test_a_missing_metric_is_never_the_same():
     assert not reproduction(Result(finished(score=1.0)), [finished(other=1.0)], SCORE).is_same
     assert not reproduction(Result(finished(other=1.0)), [finished(score=1.0)], SCORE).is_same
     assert not reproduction(Result(finished(other=1.0)), [finished(other=1.0)], SCORE).is_same
 
 
-def test_the_ending_must_be_the_same_and_of_a_failure_that_is_all():
+def test_the_ending_must_match_and_suffices_for_a_failure():
     failed = Outcome(Ending.FAILED, reason="exit code 1")
     found = reproduction(Result(failed), [failed], ())
     assert found.is_same

@@ -12,7 +12,7 @@ from loopty.views.score_points import Mark, points
 from .story import Story
 
 
-def test_points_come_in_the_order_of_the_experiments_whatever_their_pool() -> None:
+def test_points_of_all_pools_come_in_the_order_of_the_experiments() -> None:
     story = Story(baseline=1.0)
     story.tries("1", 0.5, Pool.CONTROL)
     story.tries("1", 2.0)
@@ -36,18 +36,18 @@ def test_the_leaderboard_is_in_the_order_of_the_objective() -> None:
     story = Story(Direction.MIN, baseline=2.0)
     for score in (3.0, None, 1.0, 1.5, 1.5):
         story.tries("1", score)
-    places = leaderboard(story.history, 1, top=4)
-    assert [(place.rank, place.node.id) for place in places] == [(1, "1.3"), (2, "1.4"), (3, "1.5"), (4, "1")]
-    assert places[0].over_baseline is not None
-    assert places[0].over_baseline.percent == 50.0
-    assert places[3].over_baseline is None
+    rows = leaderboard(story.history, 1, top=4)
+    assert [(row.rank, row.node.id) for row in rows] == [(1, "1.3"), (2, "1.4"), (3, "1.5"), (4, "1")]
+    assert rows[0].over_baseline is not None
+    assert rows[0].over_baseline.percent == 50.0
+    assert rows[3].over_baseline is None
 
 
 def test_without_a_baseline_there_is_no_leaderboard() -> None:
     assert leaderboard(Story(baseline=None).history, 1, top=4) == []
 
 
-def test_the_metrics_of_a_node_stand_beside_those_of_the_baseline() -> None:
+def test_the_metrics_of_a_node_come_with_the_baselines() -> None:
     story = Story(baseline=None)
     story.ends(NodeId("1"), 1.0, memory=10.0)
     story.tries("1", 2.0, memory=12.0, extra=5.0)
@@ -61,7 +61,7 @@ def test_the_metrics_of_a_node_stand_beside_those_of_the_baseline() -> None:
     assert found.is_best
 
 
-def test_changed_parameters_are_told_with_what_they_were() -> None:
+def test_changed_parameters_come_with_their_old_values() -> None:
     story = Story()
     story.adds("1", params={"rate": 0.1, "depth": 3})
     story.adds("1.1", params={"rate": 0.2, "depth": 3, "width": 8})

@@ -1,4 +1,4 @@
-"""What the proposer is worth, measured against chance."""
+"""The worth of the proposer, measured against chance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loopty.views.verdict_tally import is_quick, tally
 from .story import Story, random_story
 
 
-def lanes(attempts: list[float | None], control: list[float | None], story: Story | None = None) -> Uplift:
+def uplift_of(attempts: list[float | None], control: list[float | None], story: Story | None = None) -> Uplift:
     story = story or Story(baseline=1.0)
     for score in attempts:
         story.tries("1", score)
@@ -27,7 +27,7 @@ def lanes(attempts: list[float | None], control: list[float | None], story: Stor
 
 
 def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
-    found = lanes([2.0, 2.1, 2.2, 2.3, 2.4, 2.5], [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
+    found = uplift_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5], [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
     assert found.words is UpliftWords.BETTER
     assert found.low is not None
     assert found.high is not None
@@ -37,42 +37,42 @@ def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
 
 
 def test_one_lucky_attempt_is_no_better_than_random() -> None:
-    found = lanes([1.1, 1.2, 1.3, 1.4, 1.5, 9.0], [1.1, 1.2, 1.3, 1.4, 1.5, 1.6])
+    found = uplift_of([1.1, 1.2, 1.3, 1.4, 1.5, 9.0], [1.1, 1.2, 1.3, 1.4, 1.5, 1.6])
     assert found.words is UpliftWords.NO_BETTER
     assert found.amount == pytest.approx(7.4)
 
 
 def test_a_proposer_that_is_always_behind_is_worse_than_random() -> None:
-    assert lanes([1.0] * 6, [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]).words is UpliftWords.WORSE
+    assert uplift_of([1.0] * 6, [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]).words is UpliftWords.WORSE
 
 
-def test_less_is_better_where_the_objective_says_so() -> None:
-    found = lanes([0.5, 0.4, 0.3, 0.2, 0.1], [0.9] * 5, Story(Direction.MIN, baseline=1.0))
+def test_lower_is_better_if_the_objective_says_so() -> None:
+    found = uplift_of([0.5, 0.4, 0.3, 0.2, 0.1], [0.9] * 5, Story(Direction.MIN, baseline=1.0))
     assert found.words is UpliftWords.BETTER
     assert found.amount == pytest.approx(0.8)
 
 
-def test_the_longer_lane_gets_no_more_than_the_budget_of_the_shorter() -> None:
-    found = lanes([1.5] * 5 + [9.0], [1.5] * 5)
+def test_the_longer_pool_gets_only_the_budget_of_the_shorter() -> None:
+    found = uplift_of([1.5] * 5 + [9.0], [1.5] * 5)
     assert (found.amount, found.trials, found.words) == (0.0, 5, UpliftWords.NO_BETTER)
 
 
-def test_what_failed_or_fell_behind_the_baseline_improved_nothing() -> None:
-    found = lanes([None, None, 0.1, 0.2, 0.3], [0.5, 0.6, None, None, None])
+def test_failures_and_scores_below_the_baseline_improve_nothing() -> None:
+    found = uplift_of([None, None, 0.1, 0.2, 0.3], [0.5, 0.6, None, None, None])
     assert (found.amount, found.low, found.high) == (0.0, 0.0, 0.0)
 
 
-def test_a_gate_refuses_at_the_price_of_a_trial() -> None:
+def test_a_refusal_by_a_gate_costs_a_trial() -> None:
     story = Story(baseline=1.0)
     story.tries("1", None, ending=Ending.REFUSED)
-    assert lanes([1.5] * 4, [1.5] * 5, story).trials == 5
+    assert uplift_of([1.5] * 4, [1.5] * 5, story).trials == 5
 
 
 @pytest.mark.parametrize(
     ("attempts", "control", "words"), [(9, 4, UpliftWords.FEW_CONTROLS), (4, 9, UpliftWords.FEW_ATTEMPTS)]
 )
-def test_with_few_trials_nothing_is_said(attempts: int, control: int, words: UpliftWords) -> None:
-    found = lanes([2.0] * attempts, [1.0] * control)
+def test_few_trials_allow_no_conclusion(attempts: int, control: int, words: UpliftWords) -> None:
+    found = uplift_of([2.0] * attempts, [1.0] * control)
     assert (found.words, found.low, found.high, found.trials) == (words, None, None, 4)
 
 
@@ -83,7 +83,7 @@ def test_without_control_or_baseline_there_is_no_uplift() -> None:
     assert uplift(Story(baseline=None).history, 1) is None
 
 
-def test_results_of_another_machine_say_nothing_here() -> None:
+def test_results_of_another_machine_do_not_count() -> None:
     story = Story(baseline=1.0, machine="laptop")
     for _ in range(6):
         story.tries("1", 2.0)
@@ -94,20 +94,20 @@ def test_results_of_another_machine_say_nothing_here() -> None:
     assert (found.amount, found.trials, found.words) == (0.0, 0, UpliftWords.FEW_CONTROLS)
 
 
-def test_the_largest_numbers_there_are_make_an_interval_too() -> None:
-    found = lanes([1.7e308] * 5, [-1.7e308] * 5, Story(baseline=-1.7e308))
+def test_the_largest_floats_have_an_interval() -> None:
+    found = uplift_of([1.7e308] * 5, [-1.7e308] * 5, Story(baseline=-1.7e308))
     assert found.amount == found.high == pytest.approx(1.797e308, rel=1e-3)
 
 
 @pytest.mark.parametrize("trials", [5, 8, 20, 60])
-def test_of_lanes_that_are_alike_few_are_called_better(trials: int) -> None:
+def test_equal_pools_are_rarely_called_better(trials: int) -> None:
     rng = random.Random(trials)
-    said = [
+    words = [
         uplift_from_gains("score", *([rng.gauss(0, 1) for _ in range(trials)] for _ in range(2))).words
         for _ in range(600)
     ]
-    assert said.count(UpliftWords.BETTER) <= 30
-    assert said.count(UpliftWords.WORSE) <= 30
+    assert words.count(UpliftWords.BETTER) <= 30
+    assert words.count(UpliftWords.WORSE) <= 30
 
 
 def test_a_clear_advantage_is_seen() -> None:
@@ -124,7 +124,7 @@ def test_the_same_run_has_the_same_uplift() -> None:
     assert uplift(story.history, 1) == uplift(story.history, 1)
 
 
-def test_the_tally_counts_verdicts_of_each_lane_without_the_baseline() -> None:
+def test_the_tally_counts_verdicts_by_pool_without_the_baseline() -> None:
     story = Story(baseline=1.0)
     story.tries("1", 2.0)
     story.tries("1", 1.0, Pool.CONTROL)

@@ -19,6 +19,7 @@ from loopty.domain.access import Access
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import SandboxError
 from loopty.domain.pool import Pool
+from loopty.domain.rig import Rig
 from loopty.engine.protocols import Trial
 from loopty.record.history import History
 from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages
@@ -34,6 +35,10 @@ FILES = {
 }
 
 
+def rig_of(task: Any) -> Rig:
+    return Rig(task.benchmark, task.limits, task.access, task.audit, task.sandbox)
+
+
 @pytest.fixture
 def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any]) -> Callable[..., Any]:
     """The stages of a repository under these rules, and the trial of a node with these edits."""
@@ -41,7 +46,7 @@ def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any])
 
     def make(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
         files = files_of(user, access, **benchmark)
-        stages = Stages(user.repository, StateFolder(user.top), task_of(access, **benchmark), files, None)
+        stages = Stages(user.repository, StateFolder(user.top), rig_of(task_of(access, **benchmark)), files, None)
         root = node("1", user.repository.head())
         child = node("1.1", files.commit(root, edits, "m"))
         return stages, Trial(child, root, number=1, pool=Pool.ATTEMPT, seed=0)

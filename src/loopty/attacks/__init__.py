@@ -1,1 +1,1 @@
-"""Attacks on the sandbox: scripts that try to get out, and a place that shows whether one did."""
+"""Attacks on the sandbox: scripts that try to break out, and an arena that shows whether one did."""

@@ -1,4 +1,4 @@
-"""A place to attack: what a trial is shown, what it must not reach, and what shows that it did."""
+"""The arena of an attack: what the trial sees, what it must not reach, and how to tell that it did."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from loopty.workspaces.tree_removal import remove_tree
 
 TREE, OUT = "/arena/tree", "/arena/out"
 _INSIDE = Path(__file__).with_name("inside_script.py")
-# Where an attack that is not kept to a view of its own leaves files of the host's.
+# Where an attack that sees the host's own file system leaves files.
 _TEMPORARY = ("/tmp", "/dev/shm")
 _REPOSITORY = {
     "HEAD": "ref: refs/heads/main\n",
@@ -31,58 +31,58 @@ _REPOSITORY = {
 
 
 class Arena:
-    """The surroundings of one attack.
+    """The files, services and process around one attack.
 
-    All of it belongs to the user that trials run as, so that nothing but the sandbox stands in the way.
+    All of it belongs to the user that trials run as, so that only the sandbox stands in the way.
     """
 
     def __init__(self, tools: Toolchain, hold_seconds: float) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="loopty-arena-")).resolve()
         self.mark = secrets.token_hex(8)
-        """Known to the attacker: what is left of him is found by it."""
+        """A token that the attacker knows, by which its leftovers are found."""
         self._secret = secrets.token_hex(16)
         self._tools = tools
         self._hold_seconds = hold_seconds
         self._lay_out()
-        self._services = HostServices(self.beside / "service.sock", f"loopty-{self.mark}")
+        self._services = HostServices(self.hidden / "service.sock", f"loopty-{self.mark}")
         self._victim = Victim(self._secret)
         self._variable = f"LOOPTY_ARENA_{self.mark}"
         os.environ[self._variable] = self._secret
-        self._left_open = os.open(self.ledger, os.O_WRONLY | os.O_APPEND)
-        os.set_inheritable(self._left_open, True)
-        self._before = file_states(self.tree, self.beside)
+        self._open_ledger = os.open(self.ledger, os.O_WRONLY | os.O_APPEND)
+        os.set_inheritable(self._open_ledger, True)
+        self._before = file_states(self.tree, self.hidden)
 
     @property
     def tree(self) -> Path:
-        """What the trial is shown and may not change."""
+        """The folder that the trial sees and must not change."""
         return self.root / "tree"
 
     @property
     def outbox(self) -> Path:
-        """What the trial may write."""
+        """The folder that the trial may write."""
         return self.root / "out"
 
     @property
-    def beside(self) -> Path:
-        """What the trial is not shown: a ledger, a repository, a home, a secret."""
-        return self.root / "beside"
+    def hidden(self) -> Path:
+        """The folder that the trial does not see: a ledger, a repository, a home, a secret."""
+        return self.root / "hidden"
 
     @property
     def ledger(self) -> Path:
-        return self.beside / "ledger.sqlite"
+        return self.hidden / "ledger.sqlite"
 
     @property
     def draft(self) -> Path:
-        """Where loopty has what the trial left as a draft."""
+        """Where loopty puts the draft that the trial left."""
         return self.root / "drafts" / "1"
 
     @property
     def harvest_folder(self) -> Path:
-        """Where loopty keeps what it takes out of the outbox."""
+        """Where loopty stores what it takes out of the outbox."""
         return self.root / "kept"
 
     def launch(self, script: str, bounds: Bounds, mount: Mount | None = None) -> Launch:
-        """The launch of a script, which sees the tree, the outbox, and this mount."""
+        """The launch of a script that sees the tree, the outbox and this mount."""
         prefixes = tuple(Mount(prefix.resolve(), str(prefix)) for prefix in self._tools.prefixes)
         shown = (Mount(self.tree, TREE), Mount(self.outbox, OUT, writable=True), *([mount] if mount else []))
         return Launch(
@@ -102,18 +102,18 @@ class Arena:
         )
 
     def harm(self, bounds: Bounds) -> str:
-        """What the attack achieved, seen from outside; an empty text when nothing."""
+        """What the attack achieved, seen from outside; an empty text when it achieved nothing."""
         return next(filter(None, self._harms(bounds)), "")
 
     def close(self) -> None:
-        """Take everything away, and whatever is left of the attacker."""
+        """Remove everything, including all that is left of the attacker."""
         for pid in self._survivors():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         for folder in _TEMPORARY:
-            for left in Path(folder).glob(f"{self.mark}*"):
-                left.unlink(missing_ok=True)
-        os.close(self._left_open)
+            for path in Path(folder).glob(f"{self.mark}*"):
+                path.unlink(missing_ok=True)
+        os.close(self._open_ledger)
         del os.environ[self._variable]
         self._services.close()
         self._victim.close()
@@ -122,9 +122,9 @@ class Arena:
     def _lay_out(self) -> None:
         repository = {f"repository/.git/{name}": text for name, text in _REPOSITORY.items()}
         shown = {"evaluate.py": "print('honest')\n", "data/gold.txt": "42\n", "package/eval/evaluate.py": ""}
-        hidden = {"ledger.sqlite": "ledger\n", "secret": self._secret, "home/.ssh/id": self._secret}
-        hidden |= {"traces/task_1.json": self._secret, **repository}
-        for folder, files in ((self.tree, shown), (self.beside, hidden), (self.outbox, {"folder/file": ""})):
+        not_shown = {"ledger.sqlite": "ledger\n", "secret": self._secret, "home/.ssh/id": self._secret}
+        not_shown |= {"traces/task_1.json": self._secret, **repository}
+        for folder, files in ((self.tree, shown), (self.hidden, not_shown), (self.outbox, {"folder/file": ""})):
             for name, text in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text, encoding="utf-8")
@@ -136,11 +136,11 @@ class Arena:
             path.chmod(0o755)
 
     def _attacker_knowledge(self, bounds: Bounds) -> dict[str, object]:
-        """What the attacker knows; everything but the secret."""
+        """What the attacker knows: everything except the secret."""
         return {
             "tree": str(self.tree),
             "draft": str(self.draft),
-            "beside": str(self.beside),
+            "hidden": str(self.hidden),
             "ledger": str(self.ledger),
             "tcp": self._services.tcp_port,
             "udp": self._services.udp_port,
@@ -154,7 +154,7 @@ class Arena:
         }
 
     def _harms(self, bounds: Bounds) -> Iterator[str]:
-        yield difference(self._before, file_states(self.tree, self.beside))
+        yield difference(self._before, file_states(self.tree, self.hidden))
         yield self._leak()
         yield f"reached {service}" if (service := self._services.service_reached()) else ""
         yield self._victim.harm()
@@ -178,18 +178,18 @@ class Arena:
         )
         for path in places:
             if self._secret.encode() in (regular_file_content(path) or b""):
-                return f"a secret stands in {path.relative_to(self.root)}"
+                return f"a secret is in {path.relative_to(self.root)}"
         return ""
 
     def _flood(self, limit: int) -> str:
         printed = sum(len(regular_file_content(self.root / name) or b"") for name in ("stdout", "stderr"))
-        return f"{printed} bytes of output were kept, {limit} allowed" if printed > limit else ""
+        return f"{printed} bytes of output were kept, {limit} are allowed" if printed > limit else ""
 
     def _privilege(self, path: Path) -> str:
         status = path.lstat()
         if trial_owner() is not None and status.st_uid == 0:
             return f"wrote {path.name} as root"
-        # Everyone may make the device 0:0, which stands for nothing.
+        # Every user may make the device 0:0, which is no real device.
         device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
         return f"made the device {path.name}" if device and status.st_rdev else ""
 

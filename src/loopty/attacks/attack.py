@@ -1,4 +1,4 @@
-"""An attack as data: a script, what it is up against, and what is done with what it leaves."""
+"""An attack as data: a script, the protection that must hold it, and what loopty does with its leftovers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BOUNDS = Bounds(seconds=30, memory_mb=256, processes=32, output_mb=1, disk_mb=8)
 
 
 def no_obstacle() -> str:
-    """Why the attack cannot be tried here: it can."""
+    """The obstacle of an attack that can be tried anywhere: an empty text."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondLaunch:
-    """A later launch, with one mount more, over what the first one left. To refuse it is to hold it."""
+    """A later launch, with one more mount, on the leftovers of the first. Refusing it counts as held."""
 
     script: str
     mount: Callable[[Arena], Mount]
@@ -30,20 +30,20 @@ class SecondLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A Python script run inside the sandbox, for 3.8 and later, the standard library alone.
+    """A Python script to run inside the sandbox, for Python 3.8 and later, with the standard library only.
 
-    It must do no harm outside the arena when it gets through: it is tried on people's machines. `inside_script.py`
-    has what it may use. Any harm that the arena shows afterwards means that it got through.
+    It must do no harm outside the arena when it gets through, because it runs on users' machines. It may use the
+    functions of `inside_script.py`. Any harm that the arena shows afterwards means that it got through.
     """
 
     name: str
     threat: Threat
     protection: Protection | None
-    """What has to hold it. None: not the sandbox, but loopty's own handling of what a trial leaves."""
+    """The protection that must hold it. None: not the sandbox, but loopty's own handling of leftovers."""
     script: str
     bounds: Bounds = BOUNDS
     second: SecondLaunch | None = None
     after: Callable[[Arena], None] | None = None
-    """What loopty does on the host with what was left."""
+    """What loopty does on the host with the leftovers."""
     obstacle: Callable[[], str] = no_obstacle
     """Why it cannot be tried on this machine, or an empty text."""

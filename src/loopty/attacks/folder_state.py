@@ -1,4 +1,4 @@
-"""What a directory holds, in enough detail that nothing can be changed in it unseen."""
+"""The content of a folder, in enough detail to notice every change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """One file or directory as it is now."""
+    """One file or directory at one moment."""
 
     mode: int
     owner: int
@@ -22,12 +22,12 @@ class FileState:
 
 
 def file_states(*folders: Path) -> dict[str, FileState]:
-    """Everything in the folders and below, by path."""
+    """The states of the folders and everything below them, by path."""
     return {str(path): _file_state(path) for folder in folders for path in (folder, *paths_below(folder))}
 
 
 def difference(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> str:
-    """One thing that changed, in words; an empty text when nothing did."""
+    """One thing that changed, in words; an empty text when nothing changed."""
     for path in sorted({*before, *after}):
         if before.get(path) != after.get(path):
             verb = "created" if path not in before else "removed" if path not in after else "changed"
@@ -36,14 +36,14 @@ def difference(before: Mapping[str, FileState], after: Mapping[str, FileState]) 
 
 
 def paths_below(folder: Path) -> Iterator[Path]:
-    """Every path below a folder; no link is followed."""
+    """Every path below a folder; links are not followed."""
     for here, directories, files in os.walk(folder, followlinks=False):
         for name in (*directories, *files):
             yield Path(here, name)
 
 
 def regular_file_content(path: Path) -> bytes | None:
-    """The content of a regular file, whatever else may lie there; None when it is none."""
+    """The content of a regular file; None when the path is anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

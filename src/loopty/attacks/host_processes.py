@@ -18,8 +18,8 @@ with open("/proc/%d/maps" % HOST["victim"]) as maps:
     spans = [line.split()[0].split("-") for line in maps if "[stack]" in line]
 start, end = (int(bound, 16) for bound in spans[0])
 memory = os.open("/proc/%d/mem" % HOST["victim"], os.O_RDONLY)
-with open(OUT + "/told", "wb") as told:
-    told.write(os.pread(memory, end - start, start))
+with open(OUT + "/leaked", "wb") as leaked:
+    leaked.write(os.pread(memory, end - start, start))
 """,
     "lower the priority of a process of the host": """
 os.setpriority(os.PRIO_PROCESS, HOST["victim"], 19)

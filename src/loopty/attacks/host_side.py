@@ -1,4 +1,4 @@
-"""What loopty does on the host with what a trial left, done over an arena."""
+"""What loopty does on the host with the leftovers of a trial, here in an arena."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SOMEONE = ("-c", "user.name=someone", "-c", "user.email=someone@localhost", "-c
 
 
 def process_leftovers(arena: Arena) -> None:
-    """Take result, metrics and traces out of the outbox, make a node of its draft, remove it."""
+    """Take result, metrics and traces out of the outbox, make a node of its draft, remove the outbox."""
     _take_outputs(arena)
     _harvest_draft(arena)
     remove_tree(arena.outbox)
@@ -50,7 +50,7 @@ def _harvest_draft(arena: Arena) -> None:
     left.rename(draft)
     draft.with_name(f"{draft.name}.json").write_text("{}", encoding="utf-8")
     for path in (draft, *paths_below(draft)):
-        # Git would not look at another user's repository; a draft is the user's own.
+        # Git refuses a repository of another user; a draft belongs to the user.
         os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
     with contextlib.suppress(LooptyError):
         edits = drafts.edits_in(draft)
@@ -59,7 +59,7 @@ def _harvest_draft(arena: Arena) -> None:
         if Access(write=("**",)).refusal(edits) is None:
             _use_every_verb(Repository.open(_fresh_repository(arena.root / "repository")), edits)
     with contextlib.suppress(LooptyError):
-        # As when someone starts loopty inside the draft.
+        # As if somebody started loopty inside the draft.
         _use_every_verb(Repository.open(draft), {"new": "new"})
 
 

@@ -1,4 +1,4 @@
-"""Attacks on whoever looks at what a trial left: links, pipes, devices, a planted .git."""
+"""Attacks on the code that reads a trial's leftovers: links, pipes, devices, a planted .git."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from loopty.attacks import host_side
 from loopty.attacks.attack import BOUNDS, Attack
 from loopty.attacks.threats import Threat
 
-_EVERYWHERE = """
+_AT_EVERY_OUTPUT = """
 import socket, stat
 os.mkdir(OUT + "/traces")
 os.mkdir(OUT + "/draft")
-secret = HOST["beside"] + "/secret"
+secret = HOST["hidden"] + "/secret"
 for path in (OUT + place for place in ("/result.json", "/metrics.csv", "/traces/task_1.json", "/draft/file")):
     {}
 """
 
-_LEFT = {
-    "leave links to a secret": _EVERYWHERE.format("os.symlink(secret, path)"),
-    "leave links to an endless file": _EVERYWHERE.format("os.symlink('/dev/zero', path)"),
-    "leave pipes that nobody writes to": _EVERYWHERE.format("os.mkfifo(path)"),
-    # The only device that everyone may make: one that answers takes root.
-    "leave devices": _EVERYWHERE.format("os.mknod(path, stat.S_IFCHR | 0o666, 0)"),
-    "leave sockets": _EVERYWHERE.format("socket.socket(socket.AF_UNIX).bind(path)"),
-    "leave directories where files are due": _EVERYWHERE.format("os.mkdir(path)"),
+_LEFTOVERS = {
+    "leave links to a secret": _AT_EVERY_OUTPUT.format("os.symlink(secret, path)"),
+    "leave links to an endless file": _AT_EVERY_OUTPUT.format("os.symlink('/dev/zero', path)"),
+    "leave pipes that nobody writes to": _AT_EVERY_OUTPUT.format("os.mkfifo(path)"),
+    # The only device that every user may make; a real one needs root.
+    "leave devices": _AT_EVERY_OUTPUT.format("os.mknod(path, stat.S_IFCHR | 0o666, 0)"),
+    "leave sockets": _AT_EVERY_OUTPUT.format("socket.socket(socket.AF_UNIX).bind(path)"),
+    "leave directories where files are due": _AT_EVERY_OUTPUT.format("os.mkdir(path)"),
     "leave folders that are links": """
-os.symlink(HOST["beside"] + "/traces", OUT + "/traces")
+os.symlink(HOST["hidden"] + "/traces", OUT + "/traces")
 os.mkdir(OUT + "/draft")
-os.symlink(HOST["beside"], OUT + "/draft/folder")
+os.symlink(HOST["hidden"], OUT + "/draft/folder")
 """,
-    "leave names that are no names": """
+    "leave file names with special characters": """
 os.mkdir(OUT + "/traces")
 os.mkdir(OUT + "/draft")
 for name in ("a\\nb", "\\x1b[31m", "-rf", "a b", '"', "\\udcff", "x" * 240):
@@ -39,7 +39,7 @@ for name in ("a\\nb", "\\x1b[31m", "-rf", "a b", '"', "\\udcff", "x" * 240):
             file.write("{}")
 """,
     "leave folders too deep to remove": """
-# In parts that nobody minds, which are then put into each other at once.
+# In parts shallow enough for any watcher, which are then moved into each other.
 parts = [OUT + "/part%d" % number for number in range(16)]
 for part in parts:
     os.makedirs(part + "/deep" * 90)
@@ -53,15 +53,15 @@ os.chmod(OUT + "/closed", 0)
 """,
 }
 
-# Every program that git is known to start when it looks at a repository or commits to it, filters excepted:
-# those belong to the user's own settings.
+# Every program that git is known to start when it reads a repository or commits to it, except filters: those
+# belong to the user's own settings.
 _GIT = """
 import hashlib, zlib
 git = OUT + "/draft/.git"
 for folder in ("/objects", "/refs/heads", "/hooks"):
     os.makedirs(git + folder)
 
-def stored(kind, content):
+def store(kind, content):
     raw = b"%s %d\\0" % (kind, len(content)) + content
     name = hashlib.sha1(raw).hexdigest()
     os.makedirs(git + "/objects/" + name[:2], exist_ok=True)
@@ -69,22 +69,22 @@ def stored(kind, content):
         file.write(zlib.compress(raw))
     return name
 
-def written(path, text):
+def write(path, text):
     with open(path, "w") as file:
         file.write(text)
     os.chmod(path, 0o755)
 
-program = "#!/bin/sh\\necho here >> " + HOST["beside"] + "/started\\n"
-written(OUT + "/draft/program", program)
+program = "#!/bin/sh\\necho here >> " + HOST["hidden"] + "/started\\n"
+write(OUT + "/draft/program", program)
 for hook in ("reference-transaction", "post-index-change", "pre-commit", "post-commit", "post-checkout"):
-    written(git + "/hooks/" + hook, program)
-tree = stored(b"tree", b"")
+    write(git + "/hooks/" + hook, program)
+tree = store(b"tree", b"")
 who = "a <a@a> 0 +0000"
 text = "tree %s\\nauthor %s\\ncommitter %s\\n\\nplanted\\n" % (tree, who, who)
-written(git + "/refs/heads/main", stored(b"commit", text.encode()) + "\\n")
-written(git + "/HEAD", "ref: refs/heads/main\\n")
-written(OUT + "/draft/.gitattributes", "* diff=any\\n")
-written(git + "/config", '''[core]
+write(git + "/refs/heads/main", store(b"commit", text.encode()) + "\\n")
+write(git + "/HEAD", "ref: refs/heads/main\\n")
+write(OUT + "/draft/.gitattributes", "* diff=any\\n")
+write(git + "/config", '''[core]
     repositoryformatversion = 0
     fsmonitor = PROGRAM
     hooksPath = .git/hooks
@@ -116,7 +116,7 @@ ATTACKS = (
             dataclasses.replace(BOUNDS, disk_mb=64),
             after=host_side.process_leftovers,
         )
-        for name, script in _LEFT.items()
+        for name, script in _LEFTOVERS.items()
     ),
     Attack("leave a .git that starts programs", Threat.GIT, None, _GIT, after=host_side.process_leftovers),
 )

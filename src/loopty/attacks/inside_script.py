@@ -1,4 +1,4 @@
-"""Runs inside the sandbox: what attack scripts share, then the script itself. For Python 3.8 and later."""
+"""Runs inside the sandbox: functions for attack scripts, then the script itself. For Python 3.8 and later."""
 
 import ctypes
 import json
@@ -10,28 +10,28 @@ from typing import Any, Callable  # noqa: UP035 - collections.abc has no subscri
 
 TREE = os.environ["TREE"]
 OUT = os.environ["OUT"]
-# Where the second launch of an attack has its mount.
+# The mount of an attack's second launch.
 PLACE = os.environ["PLACE"]
-# What an attacker may know of the host.
+# What the attacker knows about the host.
 HOST = json.loads(os.environ["HOST"])
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def claim(words: str) -> None:
-    """Say what was won, for what leaves no trace in the arena."""
+    """Report a success that leaves no other trace in the arena."""
     with open(OUT + "/claims", "a") as file:  # noqa: PTH123 - pathlib takes as long to import as all the rest
         file.write(words + "\n")
 
 
-def tell(path: str) -> None:
-    """Carry the content of a file out."""
-    with open(path, "rb") as source, open(OUT + "/told", "ab") as told:  # noqa: PTH123
-        told.write(source.read())
+def leak(path: str) -> None:
+    """Copy the content of a file to the outbox."""
+    with open(path, "rb") as source, open(OUT + "/leaked", "ab") as leaked:  # noqa: PTH123
+        leaked.write(source.read())
 
 
 def attempt(action: Callable[[], Any]) -> bool:
-    """Try one way of several; whether it was let pass."""
+    """Try one of several ways; returns whether it succeeded."""
     try:
         action()
     except OSError as error:
@@ -41,7 +41,7 @@ def attempt(action: Callable[[], Any]) -> bool:
 
 
 def call(x86_64: int, aarch64: int, *arguments: Any) -> int:
-    """A system call by number; both numbers are the same for calls since Linux 5.1."""
+    """Make a system call by number; calls since Linux 5.1 have the same number on both machines."""
     number = {"x86_64": x86_64, "aarch64": aarch64}[platform.machine()]
     passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result: int = _LIBC.syscall(ctypes.c_long(number), *passed)
@@ -51,7 +51,7 @@ def call(x86_64: int, aarch64: int, *arguments: Any) -> int:
 
 
 def hold() -> None:
-    """Keep what was taken for as long as any watcher needs to notice."""
+    """Keep the taken resources as long as a watcher needs to notice."""
     time.sleep(HOST["hold"])
 
 

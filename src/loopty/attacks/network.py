@@ -1,4 +1,4 @@
-"""Attacks that reach for the network and for sockets of the host."""
+"""Attacks that try to reach the network and the host's sockets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from loopty.attacks.attack import Attack
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
 
-# An address for documentation. Nothing is sent to it: to connect a datagram socket takes a route, no packet.
-_ELSEWHERE = "192.0.2.1"
+# An address reserved for documentation. Nothing is sent to it: connecting a datagram socket needs a route only.
+_INTERNET_ADDRESS = "192.0.2.1"
 
 
 def _no_route_out() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((_ELSEWHERE, 9))
+            probe.connect((_INTERNET_ADDRESS, 9))
         except OSError:
             return "this machine has no route to the internet"
     return ""
@@ -34,7 +34,7 @@ _SOCKETS = {
         "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'here', ('127.0.0.1', HOST['udp']))"
     ),
     "connect to a socket in the file system": (
-        "socket.socket(socket.AF_UNIX).connect(HOST['beside'] + '/service.sock')"
+        "socket.socket(socket.AF_UNIX).connect(HOST['hidden'] + '/service.sock')"
     ),
     "connect to an abstract socket": "socket.socket(socket.AF_UNIX).connect('\\0' + HOST['abstract'])",
 }
@@ -50,8 +50,8 @@ ATTACKS = (
         Protection.NETWORK,
         f"""
 import socket
-socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("{_ELSEWHERE}", 9))
-claim("a route leads out")
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("{_INTERNET_ADDRESS}", 9))
+claim("has a route to the internet")
 """,
         obstacle=_no_route_out,
     ),

@@ -1,4 +1,4 @@
-"""Attacks that change what lies outside the writable set, straight on and by detours."""
+"""Attacks that change files outside the writable set, directly and by detours."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from loopty.attacks.attack import Attack
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
 
-# By the name that the trial sees, and by the host's.
+# By the path that the trial sees, and by the host's path.
 _TREES = "for tree in (TREE, HOST['tree']):\n    attempt(lambda: {})"
 
-_STRAIGHT = {
+_DIRECT = {
     "write a file of the tree": "open(tree + '/evaluate.py', 'a').write('forged')",
     "truncate a file of the tree": "os.truncate(tree + '/evaluate.py', 0)",
     "create a file in the tree": "open(tree + '/conftest.py', 'x')",
@@ -31,12 +31,12 @@ _HIDDEN = {
     "append to the ledger": "open(HOST['ledger'], 'a').write('forged')",
     "replace the ledger": "os.replace(OUT + '/folder/file', HOST['ledger'])",
     "plant a git hook in the repository": (
-        "open(HOST['beside'] + '/repository/.git/hooks/post-checkout', 'w').write('#!/bin/sh')"
+        "open(HOST['hidden'] + '/repository/.git/hooks/post-checkout', 'w').write('#!/bin/sh')"
     ),
     "set a program in the repository's git configuration": (
-        "open(HOST['beside'] + '/repository/.git/config', 'a').write('[core]\\n\\tfsmonitor = true\\n')"
+        "open(HOST['hidden'] + '/repository/.git/config', 'a').write('[core]\\n\\tfsmonitor = true\\n')"
     ),
-    "plant a start-up file in the home": "open(HOST['beside'] + '/home/.profile', 'w')",
+    "plant a start-up file in the home": "open(HOST['hidden'] + '/home/.profile', 'w')",
 }
 
 _DETOURS = {
@@ -64,18 +64,18 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
 """,
     "reopen a descriptor for writing": """
 for tree in (TREE, HOST["tree"]):
-    def reopened():
+    def reopen():
         descriptor = os.open(tree + "/evaluate.py", os.O_RDONLY)
         open("/proc/self/fd/%d" % descriptor, "a").write("forged")
-    attempt(reopened)
+    attempt(reopen)
 """,
     "climb out of an open directory": """
 above = "../" * 20
 for start in (OUT, TREE, "/proc/self/fd", "/dev"):
-    def climbed():
+    def climb():
         directory = os.open(start, os.O_RDONLY)
         os.write(os.open(above + HOST["ledger"], os.O_WRONLY | os.O_APPEND, dir_fd=directory), b"forged")
-    attempt(climbed)
+    attempt(climb)
 """,
     "write to a descriptor that loopty left open": """
 for descriptor in range(3, 256):
@@ -89,7 +89,7 @@ def _attacks_from(table: dict[str, str], threat: Threat, form: str = "{}") -> tu
 
 
 ATTACKS = (
-    *_attacks_from(_STRAIGHT, Threat.WRITE, _TREES),
+    *_attacks_from(_DIRECT, Threat.WRITE, _TREES),
     *_attacks_from(_HIDDEN, Threat.WRITE),
     *_attacks_from(_DETOURS, Threat.DETOUR),
 )

@@ -1,4 +1,4 @@
-"""Attacks that take more than their bounds. All are small, so that one that gets through does no harm."""
+"""Attacks that use more than their bounds. All are small, so that one that gets through does no harm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ except RuntimeError as error:
 """,
 }
 
-# Each ends with twice its bound in hand, if it is let.
+# Each ends with twice its bound, unless it is stopped.
 _MEMORY = {
     "spread memory over processes": """
 ready, done = os.pipe()
@@ -58,10 +58,10 @@ size = HOST["memory"] // 8
 paths = [folder + "/" + HOST["mark"] + str(number) for folder in ("/tmp", "/dev/shm") for number in range(8)]
 written = []
 for path in paths:
-    def filled():
+    def fill():
         with open(path, "wb") as file:
             written.append(file.write(bytes(size)))
-    attempt(filled)
+    attempt(fill)
 hold()
 if sum(written) > HOST["memory"]:
     claim("filled %d bytes of memory with files" % sum(written))
@@ -70,7 +70,7 @@ for path in paths:
 """,
     "hide memory in memfds": """
 import array, socket
-# On their way between processes, where no list of descriptors has them.
+# In transit between processes, where no list of descriptors shows them.
 ours, theirs = socket.socketpair()
 for _ in range(8):
     descriptor = os.memfd_create("hidden")
@@ -87,7 +87,7 @@ for _ in range(8):
     size = HOST["memory"] // 4
     segment = call(29, 194, 0, size, 0o1600)
     place = libc.shmat(segment, None, 0)
-    # Gone with the last process that has it attached, so that nothing stays on a host without a sandbox.
+    # It vanishes with the last process that has it attached, so that nothing stays on a host without a sandbox.
     libc.shmctl(segment, 0, None)
     ctypes.memset(place, 1, size)
     libc.madvise(ctypes.c_void_p(place), ctypes.c_size_t(size), 4)
@@ -96,7 +96,7 @@ claim("took twice its memory in segments")
 """,
     "hide memory in a shared mapping": """
 import mmap
-# Dropped from the process's own account, and yet there: the pages of a shared mapping stay with it.
+# The process no longer accounts for the pages, but they still exist: a shared mapping keeps its pages.
 taken = mmap.mmap(-1, 2 * HOST["memory"])
 step = 1 << 20
 for start in range(0, len(taken), step):
@@ -159,8 +159,8 @@ for number in range(4):
 hold()
 claim("holds twice its disk in files without a name")
 """,
-    "fill the disk out of the sight of others": """
-# A process that may not be dumped does not show its descriptors to other users, nor to its own.
+    "fill the disk from a process that hides its files": """
+# A process that is not dumpable shows its descriptors neither to other users nor to its own.
 PR_SET_DUMPABLE = 4
 ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 held = []
@@ -169,7 +169,7 @@ for number in range(4):
     os.unlink(OUT + "/unnamed")
     held[-1].write(os.urandom(HOST["disk"] // 2))
 hold()
-claim("holds twice its disk out of sight")
+claim("holds twice its disk in hidden files")
 """,
     "fill the disk with files that are only mapped": """
 libc = ctypes.CDLL(None, use_errno=True)
@@ -184,7 +184,7 @@ for number in range(4):
 hold()
 claim("holds twice its disk in mapped files")
 """,
-    "fill the disk with files on their way between processes": """
+    "fill the disk with files in transit between processes": """
 import array, socket
 ours, theirs = socket.socketpair()
 for number in range(4):
@@ -196,7 +196,7 @@ for number in range(4):
 hold()
 claim("holds twice its disk in files that were sent")
 """,
-    "fill the disk where nobody may look": """
+    "fill the disk in a folder that nobody may read": """
 os.mkdir(OUT + "/closed")
 directory = os.open(OUT + "/closed", os.O_RDONLY)
 for number in range(16):
@@ -205,9 +205,9 @@ for number in range(16):
     os.close(file)
 os.chmod(OUT + "/closed", 0)
 hold()
-claim("wrote twice its disk behind a closed door")
+claim("wrote twice its disk in a closed folder")
 """,
-    "fill the disk deeper than anybody walks": """
+    "fill the disk in folders too deep to walk": """
 directory = os.open(OUT, os.O_RDONLY)
 for depth in range(300):
     os.mkdir("deep", dir_fd=directory)
@@ -219,16 +219,16 @@ for number in range(16):
     os.write(file, os.urandom(HOST["disk"] // 8))
     os.close(file)
 hold()
-claim("wrote twice its disk in the deep")
+claim("wrote twice its disk in deep folders")
 """,
     "fill /dev and /": """
 for folder in ("/dev", "/", "/etc", "/run", "/arena", "/proc", "/usr", "/opt"):
-    def filled():
+    def fill():
         path = folder + "/loopty-" + HOST["mark"]
         open(path, "xb").write(b"x")
         os.unlink(path)
         claim("wrote to " + folder)
-    attempt(filled)
+    attempt(fill)
 """,
 }
 

@@ -1,4 +1,4 @@
-"""Try attacks on a sandbox, and say of each whether it was held."""
+"""Run attacks on a sandbox and report for each whether it was held."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
 _AT_ONCE = 2
 _LIMIT_SECONDS = 60.0
-# Long enough that a bound is met, however busy the machine; only an attack that gets through takes as long.
+# Long enough to notice an excess even on a busy machine; only an attack that gets through takes this long.
 _HOLD_SECONDS = 8.0
 
 
 class AttackStanding(enum.StrEnum):
-    """What came of an attack."""
+    """How an attack turned out."""
 
     HELD = "held"
     BROKEN = "BROKEN"
     """It got through."""
     GAP = "gap"
-    """It got through, and the back end had said that it does not protect from this."""
+    """It got through, and the back end declares that it does not protect from this."""
     INAPPLICABLE = "not applicable"
     UNTRIED = "UNTRIED"
-    """It never got to its attempt, which proves nothing."""
+    """It never made its attempt, which proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """One attack and what came of it: what it achieved, what refused it, or why it was not tried."""
+    """The result of one attack: what it achieved, what refused it, or why it was not tried."""
 
     attack: Attack
     standing: AttackStanding
@@ -51,12 +51,12 @@ class AttackResult:
 
     @property
     def is_alarming(self) -> bool:
-        """Whether this back end does not hold what it says it holds."""
+        """Whether the back end fails to give a protection that it claims, or could not be tested."""
         return self.standing in (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 
 
 def ignore_result(_: AttackResult) -> None:
-    """Say nothing while the attacks go on."""
+    """Do nothing with a result."""
 
 
 async def run_attacks(
@@ -65,7 +65,7 @@ async def run_attacks(
     hold_seconds: float = _HOLD_SECONDS,
     on_result: Callable[[AttackResult], None] = ignore_result,
 ) -> list[AttackResult]:
-    """Try each attack in an arena of its own, of which nothing is left; each result is told as it comes."""
+    """Run each attack in an arena of its own, which is removed; `on_result` gets each result as it comes."""
     tools = await asyncio.to_thread(user_toolchain)
     slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -96,16 +96,16 @@ async def _attempt(sandbox: Sandbox, attack: Attack, arena: Arena) -> tuple[Atta
     launch = arena.launch(attack.script, attack.bounds)
     try:
         async with asyncio.timeout(_LIMIT_SECONDS):
-            ended = await sandbox.run(launch, asyncio.Event())
-            if fault := _fault(ended, launch):
+            exit_ = await sandbox.run(launch, asyncio.Event())
+            if fault := _fault(exit_, launch):
                 return AttackStanding.UNTRIED, fault
-            answer = _answer(ended, launch)
+            answer = _answer(exit_, launch)
             if attack.second is not None:
                 answer = await _run_second_launch(sandbox, attack, arena)
-            if attack.after is not None and (stumble := await _run_in_thread(attack.after, arena)):
-                return AttackStanding.BROKEN, stumble
+            if attack.after is not None and (failure := await _run_in_thread(attack.after, arena)):
+                return AttackStanding.BROKEN, failure
     except TimeoutError:
-        return AttackStanding.BROKEN, f"loopty was kept waiting for {_LIMIT_SECONDS:g} s"
+        return AttackStanding.BROKEN, f"loopty was blocked for {_LIMIT_SECONDS:g} s"
     except SandboxError as error:
         return AttackStanding.UNTRIED, str(error)
     harm = arena.harm(attack.bounds)
@@ -122,44 +122,44 @@ async def _run_second_launch(sandbox: Sandbox, attack: Attack, arena: Arena) -> 
 
 
 async def _run_in_thread(action: Callable[[Arena], None], arena: Arena) -> str:
-    """Do it in a thread that nobody has to wait for, as it may hang for ever; how it stumbled, if it did."""
+    """Run an action in a daemon thread, because it may hang for ever; returns how it failed, or an empty text."""
     loop = asyncio.get_running_loop()
-    stumbled: asyncio.Future[str] = loop.create_future()
+    failure: asyncio.Future[str] = loop.create_future()
 
     def act() -> None:
         words = ""
         try:
             action(arena)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the attack caused it
-            words = f"loopty stumbled: {error!r}"
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the answer any more
+        except Exception as error:  # noqa: BLE001 - the attack caused it, whatever it is
+            words = f"loopty failed: {error!r}"
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for the answer any more
             loop.call_soon_threadsafe(report, words)
 
     def report(words: str) -> None:
-        if not stumbled.done():
-            stumbled.set_result(words)
+        if not failure.done():
+            failure.set_result(words)
 
     threading.Thread(target=act, daemon=True).start()
-    return await stumbled
+    return await failure
 
 
-def _fault(ended: Exit, launch: Launch) -> str:
+def _fault(exit_: Exit, launch: Launch) -> str:
     """Why the script never made its attempt, or an empty text."""
     if not (regular_file_content(launch.stdout) or b"").startswith(b"begun"):
         return f"python3 did not start: {_last_line(launch)}"
-    failed = ended.stop is None and 0 < ended.code < 128
+    failed = exit_.stop is None and 0 < exit_.code < 128
     return f"the script failed: {_last_line(launch)}" if failed else ""
 
 
-def _answer(ended: Exit, launch: Launch) -> str:
-    """What the attack was told."""
-    if ended.stop is not None:
-        return f"stopped for its {ended.stop}"
+def _answer(exit_: Exit, launch: Launch) -> str:
+    """How the sandbox answered the attack."""
+    if exit_.stop is not None:
+        return f"stopped at its bound: {exit_.stop}"
     lines = (regular_file_content(launch.stdout) or b"").decode(errors="replace").splitlines()
     refusals = [line.removeprefix("refused: ") for line in lines if line.startswith("refused: ")]
-    return refusals[0] if refusals else "nothing came of it"
+    return refusals[0] if refusals else "it had no effect"
 
 
 def _last_line(launch: Launch) -> str:
     lines = (regular_file_content(launch.stderr) or b"").decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed no error"

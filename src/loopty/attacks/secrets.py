@@ -1,4 +1,4 @@
-"""Attacks that look for secrets: files, environments, processes."""
+"""Attacks that search files, environments and processes for secrets."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
 
 _FILES = {
-    "read a file that is not shown": "tell(HOST['beside'] + '/secret')",
-    "read the home": "tell(HOST['beside'] + '/home/.ssh/id')",
+    "read a file that is not shown": "leak(HOST['hidden'] + '/secret')",
+    "read the home": "leak(HOST['hidden'] + '/home/.ssh/id')",
     "read through a symbolic link": """
-os.symlink(HOST["beside"] + "/secret", OUT + "/link")
-tell(OUT + "/link")
+os.symlink(HOST["hidden"] + "/secret", OUT + "/link")
+leak(OUT + "/link")
 """,
     "read through the root of another process": """
 for pid in filter(str.isdigit, os.listdir("/proc")):
-    attempt(lambda: tell("/proc/" + pid + "/root" + HOST["beside"] + "/secret"))
+    attempt(lambda: leak("/proc/" + pid + "/root" + HOST["hidden"] + "/secret"))
 """,
     "read the environment": """
-tell("/proc/self/environ")
+leak("/proc/self/environ")
 print(dict(os.environ))
 """,
 }
 
 _PROCESSES = {
     "read the environment of process 1": """
-tell("/proc/1/environ")
-tell("/proc/1/cmdline")
+leak("/proc/1/environ")
+leak("/proc/1/cmdline")
 """,
     "read the environment of every process": """
 for pid in filter(str.isdigit, os.listdir("/proc")):
-    attempt(lambda: tell("/proc/" + pid + "/environ"))
+    attempt(lambda: leak("/proc/" + pid + "/environ"))
 """,
     "see a process of the host": """
 with open("/proc/%d/cmdline" % HOST["victim"], "rb") as file:

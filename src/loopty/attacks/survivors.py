@@ -8,8 +8,8 @@ from loopty.attacks.attack import BOUNDS, Attack
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
 
-# Twice forked, in a session of its own, deaf to signals, without a variable to know it by. It says when it is
-# there, and goes by itself before long.
+# Forked twice, in a session of its own, ignoring signals, without an environment variable to identify it. It
+# reports when it runs, and exits by itself after a minute.
 _DAEMON = """
 import signal
 code = "import os, sys, time; open(sys.argv[1], 'x'); time.sleep(60)"
@@ -27,14 +27,14 @@ while not os.path.exists(OUT + "/there"):
     time.sleep(0.01)
 {}
 """
-_CLOSED = "os.closerange(0, 256)"
+_CLOSE_OUTPUT = "os.closerange(0, 256)"
 
 ATTACKS = (
     Attack(
         "leave a daemon",
         Threat.SURVIVORS,
         Protection.SURVIVORS,
-        _DAEMON.format(_CLOSED, ""),
+        _DAEMON.format(_CLOSE_OUTPUT, ""),
     ),
     Attack(
         "leave a daemon that holds the output open",
@@ -46,14 +46,14 @@ ATTACKS = (
         "leave a daemon when time is up",
         Threat.SURVIVORS,
         Protection.SURVIVORS,
-        _DAEMON.format(_CLOSED, "time.sleep(60)"),
+        _DAEMON.format(_CLOSE_OUTPUT, "time.sleep(60)"),
         bounds=dataclasses.replace(BOUNDS, seconds=2),
     ),
     Attack(
         "leave a daemon when memory is full",
         Threat.SURVIVORS,
         Protection.SURVIVORS,
-        _DAEMON.format(_CLOSED, "taken = b'x' * (80 << 20)\ntime.sleep(60)"),
+        _DAEMON.format(_CLOSE_OUTPUT, "taken = b'x' * (80 << 20)\ntime.sleep(60)"),
         bounds=dataclasses.replace(BOUNDS, seconds=10, memory_mb=64),
     ),
 )

@@ -14,7 +14,7 @@ _SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/pro
 
 
 def _obstacle_of_setting(switch: str, off: str) -> Callable[[], str]:
-    """Whether a setting of the kernel keeps everyone from it, sandbox or not."""
+    """An obstacle for attacks that a kernel setting forbids to everyone, with or without a sandbox."""
 
     def reason() -> str:
         path = Path("/proc/sys", switch)
@@ -108,8 +108,8 @@ call(303, 264, -100, TREE.encode(), handle, ctypes.create_string_buffer(4), 0)
 
 ATTACKS = (
     *(
-        Attack(name, Threat.CALLS, Protection.CALLS, f"{script}\nclaim('was let pass')", obstacle=inapplicable)
-        for name, (script, inapplicable) in _CALLS.items()
+        Attack(name, Threat.CALLS, Protection.CALLS, f"{script}\nclaim('the call succeeded')", obstacle=obstacle)
+        for name, (script, obstacle) in _CALLS.items()
     ),
     Attack(
         "make a device",
@@ -127,7 +127,7 @@ for number, kind in enumerate((stat.S_IFCHR, stat.S_IFBLK)):
         Protection.CALLS,
         f"""
 import fcntl, subprocess
-# A full pipe holds the program, which only prints its help, so that it can be looked at.
+# A full pipe blocks the program, which only prints its help, so that its user can be read.
 reading, writing = os.pipe()
 os.set_blocking(writing, False)
 try:
@@ -152,7 +152,7 @@ for program in {_programs_of_root()}:
         Protection.WRITE,
         f"""
 for path in {_SETTINGS}:
-    # Opened and left alone.
+    # Opened but never written.
     if attempt(lambda: os.close(os.open(path, os.O_WRONLY))):
         claim("may write " + path)
 """,

@@ -1,4 +1,4 @@
-"""What a hostile candidate tries, as rows that the attacks are written against."""
+"""What a hostile candidate may try; every attack belongs to one of these threats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks in two steps: one trial plants what the launch of the next one falls for."""
+"""Attacks in two steps: one trial plants something that harms the launch of the next."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ ATTACKS = (
         "plant a link as the source of a later mount",
         Threat.PLANTED,
         Protection.WRITE,
-        _TO_THE_HOST.format("HOST['beside']"),
+        _TO_THE_HOST.format("HOST['hidden']"),
         second=SecondLaunch("open(PLACE + '/ledger.sqlite', 'a').write('forged')", _from_the_outbox),
     ),
     Attack(
         "plant a link on the way to the source of a later mount",
         Threat.PLANTED,
         Protection.READ,
-        _TO_THE_HOST.format("HOST['beside']"),
-        second=SecondLaunch("tell(PLACE + '/.ssh/id')", _from_below_the_outbox),
+        _TO_THE_HOST.format("HOST['hidden']"),
+        second=SecondLaunch("leak(PLACE + '/.ssh/id')", _from_below_the_outbox),
     ),
     Attack(
         "plant a link where a later mount will be",
         Threat.PLANTED,
         Protection.WRITE,
-        # Where bubblewrap has the host's root while it sets up a trial.
-        _TO_THE_HOST.format("'/oldroot' + HOST['beside']"),
+        # bubblewrap has the host's root there while it sets up a trial.
+        _TO_THE_HOST.format("'/oldroot' + HOST['hidden']"),
         second=SecondLaunch("", _into_the_outbox),
     ),
     Attack(
-        "move the directory above a read-only place and fill it anew",
+        "move the directory above a read-only mount and recreate it",
         Threat.PARENTS,
         Protection.WRITE,
         "os.makedirs(OUT + '/package/eval')",
@@ -63,7 +63,7 @@ ATTACKS = (
 os.rename(OUT + "/package", OUT + "/old")
 os.makedirs(OUT + "/package/eval")
 open(OUT + "/package/eval/evaluate.py", "w").write("forged")
-claim("the evaluator's place holds a forged file")
+claim("a forged file is in the evaluator's place")
 """,
             _evaluator_in_the_outbox,
         ),

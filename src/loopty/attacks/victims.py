@@ -1,4 +1,4 @@
-"""What an attack may hit on the host: listening sockets and a process, all of them stand-ins."""
+"""Stand-in victims on the host: listening sockets and a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALIVE_SECONDS = "300"
 
 
 class HostServices:
-    """Sockets that nobody accepts on: whoever connects waits in the queue, where he can be counted."""
+    """Sockets that never accept: a client that connects waits in the queue, where it is noticed."""
 
     def __init__(self, path: Path, abstract: str) -> None:
         self._tcp = socket.create_server(("127.0.0.1", 0))
@@ -40,7 +40,7 @@ class HostServices:
         return port
 
     def service_reached(self) -> str:
-        """Which of them was reached, or an empty text."""
+        """The first service that was reached, or an empty text."""
         servers = {"a TCP service": self._tcp, "a socket": self._path, "an abstract socket": self._abstract}
         for name, server in servers.items():
             with contextlib.suppress(BlockingIOError):
@@ -82,7 +82,7 @@ class Victim:
         return self._process.pid
 
     def harm(self) -> str:
-        """What was done to it, or an empty text."""
+        """What was done to the process, or an empty text."""
         return "" if self._process.poll() is None else "a process of the host is dead"
 
     def close(self) -> None:

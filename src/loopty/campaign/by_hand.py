@@ -1,193 +1,203 @@
-"""Driving the tree by hand: what `new`, `run`, `replay` and `init` share."""
+"""Experiments by hand: make a draft, check it, run it to its verdict, measure it again."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from loopty.campaign import new_machine
-from loopty.campaign.campaign import Campaign
-from loopty.campaign.new_machine import measured_here
-from loopty.domain.curve import Row
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.run_entry import enter_run, require_same_criteria
+from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.objective import Directions, metrics_fault
+from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Proposal
+from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.space import Params, Space, Value
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
-from loopty.engine.protocols import OnMetrics, Trial
+from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.evaluators.gates import GateResult
-from loopty.record.cohorts import RunRebaselined
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.record.run_record import Run
-from loopty.record.sessions import Session
+from loopty.record.nodes import NodeAdded
+from loopty.record.verdicts import Incumbents
 from loopty.workspaces import drafts
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A new node that is still being edited."""
+
+    node: NodeId
+    folder: Path
+    """The directory with the files that may be changed."""
+    files: list[str]
 
 
-def as_it_is(campaign: Campaign, node: Node) -> Node:
-    """The node with what its draft holds right now; nothing is recorded."""
-    if not node.draft:
-        return node
-    from dataclasses import replace
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One run of the real benchmark that changed no state."""
 
-    committed = campaign.files.commit(_parent(campaign, node), _allowed(campaign, node), "a wiring check")
-    return replace(node, commit=committed.commit, tree=committed.tree)
+    outcome: Outcome
+    problem: str | None
+    """Why the wiring is not proven, or None."""
 
 
-def decided(campaign: Campaign, node: Node, unsafe: bool, say: Callable[[str], None]) -> Node:
-    """Run the trials that decide of the node; what stands in its way is told before a draft is closed."""
+def new_draft(
+    context: CampaignContext, parent: NodeId | None, message: str, params: Mapping[str, Value | str]
+) -> Draft:
+    """Add a draft below a node; by default below the best one."""
+    if parent is None:
+        run = context.history.runs[enter_run(context)]
+        parent = Incumbents.of(run, Pool.ATTEMPT).best or run.root
+    elif parent == "1" and not context.history.runs:
+        parent = context.history.runs[enter_run(context)].root
+    above = context.history[parent]
+    point = _point(params, above.params, context.task.space)
+    proposal = Proposal(decisions.BY_HAND, parent, message, point)
+    files = CommittedFiles(above.commit, above.tree)
+    recorded = context.recorder.record(
+        lambda history: decisions.add_node(history, proposal, files, Pool.ATTEMPT, draft=True)
+    )
+    added = recorded[0].event
+    assert isinstance(added, NodeAdded)
+    folder = context.state.draft_folder(added.node)
+    return Draft(added.node, folder, drafts.lay_out(context.repository, context.files, above, folder))
+
+
+def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
+    """Run the trials that serve the node's verdict. Refuses before it closes a draft."""
 
     def refuse_what_cannot_start(history: History) -> None:
-        judging = Judging(campaign.task.pools, campaign.task.noise)
-        list(decisions.start_trial(history, node.id, campaign.owner, judging))
+        judging = Judging(context.task.pools, context.task.noise)
+        list(decisions.start_trial(history, node.id, context.owner, judging))
 
-    campaign.same_criteria(node)
-    measure = campaign.measure(node.id.run, campaign.executor(unsafe, node.id.run))
-    root = campaign.history[campaign.history.runs[node.id.run].root]
+    require_same_criteria(context, node)
+    runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
+    root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
-        say(f"the baseline {root.id} comes first")
-        root = _decided(measure, root)
+        context.say(f"the baseline {root.id} comes first")
+        root = _run_until_verdict(runner, root)
     if node.id != root.id and root.verdict is not Verdict.KEPT:
         why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
-        remedy = "mend it, then `loopty optimize --new-run`" if root.verdict else "wait for it"
+        remedy = "fix it, then run `loopty optimize --new-run`" if root.verdict else "wait for it"
         raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
-    refuse_what_cannot_start(campaign.history)
+    refuse_what_cannot_start(context.history)
     if node.draft:
         try:
-            _seal(campaign, node)
+            _seal(context, node)
         except Misuse:
-            # Says so where another process was faster and closed the draft.
-            refuse_what_cannot_start(campaign.recorder.refresh())
+            # Another process may have been faster and closed the draft: say that instead.
+            refuse_what_cannot_start(context.recorder.refresh())
             raise
-    return _decided(measure, node, lambda: drafts.remove(campaign.state.draft_folder(node.id)))
+    return _run_until_verdict(runner, node, lambda: drafts.remove(context.state.draft_folder(node.id)))
 
 
-def _decided(measure: TrialRunner, node: Node, once_started: Callable[[], None] = lambda: None) -> Node:
-    trial = measure.start(node)
-    once_started()
-    asyncio.run(_unless_stopped(lambda cancel: measure.run_until_verdict(trial, _unwatched, cancel)))
-    return measure.history[node.id]
+def observe(runner: TrialRunner, trial: Trial) -> Outcome:
+    """Run a trial that serves no verdict."""
+    return run_until_stopped(lambda cancel: runner.run_observation(trial, watch_nothing, cancel))
 
 
-def replayed(campaign: Campaign, node: Node, unsafe: bool) -> Outcome:
-    """Measure the node again; its verdict stays."""
-    campaign.same_criteria(node)
-    executor = campaign.executor(unsafe, node.id.run)
-    measure = campaign.measure(node.id.run, executor, anywhere=True)
-    return looked(measure, measure.start_observation(node, Pool.REPLAY))
+def check_node(context: CampaignContext, node: Node, unsafe: bool) -> CheckResult:
+    """Run the real benchmark on a node, or on what its draft holds now, and change no state."""
+    return _check(context, _check_trial(context, _as_edited(context, node)), unsafe)
 
 
-def looked(measure: TrialRunner, trial: Trial) -> Outcome:
-    """The outcome of a trial that decides of nothing."""
-    return asyncio.run(_unless_stopped(lambda cancel: measure.run_observation(trial, _unwatched, cancel)))
-
-
-def rebaselined(campaign: Campaign, run: Run, unsafe: bool) -> RunRebaselined | None:
-    """Measure the baseline and the incumbent here, and compare with that from now on; None when stopped."""
-    root = campaign.history[run.root]
-    if root.verdict is not Verdict.KEPT:
-        raise Misuse(f"run {run.number} has no baseline to measure here yet: `loopty optimize` begins with it")
-    if driver := Session.of(run).driver:
-        raise Misuse(f"run {run.number} is being driven by `loopty optimize` ({driver}): stop that one first")
-    campaign.same_criteria(root)
-    executor, noise = campaign.executor(unsafe, run.number), campaign.task.noise
-    measure, here = campaign.measure(run.number, executor, anywhere=True), executor.machine.digest
-    done = asyncio.run(
-        _unless_stopped(lambda cancel: measured_here(measure, run.number, here, noise, _unwatched, cancel))
-    )
-    if not done:
-        return None
-    (item,) = campaign.recorder.record(lambda history: new_machine.rebaselined(history, run.number, here, noise))
-    assert isinstance(item.event, RunRebaselined)
-    return item.event
-
-
-def wrong_with(campaign: Campaign, outcome: Outcome) -> str | None:
-    """Why a checked run proves that something is amiss, or None."""
-    if not outcome.is_finished:
-        return outcome.reason
-    # A check costs nothing, so the verifier gives no metrics in it.
-    judged = {metric.name for metric in campaign.task.verifier.judged}
-    wanted = tuple(metric for metric in campaign.task.objective.metrics if metric.name not in judged)
-    return metrics_fault(outcome.metrics, wanted)
-
-
-def checked(campaign: Campaign, node: Node, unsafe: bool) -> Outcome:
-    """Run the real benchmark and change no state."""
-    return _executed(campaign, _check(campaign, node), unsafe)
-
-
-def gated(campaign: Campaign, node: Node, unsafe: bool) -> list[GateResult]:
-    """Run the gates of a node alone and change no state."""
-    gatekeeper, trial = campaign.gatekeeper(unsafe), _check(campaign, node)
-    return asyncio.run(_unless_stopped(lambda cancel: gatekeeper(trial, cancel)))
-
-
-def _check(campaign: Campaign, node: Node) -> Trial:
-    run = campaign.history.runs[node.id.run]
-    return Trial(node, campaign.history[run.root], 0, Pool.CHECK, run.seed, campaign.gates(node.id))
-
-
-def checked_baseline(campaign: Campaign, unsafe: bool) -> Outcome:
-    """Run the real benchmark on the files as they are, before there is any run."""
-    base = campaign.repository.snapshot("a wiring check")
-    params = campaign.task.space.baseline()
+def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
+    """Run the real benchmark on the files as they are now, and change no state."""
+    task = context.task
+    base = context.repository.snapshot("a wiring check")
+    params = task.space.baseline()
     root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
-    return _executed(campaign, Trial(root, root, 0, Pool.CHECK, campaign.task.seed, campaign.task.gates), unsafe)
+    return _check(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
 
 
-def _seal(campaign: Campaign, node: Node) -> None:
-    """Harvest a draft's directory, check it and commit it."""
-    parent = _parent(campaign, node)
-    committed = campaign.files.commit(parent, _allowed(campaign, node), f"{node.operator}: {node.summary}")
-    campaign.recorder.record(lambda history: decisions.seal_node(history, node.id, committed))
+def check_gates(context: CampaignContext, node: Node, unsafe: bool) -> list[GateResult]:
+    """Run the gates of a node alone, and change no state."""
+    run_gates, trial = context.run_gates(unsafe), _check_trial(context, _as_edited(context, node))
+    return run_until_stopped(lambda cancel: run_gates(trial, cancel))
 
 
-def _executed(campaign: Campaign, trial: Trial, unsafe: bool) -> Outcome:
-    executor = campaign.executor(unsafe)
+def _run_until_verdict(runner: TrialRunner, node: Node, after_start: Callable[[], None] = lambda: None) -> Node:
+    trial = runner.start(node)
+    after_start()
+    run_until_stopped(lambda cancel: runner.run_until_verdict(trial, watch_nothing, cancel))
+    return runner.history[node.id]
+
+
+def _check(context: CampaignContext, trial: Trial, unsafe: bool) -> CheckResult:
+    executor = context.executor(unsafe)
     try:
-        return asyncio.run(_unless_stopped(lambda cancel: executor.execute(trial, _never, cancel)))
+        outcome = run_until_stopped(lambda cancel: executor.execute(trial, never_prune, cancel))
     except Outage as outage:
-        return Outcome(Ending.CANCELLED, reason=outage.message)
+        outcome = Outcome(Ending.CANCELLED, reason=outage.message)
+    if not outcome.is_finished:
+        return CheckResult(outcome, outcome.reason)
+    # A check costs nothing, so the verifier adds no metrics to it.
+    judged = {metric.name for metric in context.task.verifier.judged}
+    wanted = tuple(metric for metric in context.task.objective.metrics if metric.name not in judged)
+    return CheckResult(outcome, metrics_fault(outcome.metrics, wanted))
 
 
-async def _unless_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
-    """The work's result; Ctrl-C asks it to end."""
-    cancel = asyncio.Event()
-    with contextlib.suppress(NotImplementedError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, cancel.set)
-    return await work(cancel)
+def _check_trial(context: CampaignContext, node: Node) -> Trial:
+    run = context.history.runs[node.id.run]
+    return Trial(node, context.history[run.root], 0, Pool.CHECK, run.seed, context.gates(node.id))
 
 
-def _allowed(campaign: Campaign, node: Node) -> dict[str, str | bytes | None]:
-    """The draft's changes; Misuse when they go beyond the access rules."""
-    parent = _parent(campaign, node)
-    edits = drafts.edits_in(campaign.state.draft_folder(node.id))
-    if reason := campaign.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
+def _as_edited(context: CampaignContext, node: Node) -> Node:
+    """The node with what its draft holds now; nothing is recorded."""
+    if not node.draft:
+        return node
+    files = context.files.commit(_parent(context, node), _draft_edits(context, node), "a wiring check")
+    return replace(node, commit=files.commit, tree=files.tree)
+
+
+def _seal(context: CampaignContext, node: Node) -> None:
+    """Check a draft's files and commit them."""
+    message = f"{node.operator}: {node.summary}"
+    files = context.files.commit(_parent(context, node), _draft_edits(context, node), message)
+    context.recorder.record(lambda history: decisions.seal_node(history, node.id, files))
+
+
+def _draft_edits(context: CampaignContext, node: Node) -> Edits:
+    """The draft's changes. Raises Misuse when the access rules forbid one."""
+    parent = _parent(context, node)
+    edits = drafts.edits_in(context.state.draft_folder(node.id))
+    if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
         raise Misuse(f"node {node.id} {reason}")
-    return dict(edits)
+    return edits
 
 
-def _parent(campaign: Campaign, node: Node) -> Node:
-    parent = node.id.parent or NodeId(str(node.id.run))
-    return campaign.history[parent]
+def _parent(context: CampaignContext, node: Node) -> Node:
+    return context.history[node.id.parent or NodeId(str(node.id.run))]
 
 
-def _unwatched(trial: Trial) -> OnMetrics:  # noqa: ARG001
-    return _never
+def _point(given: Mapping[str, Value | str], before: Params, space: Space) -> dict[str, Value]:
+    """The parent's parameters with these values set; empty when none is given."""
+    values = {name: _value(name, value, space) for name, value in given.items()}
+    point = space.complete_point({**before, **values}) if values else {}
+    for name in values:
+        if name not in point:
+            raise Misuse(f"parameter {name} does not exist under the values of the others: leave it out")
+    return point
 
 
-def _never(rows: Sequence[Row], directions: Directions) -> str | None:  # noqa: ARG001
-    """A trial by hand is never pruned."""
-    return None
+def _value(name: str, value: Value | str, space: Space) -> Value:
+    """The value of a parameter; a text that is no valid value is read as JSON."""
+    if name not in space.parameters:
+        known = ", ".join(space.parameters) or "none"
+        raise Misuse(f"the task has no parameter {name}: its parameters are {known}")
+    parameter = space.parameters[name]
+    if isinstance(value, str) and not parameter.accepts(value):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if not parameter.accepts(value):
+        raise Misuse(f"parameter {name} cannot be {value!r}: see [parameters.{name}] in loopty.toml")
+    return value

@@ -1,300 +1,195 @@
-"""From `loopty.toml` to a working loop: the one place that knows which class stands behind which name."""
+"""Campaign: every verb of loopty as a typed method. The command line, agents and Python callers share it."""
 
 from __future__ import annotations
 
-import re
+import functools
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from loopty.campaign.proposer_factory import Proposing
-from loopty.campaign.rig import Trying
-from loopty.domain.access import TASK_FILE
+from loopty.campaign import lookup
+from loopty.campaign.reader import CampaignReader
 from loopty.domain.errors import Misuse
-from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Role
-from loopty.domain.objective import Objective
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
-from loopty.domain.task import PluginChoice, Pools, Task
-from loopty.engine import decisions
-from loopty.engine.decisions import Judging
-from loopty.engine.protocols import Pruner, Reviewer, Trial
-from loopty.executors.process_locks import ProcessLocks
-from loopty.ledgers.sqlite import SqliteLedger
-from loopty.models.purse import RunPurse
-from loopty.record.cohorts import Cohorts
-from loopty.record.event import Event
-from loopty.record.history import History
-from loopty.record.node_gates import NodeGates
-from loopty.record.node_record import Node
-from loopty.record.recorder import Recorder
-from loopty.record.run_record import Run
-from loopty.record.runs import RunStarted
-from loopty.taskfile import plugins, read
-from loopty.workspaces import stages
-from loopty.workspaces.node_files import NodeFiles
-from loopty.workspaces.node_leftovers import NodeLeftovers
-from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.campaign.role_models import RoleModels
-    from loopty.engine.loop import Loop, Pace
-    from loopty.engine.trial_runner import TrialRunner
-    from loopty.evaluators.command import RunGates
-    from loopty.executors.fingerprint import Machine
-    from loopty.executors.local_slots import LocalExecutor
-    from loopty.verifiers.judged_metrics import JudgedExecutor
-    from loopty.workspaces.held_out import HeldOutSplit
+    from loopty.campaign.audits import AuditReport
+    from loopty.campaign.by_hand import CheckResult, Draft
+    from loopty.campaign.context import CampaignContext
+    from loopty.campaign.node_export import ExportedArtifact
+    from loopty.campaign.optimize_session import OptimizeSession
+    from loopty.campaign.rebaseline_here import Rebaseline
+    from loopty.campaign.replays import Replay
+    from loopty.campaign.winner_branch import WinnerBranch
+    from loopty.domain.gate_spec import Gate
+    from loopty.domain.space import Value
+    from loopty.engine.loop import Finish
+    from loopty.evaluators.gates import GateResult
+    from loopty.record.event import Event
+    from loopty.record.history import History
+    from loopty.record.node_record import Node
+    from loopty.views.audit_rows import AuditRow
 
-    TrialExecutor = LocalExecutor | JudgedExecutor[Machine]
+_LONGEST_DIRECTIVE = 4_000
+"""Characters: the directive is part of every prompt and must leave room for the rest."""
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """Everything that it takes to change the tree of one repository."""
+class Campaign(CampaignReader):
+    """The experiments of one repository: what can be asked (CampaignReader), and what can be done.
 
-    task: Task
-    repository: Repository
-    state: StateFolder
-    recorder: Recorder
-    files: NodeFiles
-    owner: str
-    _lines: dict[int | None, RoleModels] = field(default_factory=dict)
+    Methods that read open the saved record only; methods that change something also need `loopty.toml`. Whatever
+    cannot be done as asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
+    """
 
-    @classmethod
-    def open(cls, start: Path) -> Campaign:
-        """The campaign of the repository around this directory; what dead processes left open is closed."""
-        repository = Repository.open(start)
-        task = read.load(repository.top)
-        state = StateFolder(repository.top)
-        state.prepare()
-        recorder = Recorder(SqliteLedger(state.ledger), time.time)
-        owners = ProcessLocks(state.owners)
-        recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
-        files = NodeFiles(repository, state, task.without_held_out())
-        return cls(task, repository, state, recorder, files, owners.claim())
+    def __init__(self, path: str | Path = ".", say: Callable[[str], None] = lambda _: None) -> None:
+        """`path` is any directory of the repository; `say` is called with lines for a person."""
+        super().__init__(path)
+        self._say = say
+
+    @functools.cached_property
+    def context(self) -> CampaignContext:
+        """Task, repository and ledger, opened to change something. Closes what dead processes left open."""
+        from loopty.campaign.context import CampaignContext
+
+        return CampaignContext.open(self._start, self._say)
 
     @property
     def history(self) -> History:
-        return self.recorder.history
+        """Every run and node: as this process changed it, else as it was saved."""
+        return self.context.history if "context" in self.__dict__ else self.record.history
 
-    def enter_run(self, new: bool, say: Callable[[str], None]) -> int:
-        """The run to work on: the newest, or a new one when asked for or when the criteria changed."""
-        latest = self.history.run
-        base = self.repository.snapshot("The working tree when a run began")
-        benchmark, data = self.files.benchmark_digest(base.commit), self.data_digest()
-        stated = self.task.criteria(benchmark, data)
-        if latest is not None and not new and latest.criteria_parts == stated:
-            changed = self.repository.changes(self.history[latest.root].commit, base.commit)
-            if any(change.path != TASK_FILE for change in changed):
-                say(
-                    f"run {latest.number} goes on from its own baseline; your files have changed since "
-                    "(--new-run starts from them)"
-                )
-            return latest.number
-        why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
+    def audits(self, run: int | None = None) -> list[AuditRow]:
+        """Every look at the held-out split, oldest first."""
+        from loopty.campaign.audits import list_audits
 
-        taken = self._highest_run_with_branches()
+        context = self.context
+        return list_audits(context, lookup.newest_run(context.history, run))
 
-        def started(history: History) -> list[Event]:
-            newer = history.run and (latest is None or history.run.number > latest.number)
-            if newer and history.run and history.run.criteria_parts == stated:
-                return []  # another process was faster, and means the same run
-            return decisions.start_run(history, self.task, benchmark, data, base, why, after=taken)
+    def start_session(self, new_run: bool = False, unsafe: bool = False) -> OptimizeSession:
+        """Wire the loop, ready to run: for callers that show progress or stop it themselves."""
+        from loopty.campaign.optimize_session import start_session
 
-        self.recorder.record(started)
-        run = max(self.history.runs)
-        if latest is not None and not new:
-            say(
-                f"{_changed(latest.criteria_parts, stated)}: results are not comparable with run {latest.number}, "
-                f"so this is run {run} with a new baseline"
-            )
-        if self.task.access.write and not self.files.has_benchmark_files(base.commit):
-            say(
-                "warning: no file is known to be the benchmark's, so proposals may change it: name benchmark.files"
-            )
-        self.files.publish(self.history[self.history.runs[run].root], None)
-        return run
+        return start_session(self.context, new_run, unsafe)
 
-    def _comparable(self, run: Run, machine: Machine) -> None:
-        """Refuse to go on with a run whose incumbent was measured on another machine."""
-        from loopty.executors.fingerprint import differences
+    def optimize(self, new_run: bool = False, unsafe: bool = False) -> Finish:
+        """Run experiments until the budget is spent; calling it again resumes."""
+        session = self.start_session(new_run, unsafe)
+        for warning in session.warnings:
+            self._say(warning)
+        return session.run_to_end()
 
-        if self.history[run.root].verdict is not Verdict.KEPT or Cohorts.of(run).fingerprint == machine.digest:
-            return
-        lines = differences(Cohorts.of(run).machines.get(Cohorts.of(run).fingerprint, {}), machine.facts)
+    def new(
+        self, parent: str | None = None, message: str = "by hand", params: Mapping[str, Value | str] | None = None
+    ) -> Draft:
+        """Make a draft below a node, by default below the best one: edit its files, then `run` it."""
+        from loopty.campaign.by_hand import new_draft
+
+        return new_draft(self.context, NodeId(parent) if parent else None, message, params or {})
+
+    def run(self, node: str, unsafe: bool = False) -> Node:
+        """Run a node to its verdict. `run("1")` starts the first run with its baseline."""
+        from loopty.campaign.by_hand import run_node
+        from loopty.campaign.run_entry import enter_run
+
+        context = self.context
+        if node == "1" and not context.history.runs:
+            node = context.history.runs[enter_run(context)].root
+        return run_node(context, context.history[NodeId(node)], unsafe)
+
+    def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:
+        """Prove the wiring: run the benchmark on a node, or on the files as they are now. Changes no state."""
+        from loopty.campaign.by_hand import check_node, check_working_tree
+
+        if node is None or NodeId(node).parent is None:
+            return check_working_tree(self.context, unsafe)
+        return check_node(self.context, self.context.history[NodeId(node)], unsafe)
+
+    def add_gate(self, node: str, gate: Gate) -> None:
+        """Add a gate for a node and all its descendants."""
+        from loopty.engine import decisions
+
+        if fault := gate.fault():
+            raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
+        if any(gate.name == other.name for other in self.context.task.gates):
+            raise Misuse(f"loopty.toml already has a gate {gate.name}: choose another name")
+        self.context.recorder.record(lambda history: decisions.add_gate(history, NodeId(node), gate))
+
+    def check_gates(self, node: str, unsafe: bool = False) -> dict[Gate, GateResult | None]:
+        """The gates of a node with their results now; None for a bound on a metric that was not measured yet."""
+        from loopty.campaign.by_hand import check_gates
+
+        context = self.context
+        results = check_gates(context, context.history[NodeId(node)], unsafe)
+        by_name = {result.gate.name: result for result in results}
+        return {gate: by_name.get(gate.name) for gate in context.gates(NodeId(node))}
+
+    def replay(self, node: str, repeats: int = 1, unsafe: bool = False) -> Replay:
+        """Measure a node again and compare with its record; its verdict stays."""
+        from loopty.campaign.replays import replay_node
+
+        return replay_node(self.context, NodeId(node), repeats, unsafe)
+
+    def audit(self, nodes: Sequence[str] = (), run: int | None = None, unsafe: bool = False) -> AuditReport:
+        """Score nodes on the held-out split, by default the best one."""
+        from loopty.campaign.audits import audit_nodes
+
+        ids = [NodeId(node) for node in nodes]
+        context = self.context
+        number = lookup.newest_run(context.history, ids[0].run if ids else run)
+        return audit_nodes(context, number, ids, unsafe)
+
+    def rebaseline(self, run: int | None = None, unsafe: bool = False) -> Rebaseline | None:
+        """Measure the incumbents on this machine and continue here; None when stopped before the end."""
+        from loopty.campaign.rebaseline_here import rebaseline
+
+        context = self.context
+        return rebaseline(context, context.history.runs[lookup.newest_run(context.history, run)], unsafe)
+
+    def direct(self, text: str) -> None:
+        """Set what the models should know from their next proposal on; an empty text removes it.
+
+        Calls already in flight are not affected. Needs no task file.
+        """
+        from loopty.record.directives import Directive, DirectiveSet
+        from loopty.record.recorder import Recorder
+
+        run, directive = self.newest_run(), _valid_directive(text)
+
+        def decide(history: History) -> Iterator[Event]:
+            if Directive.of(history.runs[run]).text != directive:
+                yield DirectiveSet(run, directive)
+
+        Recorder(self.record.ledger, time.time).record(decide)
+        self.__dict__.pop("record", None)
+
+    def export(self, node: str, to: Path | None = None, force: bool = False) -> ExportedArtifact:
+        """Pack a node as an artifact, below .loopty/artifacts by default."""
+        from loopty.campaign.node_export import export_node
+
+        return export_node(self.record, NodeId(node), to, force)
+
+    def make_branch(self, node: str, branch: str | None = None, force: bool = False) -> WinnerBranch:
+        """Make a branch of the user's own with a node's whole change."""
+        from loopty.campaign.winner_branch import make_winner_branch
+
+        return make_winner_branch(self.record, NodeId(node), branch, force, self._say)
+
+    def patch_working_tree(self, node: str) -> None:
+        """Apply a node's change to the working tree: all of it, or nothing."""
+        from loopty.campaign.winner_branch import patch_working_tree
+
+        patch_working_tree(self.record, NodeId(node), self._say)
+
+
+def _valid_directive(text: str) -> str:
+    directive = text.strip()
+    if len(directive) > _LONGEST_DIRECTIVE:
         raise Misuse(
-            f"run {run.number} was measured under other conditions ({'; '.join(lines)}): results would not be "
-            "comparable; `loopty rebaseline` measures the incumbent here and goes on, "
-            "`loopty optimize --new-run` starts anew"
+            f"the directive has {len(directive):,} characters, more than {_LONGEST_DIRECTIVE:,}: shorten it"
         )
-
-    def data_digest(self) -> str:
-        """A digest of the benchmark's data outside the repository."""
-        if not self.task.benchmark.data:
-            return ""
-        from loopty.workspaces import seals
-
-        return seals.data_digest(self.state.top, self.task.benchmark.data)
-
-    def _highest_run_with_branches(self) -> int:
-        """Runs of another working tree, or of a ledger that is gone: their branches are not ours to move."""
-        numbers = (re.match(r"loopty-(\d+)(\.|$)", name) for name in self.repository.branches("loopty-*"))
-        return max((int(number[1]) for number in numbers if number), default=0)
-
-    def same_criteria(self, node: Node) -> None:
-        """Refuse to measure a node under other criteria than its run's."""
-        run = self.history.runs[node.id.run]
-        stated = self.task.criteria(run.benchmark, self.data_digest())
-        if run.criteria_parts != stated:
-            raise Misuse(
-                f"{_changed(run.criteria_parts, stated)} since run {run.number} began: results would not be "
-                "comparable; start a new run with `loopty optimize --new-run`"
-            )
-
-    def executor(self, unsafe: bool, run: int | None = None) -> TrialExecutor:
-        """What executes trials here; the fingerprint of its results names the run's benchmark too."""
-        serving = self.lines(run).serving if self.task.roles.user.model else None
-        executor = self._trying.executor(unsafe, self.history.runs.get(run or 0), serving)
-        if not self.task.verifier.judged or run is None:
-            return executor
-        from loopty.verifiers.judged_metrics import JudgedExecutor
-
-        lines, judged = self.lines(run), self.task.verifier.judged
-        line, most = lines.of(Role.VERIFIER), lines.prompt_tokens(Role.VERIFIER)
-        return JudgedExecutor(executor, executor.machine, judged, line, self._traces, most)
-
-    def _traces(self, trial: Trial) -> Path:
-        return stages.results_folder(self.state, trial) / "traces"
-
-    def lines(self, run: int | None) -> RoleModels:
-        """The models of a run; without one, of a check, whose costs are held against the caps and forgotten."""
-        from loopty.campaign.role_models import RoleModels
-
-        if run not in self._lines:
-            recorder, number = (self.recorder, run) if run is not None else (_forgetful(), 1)
-            purse = RunPurse(recorder, number, self.task.pools, self.owner, self.task.roles)
-            self._lines[run] = RoleModels(self.task, self.state, purse)
-        return self._lines[run]
-
-    def gatekeeper(self, unsafe: bool) -> RunGates:
-        """What runs the gates of a trial alone."""
-        return self._trying.gatekeeper(unsafe)
-
-    @property
-    def _trying(self) -> Trying:
-        return Trying(self.task, self.repository, self.state, self.files, self.recorder.refresh)
-
-    def auditing(self) -> Campaign:
-        """The campaign whose trials see the held-out split; nothing is proposed in it."""
-        task = self.task.for_audit()
-        return replace(self, task=task, files=NodeFiles(self.repository, self.state, task))
-
-    def split(self, run: int) -> HeldOutSplit:
-        """The held-out split as a run began with it."""
-        from loopty.workspaces.held_out import HeldOutSplit
-
-        access, baseline = self.task.without_held_out().access, self.history[self.history.runs[run].root]
-
-        def shown(path: str) -> bool:
-            return self.files.is_benchmark_file(path) or access.is_visible(path)
-
-        return HeldOutSplit(self.repository, self.task.audit, self.task.benchmark, baseline.commit, shown)
-
-    def gates(self, node: NodeId) -> tuple[Gate, ...]:
-        """The gates that a node must pass: the task's, and those added to it or above it."""
-        return (*self.task.gates, *NodeGates.of(self.history.runs[node.run]).gates_of(node))
-
-    def measure(self, run: int, executor: TrialExecutor, anywhere: bool = False) -> TrialRunner:
-        """What runs and records trials; unless `anywhere`, only where the run's results are comparable."""
-        from loopty.engine.trial_runner import TrialRunner
-
-        machine = executor.machine
-        if not anywhere:
-            self._comparable(self.history.runs[run], machine)
-        self.recorder.record(lambda history: decisions.note_machine(history, run, machine.digest, machine.facts))
-        task, reviewer = self.task, None if anywhere else self._reviewer(run)
-        judging = Judging(task.pools, task.noise, reviewer.mode if reviewer else "off")
-        return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
-
-    def _reviewer(self, run: int) -> Reviewer | None:
-        asked = self.task.verifier
-        if asked.review == "off":
-            return None
-        from loopty.verifiers.winner_review import WinnerReviewer
-
-        lines, patch, statement = self.lines(run), self.repository.patch, self.task.statement
-        line, most = lines.of(Role.VERIFIER), lines.prompt_tokens(Role.VERIFIER)
-        return WinnerReviewer(line, asked.review, statement, asked.rules, lambda: self.history, patch, most)
-
-    def loop(self, run: int, unsafe: bool) -> Loop:
-        """The loop over one run, with the proposer and the control that the task names."""
-        from loopty.engine.loop import Loop
-        from loopty.engine.prune_watch import PruneWatch
-        from loopty.evaluators.command import read_curve
-
-        lines = self.lines(run)
-        proposing = Proposing(self.task, self.files, NodeLeftovers(self.state), lines)
-        lanes = {Pool.ATTEMPT: proposing.proposer()}
-        if self.task.pools.control:
-            lanes[Pool.CONTROL] = proposing.control()
-        return Loop(
-            self.recorder,
-            run,
-            self.task.pools,
-            lanes,
-            self.measure(run, self.executor(unsafe, run)),
-            self.files,
-            PruneWatch(
-                lambda: self.history,
-                _pruner(self.task.pruner),
-                lambda node: read_curve(self.state.node_folder(node.id)),
-            ),
-            lines.purse,
-            self.owner,
-            time.time,
-            _pace(self.task.pools),
-        )
-
-
-def _forgetful() -> Recorder:
-    """A ledger of one run that is gone with the process."""
-    from loopty.ledgers.memory import MemoryLedger
-
-    recorder = Recorder(MemoryLedger(), time.time)
-    recorder.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
-    return recorder
-
-
-def _pace(pools: Pools) -> Pace | None:
-    """What keeps proposals to so many a minute."""
-    if pools.iterations_per_minute is None:
-        return None
-    from loopty.models.throttle import Throttle
-
-    throttle = Throttle(pools.iterations_per_minute)
-
-    async def pace() -> None:
-        await throttle.start()
-
-    return pace
-
-
-def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Which of the criteria have changed, in words."""
-    if not before:
-        return "the criteria were recorded by an older loopty"
-    parts = [name for name in after if before.get(name) != after[name]]
-    return f"the criteria have changed ({', '.join(parts)})"
-
-
-def _pruner(choice: PluginChoice) -> Pruner | None:
-    if choice.kind == "none":
-        return None
-    made: Any = plugins.options_class(plugins.PRUNERS, choice.kind)(**choice.options)
-    return made  # type: ignore[no-any-return]
+    try:
+        directive.encode()
+    except UnicodeEncodeError:
+        raise Misuse("the directive is not valid text in this terminal's encoding: type it again") from None
+    return directive

@@ -1,4 +1,4 @@
-"""What a replay compares with: the record of a node, here or in an artifact."""
+"""Replays: measure a node or an artifact again, and compare with its record."""
 
 from __future__ import annotations
 
@@ -8,131 +8,185 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from loopty.campaign.campaign import Campaign
+from loopty.campaign.by_hand import observe
+from loopty.campaign.context import CampaignContext, Say
+from loopty.campaign.run_entry import require_same_criteria
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.machine import differences
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Outcome
+from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import SandboxSpec, Task
 from loopty.engine import decisions
-from loopty.executors.fingerprint import differences
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Result
 from loopty.taskfile.read import load
+from loopty.views.reproduction import Reproduction, reproduction
 from loopty.workspaces.artifact import UnpackedArtifact, open_artifact, unpack_artifact
 from loopty.workspaces.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A node that can be measured in this campaign, and what was measured of it before."""
+class Replay:
+    """A node measured again, beside its record."""
+
+    node: NodeId
+    then: Result
+    outcomes: list[Outcome]
+    reproduction: Reproduction
+    noise: Mapping[str, float]
+    """How much each metric varied when the record was made."""
+    task_differences: list[str]
+    """Why the measurement now differs in kind from the one then, whatever it gives."""
+    machine_differences: list[str]
+
+    @property
+    def now(self) -> Outcome:
+        return self.outcomes[-1]
+
+    @property
+    def was_cancelled(self) -> bool:
+        return self.now.ending is Ending.CANCELLED
+
+    @property
+    def is_same(self) -> bool:
+        return self.reproduction.is_same and not self.task_differences
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A node that can be measured in this context, and what was measured before."""
 
     name: NodeId
-    campaign: Campaign
+    context: CampaignContext
     node: NodeId
     results: Mapping[str, Result]
-    """By fingerprint; the first is the one that decided."""
+    """By fingerprint; the first belongs to the verdict."""
     machines: Mapping[str, Mapping[str, str]]
     criteria: Mapping[str, str]
     counting: tuple[Metric, ...]
     contradictions: tuple[str, ...] = ()
 
     def result(self, now: Outcome) -> Result:
-        """What was recorded on the same machine where that was done, else what decided."""
+        """The result recorded on the same machine where there is one, else the one of the verdict."""
         return self.results.get(now.fingerprint) or next(iter(self.results.values()))
 
-    def other_task(self) -> list[str]:
-        """What makes the measurement now another one than then, whatever it gives."""
-        now = self.campaign.history.runs[self.node.run].criteria_parts
+    def task_differences(self) -> list[str]:
+        now = self.context.history.runs[self.node.run].criteria_parts
         changed = (name for name in self.criteria if name in now and self.criteria[name] != now[name])
         return [*self.contradictions, *(f"{name}: {self.criteria[name]}, now {now[name]}" for name in changed)]
 
-    def other_machine(self, now: Outcome) -> list[str]:
+    def machine_differences(self, now: Outcome) -> list[str]:
         then = self.result(now).outcome.fingerprint
-        known = Cohorts.of(self.campaign.history.runs[self.node.run]).machines
+        known = Cohorts.of(self.context.history.runs[self.node.run]).machines
         return differences(self.machines.get(then, {}), known.get(now.fingerprint, {}))
 
 
-def of_node(campaign: Campaign, node: NodeId) -> Record:
-    """The record of a node in its own repository."""
-    found, run = campaign.history[node], campaign.history.runs[node.run]
+def replay_node(context: CampaignContext, node: NodeId, repeats: int, unsafe: bool) -> Replay:
+    """Measure a node of this repository again; its verdict stays."""
+    found, run = context.history[node], context.history.runs[node.run]
     if found.outcome is None:
-        raise Misuse(f"node {node} has no result to compare with: `loopty run {node}` first")
+        raise Misuse(f"node {node} has no result to compare with: run `loopty run {node}` first")
     results = {found.outcome.fingerprint: Result(found.outcome, found.samples), **found.other_fingerprints}
-    return Record(
-        node,
-        campaign,
-        node,
-        results,
-        Cohorts.of(run).machines,
-        run.criteria_parts,
-        campaign.history.metrics(found),
+    machines, counting = Cohorts.of(run).machines, context.history.metrics(found)
+    record = _Record(node, context, node, results, machines, run.criteria_parts, counting)
+    return _replay(record, repeats, unsafe)
+
+
+def replay_artifact(path: Path, keep: Path | None, trust: bool, repeats: int, unsafe: bool, say: Say) -> Replay:
+    """Measure an artifact in a repository of its own: in `keep`, or in one that is removed afterwards.
+
+    `trust` gives its benchmark what it asks for beyond a sandbox with its own files.
+    """
+    with _artifact_record(path, keep, trust, say) as record:
+        return _replay(record, repeats, unsafe)
+
+
+def _replay(record: _Record, repeats: int, unsafe: bool) -> Replay:
+    context, node = record.context, record.context.history[record.node]
+    require_same_criteria(context, node)
+    outcomes: list[Outcome] = []
+    while len(outcomes) < repeats and all(outcome.is_finished for outcome in outcomes):
+        executor = context.executor(unsafe, node.id.run)
+        runner = context.trial_runner(node.id.run, executor, anywhere=True)
+        outcomes.append(observe(runner, runner.start_observation(node, Pool.REPLAY)))
+    now = outcomes[-1]
+    then = record.result(now)
+    noise = Cohorts.of(context.history.runs[record.node.run]).noise.get(then.outcome.fingerprint, {})
+    return Replay(
+        record.name,
+        then,
+        outcomes,
+        reproduction(then, outcomes, record.counting, noise),
+        noise,
+        record.task_differences(),
+        record.machine_differences(now),
     )
 
 
 @contextmanager
-def of_artifact(path: Path, keep: Path | None, trust: bool) -> Iterator[Record]:
-    """The record in an artifact, laid out as a repository of its own: in `keep`, or only while the block runs."""
+def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> Iterator[_Record]:
     with open_artifact(path) as artifact, TemporaryDirectory(prefix="loopty-replay-") as temporary:
-        laid_out = unpack_artifact(artifact, Path(temporary))
+        unpacked = unpack_artifact(artifact, Path(temporary))
         _refuse_what_is_not_given(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
-            laid_out = unpack_artifact(artifact, keep)
-        campaign = Campaign.open(laid_out.repository.top)
+            unpacked = unpack_artifact(artifact, keep)
+        context = CampaignContext.open(unpacked.repository.top, say)
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
-        node = _planted(campaign, laid_out, manifest)
+        node = _add_node(context, unpacked, manifest)
         results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.elsewhere}
-        yield Record(
+        yield _Record(
             manifest.node,
-            campaign,
+            context,
             node,
             results,
             manifest.machines,
             manifest.criteria,
             manifest.counting,
-            laid_out.contradictions,
+            unpacked.contradictions,
         )
 
 
 def _refuse_what_is_not_given(task: Task, tops: Sequence[Path], trust: bool) -> None:
-    """A stranger's benchmark gets a sandbox with its own files in it; what else it wants is the user's to give."""
-    benchmark, named = task.benchmark, (*task.benchmark.mounts, *task.benchmark.data)
-    spared = [kind for kind in SandboxSpec().require if kind not in task.sandbox.require]
-    asked = [
+    """A stranger's benchmark gets a sandbox with its own files; the user decides about anything else."""
+    benchmark, host_paths = task.benchmark, (*task.benchmark.mounts, *task.benchmark.data)
+    dropped = [kind for kind in SandboxSpec().require if kind not in task.sandbox.require]
+    wishes = [
         *(["the network"] if benchmark.network else []),
-        *(f"your {path!r}" for path in named),
-        *(f"no protection of kind '{kind}'" for kind in spared),
+        *(f"your {path!r}" for path in host_paths),
+        *(f"no protection of kind '{kind}'" for kind in dropped),
     ]
-    if asked and not trust:
+    if wishes and not trust:
         raise Misuse(
-            f"the artifact's benchmark asks for {', '.join(asked)}: "
+            f"the artifact's benchmark asks for {', '.join(wishes)}: "
             f"look at its {TASK_FILE}, and add --trust if it may have that"
         )
-    if absent := [path for path in named if not any((top / Path(path).expanduser()).exists() for top in tops)]:
+    absent = [path for path in host_paths if not any((top / Path(path).expanduser()).exists() for top in tops)]
+    if absent:
         raise Misuse(
-            f"the artifact's benchmark needs {', '.join(map(repr, absent))}, which is no part of it: "
-            "bring it here; what has a relative path belongs into a directory that you name with --keep"
+            f"the artifact's benchmark needs {', '.join(map(repr, absent))}, which the artifact does not hold: "
+            "bring it here; put a relative path into a directory that you name with --keep"
         )
 
 
-def _planted(campaign: Campaign, laid_out: UnpackedArtifact, manifest: Manifest) -> NodeId:
-    """Give the artifact's node its place in the new ledger: a change to the baseline, or the baseline itself."""
-    task = replace(campaign.task, seed=manifest.seed)
-    benchmark = campaign.files.benchmark_digest(laid_out.baseline.commit)
-    data, why = campaign.data_digest(), "to replay an artifact"
+def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Manifest) -> NodeId:
+    """Add the artifact's node to the new ledger: as a change to the baseline, or as the baseline itself."""
+    task = replace(context.task, seed=manifest.seed)
+    benchmark = context.files.benchmark_digest(unpacked.baseline.commit)
+    data, why = context.data_digest(), "to replay an artifact"
 
-    def planted(history: History) -> Iterator[Event]:
-        yield from decisions.start_run(history, task, benchmark, data, laid_out.baseline, why)
+    def decide(history: History) -> Iterator[Event]:
+        yield from decisions.start_run(history, task, benchmark, data, unpacked.baseline, why)
         root = history.runs[max(history.runs)].root
         proposal = Proposal(manifest.operator, root, manifest.summary, params=manifest.params)
-        yield from decisions.add_node(history, proposal, laid_out.node, Pool.ATTEMPT)
+        yield from decisions.add_node(history, proposal, unpacked.node, Pool.ATTEMPT)
         for gate in manifest.gates:
             yield from decisions.add_gate(history, root, gate)
 
-    campaign.recorder.record(planted)
-    return list(campaign.history.ids)[-1]
+    context.recorder.record(decide)
+    return list(context.history.ids)[-1]

@@ -1,4 +1,4 @@
-"""The models of a run: one purse, one archive of calls, one line for each role."""
+"""The models of a run by role: one purse, one archive of calls, one client per model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RoleModels:
-    """Made once for a run in a process, so that limits on a model hold for all who ask it."""
+    """Made once per run and process, so that a model's limits hold for everybody who asks it."""
 
     def __init__(self, task: Task, state: StateFolder, purse: RunPurse) -> None:
         self.purse = purse
@@ -30,40 +30,42 @@ class RoleModels:
         self._replies = state.replies
         self._archive = Archive(state.calls)
         self._catalogue = Catalogue(task.models, os.environ, state.top, key_refusal=make_key_refusal(os.environ))
-        self.of = functools.cache(self._line)
-        """The line of a role. Raises Misuse where it has no model, or one that cannot be asked."""
-        self.embedder = functools.cache(self._embedder)
-        """Texts as vectors by the model of this name. Raises Misuse where it cannot be asked for them."""
-
-    def _line(self, role: Role) -> RoleModel:
-        return self._catalogue.role_model(role, self._model(role), self.purse, self._archive)
-
-    def _embedder(self, name: str) -> Embedder:
-        return self._catalogue.embedder(name, self.purse, self._archive)
+        self.of = functools.cache(self._role_model)
+        """The model of a role. Raises Misuse where the role has none, or one that cannot be asked."""
+        self.embedder = functools.cache(self._make_embedder)
+        """Turns texts into vectors by the model of this name. Raises Misuse where it cannot be asked."""
 
     def prompt_tokens(self, role: Role) -> int:
-        """The longest prompt that the model of the role sees whole and has room to reply to."""
-        return self._catalogue.prompt_tokens(self._model(role))
+        """The longest prompt that the role's model can read and still has room to answer."""
+        return self._catalogue.prompt_tokens(self._model_name(role))
 
     @functools.cached_property
-    def serving(self) -> ServeTrial | None:
-        """What serves the user role's model to benchmarks, where the task names one."""
-        funds = self._task.roles.user
-        if not funds.model:
+    def serve_trial(self) -> ServeTrial | None:
+        """Serves the user role's model to one trial; None where the task names no such model."""
+        budget = self._task.roles.user
+        if not budget.model:
             return None
         from loopty.models.endpoint.endpoint_factory import make_endpoint
 
-        return make_endpoint(self._catalogue, funds, self.purse, self._archive, self._replies)
+        return make_endpoint(self._catalogue, budget, self.purse, self._archive, self._replies)
 
-    def unpriced(self) -> list[str]:
-        """What is not known of the prices of the models in use, in words."""
+    def price_warnings(self) -> list[str]:
+        """One sentence for each model whose price is unknown."""
         names = {self._task.roles.of(role).model for role in Role} - {""}
-        told = [prices.unknown_price(name, self._catalogue.spec(name)) for name in sorted(names)]
         embedding = embedding_models(self._task.proposer) - names
-        told += [prices.unknown_price(name, self._catalogue.spec(name), embeds=True) for name in sorted(embedding)]
-        return [words for words in told if words]
+        warnings = [prices.unknown_price(name, self._catalogue.spec(name)) for name in sorted(names)]
+        warnings += [
+            prices.unknown_price(name, self._catalogue.spec(name), embeds=True) for name in sorted(embedding)
+        ]
+        return [warning for warning in warnings if warning]
 
-    def _model(self, role: Role) -> str:
+    def _role_model(self, role: Role) -> RoleModel:
+        return self._catalogue.role_model(role, self._model_name(role), self.purse, self._archive)
+
+    def _make_embedder(self, name: str) -> Embedder:
+        return self._catalogue.embedder(name, self.purse, self._archive)
+
+    def _model_name(self, role: Role) -> str:
         name = self._task.roles.of(role).model
         if not name:
             raise Misuse(f'the {role} has no model: name one, as in [roles.{role}] model = "…"')

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, look, print_json
+from loopty.cli.output import NodeArgument, here, json_option, print_json, terminal
 from loopty.domain.ids import NodeId
 
 
 @click.command("diff")
 @click.argument("node", type=NodeArgument())
-@click.option("--baseline", is_flag=True, help="Against the run's baseline instead of the parent.")
+@click.option("--baseline", is_flag=True, help="Compare with the run's baseline instead of the parent.")
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
-    from loopty.campaign.saved_state import found_state, read_history
-    from loopty.workspaces.repository import Repository
-
-    history = read_history(here())
-    found = history[node]
-    against = history.runs[node.run].root if baseline else node.parent or node
-    other = history[against]
-    repository = Repository.open(found_state(here()).top)
-    patch = repository.diff(other.commit, found.commit, colour=look().colour and not as_json)
-    changed = {
-        name: {"before": other.params.get(name), "after": found.params.get(name)}
-        for name in {**other.params, **found.params}
-        if other.params.get(name) != found.params.get(name)
-    }
+    found = here().diff(node, baseline, colour=terminal().colour and not as_json)
     if as_json:
-        print_json({"node": node, "against": against, "patch": patch, "params": changed})
+        params = {name: {"before": one.before, "after": one.after} for name, one in found.params.items()}
+        print_json({"node": node, "against": found.against, "patch": found.patch, "params": params})
         return
-    for name, values in changed.items():
-        click.echo(f"# {name}: {values['before']} → {values['after']}")
-    click.echo(patch, nl=False)
+    for name, change in found.params.items():
+        click.echo(f"# {name}: {change.before} → {change.after}")
+    click.echo(found.patch, nl=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from loopty.cli.findings import Finding
-from loopty.cli.output import beside, here, json_option, print_json
+from loopty.cli.output import json_option, print_beside, print_json
 
 if TYPE_CHECKING:
     from loopty.domain.task import SandboxSpec, Task
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     "--sandbox",
     "kind",
     type=click.Choice(["bubblewrap", "landlock", "container"]),
-    help="With --attack: which back end. Default: the task's.",
+    help="With --attack: the back end. Default: the task's.",
 )
-@click.option("--failed", is_flag=True, help="With --attack: show only what did not hold.")
+@click.option("--failed", is_flag=True, help="With --attack: show only attacks that were not held.")
 @json_option
 def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None:
-    """Check what this machine can do, by trying it, and say how to mend what it cannot.
+    """Check what this machine can do, by trying it, and say how to fix the rest.
 
     Exits with 1 when something that loopty needs is missing, or when an attack gets through that the sandbox does
     not name as a gap.
@@ -34,9 +35,9 @@ def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None
     if (kind or failed) and not attack:
         raise click.UsageError(f"{'--sandbox' if kind else '--failed'} goes with --attack")
     if attack:
-        from loopty.cli.doctor_attacks import attacked
+        from loopty.cli.doctor_attacks import attack_sandbox
 
-        sys.exit(0 if attacked(_wanted(kind), failed, as_json) else 1)
+        sys.exit(0 if attack_sandbox(_sandbox_spec(kind), failed, as_json) else 1)
     findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_models()]
     if as_json:
         from loopty.kit import codec
@@ -45,7 +46,7 @@ def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None
     else:
         for finding in findings:
             mark = "ok" if finding.ok else "MISSING" if finding.needed else "-"
-            beside(f"{mark:8}", f"{finding.name}: {finding.detail}")
+            print_beside(f"{mark:8}", f"{finding.name}: {finding.detail}")
     sys.exit(1 if any(finding.needed and not finding.ok for finding in findings) else 0)
 
 
@@ -58,27 +59,27 @@ def _git() -> Finding:
     import subprocess
 
     try:
-        said = subprocess.run(["git", "--version"], capture_output=True, text=True).stdout.strip()
+        version = subprocess.run(["git", "--version"], capture_output=True, text=True).stdout.strip()
     except OSError:
         return Finding("git", False, "not installed: install it with the system's package manager")
-    return Finding("git", True, said)
+    return Finding("git", True, version)
 
 
 def _sandboxes() -> Iterator[Finding]:
-    """Each back end, really tried, and which of them trials are run in."""
+    """Each back end, really tried, and which of them trials run in."""
     from loopty.sandboxes.choice import back_ends
 
-    wanted = _wanted()
-    taken = ""
-    for candidate in back_ends(wanted):
-        found = candidate.probe
+    spec = _sandbox_spec()
+    chosen = ""
+    for back_end in back_ends(spec):
+        found = back_end.probe
         weak = f"; not enforced: {', '.join(gap.words for gap in found.gaps)}" if found.gaps else ""
         yield Finding(f"sandbox {found.name}", found.ok, found.problem or f"works{weak}", needed=False)
-        if not taken and not candidate.refusal(wanted):
-            taken = found.name
-    named = f"kind = {wanted.kind}" + (f" takes {taken}" if taken and wanted.kind == "auto" else "")
-    missing = f"{named}: none gives what is required ({', '.join(wanted.require)}); only --unsafe-no-sandbox runs"
-    yield Finding("sandbox", bool(taken), named if taken else missing)
+        if not chosen and not back_end.refusal(spec):
+            chosen = found.name
+    kind = f"kind = {spec.kind}" + (f" takes {chosen}" if chosen and spec.kind == "auto" else "")
+    missing = f"{kind}: none gives what is required ({', '.join(spec.require)}); only --unsafe-no-sandbox runs"
+    yield Finding("sandbox", bool(chosen), kind if chosen else missing)
 
 
 def _sqlite() -> Finding:
@@ -95,51 +96,53 @@ def _extras() -> list[Finding]:
     extras = {"optuna": "samplers", "cmaes": "samplers", "scipy": "samplers", "torch": "gp"}
     missing = {name: extra for name, extra in extras.items() if importlib.util.find_spec(name) is None}
     return [
-        Finding(name, name not in missing, f"pip install 'loopty[{extra}]'" if name in missing else "there", False)
+        Finding(
+            name, name not in missing, f"pip install 'loopty[{extra}]'" if name in missing else "installed", False
+        )
         for name, extra in extras.items()
     ]
 
 
 def _task() -> Finding:
-    task = _loaded()
+    task = _load_task()
     if isinstance(task, str):
         return Finding("task", False, task, needed=False)
     return Finding("task", True, f"{task.proposer.kind}, {task.pools.attempts} attempts")
 
 
 def _models() -> list[Finding]:
-    """What is known of the task's models; without a task, of those that the user states for all."""
-    from loopty.cli import doctor_models
+    """The models of the task; without a task, those of the user's own configuration."""
+    from loopty.cli.doctor_models import task_findings, user_findings
     from loopty.domain.errors import Misuse
     from loopty.workspaces.repository import Repository
 
-    task = _loaded()
+    task = _load_task()
     try:
         if isinstance(task, str):
-            return list(doctor_models.of_user(here()))
-        return list(doctor_models.of_task(task, Repository.open(here()).top))
+            return list(user_findings(Path.cwd()))
+        return list(task_findings(task, Repository.open(Path.cwd()).top))
     except Misuse as error:
         return [Finding("models", False, str(error).splitlines()[0], needed=False)]
 
 
-def _wanted(kind: str | None = None) -> SandboxSpec:
-    """The sandbox that the task asks for; with a kind, that one, whatever it does not give."""
+def _sandbox_spec(kind: str | None = None) -> SandboxSpec:
+    """The sandbox that the task asks for; with a kind, that one, whatever it does not protect from."""
     from dataclasses import replace
 
     from loopty.domain.task import SandboxSpec
 
-    task = _loaded()
-    wanted = SandboxSpec() if isinstance(task, str) else task.sandbox
-    return replace(wanted, kind=kind, require=()) if kind else wanted
+    task = _load_task()
+    spec = SandboxSpec() if isinstance(task, str) else task.sandbox
+    return replace(spec, kind=kind, require=()) if kind else spec
 
 
-def _loaded() -> Task | str:
+def _load_task() -> Task | str:
     """The task of this repository, or why there is none."""
     from loopty.domain.errors import Misuse
     from loopty.taskfile.read import load
     from loopty.workspaces.repository import Repository
 
     try:
-        return load(Repository.open(here()).top)
+        return load(Repository.open(Path.cwd()).top)
     except Misuse as error:
         return str(error).splitlines()[0]

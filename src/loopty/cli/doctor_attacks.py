@@ -1,4 +1,4 @@
-"""The attacks of `loopty doctor --attack`, told one by one and counted."""
+"""`loopty doctor --attack`: run the attacks on the sandbox, print each result, and count them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loopty.attacks.runner import AttackResult, AttackStanding, ignore_result, run_attacks
-from loopty.cli.output import beside, print_json
+from loopty.cli.output import print_beside, print_json
 from loopty.domain.errors import Misuse
 from loopty.domain.task import SandboxSpec
 from loopty.sandboxes.choice import choose_sandbox
@@ -31,24 +31,24 @@ _NEXT = {
 }
 
 
-def attacked(wanted: SandboxSpec, failed: bool, as_json: bool) -> bool:
-    """Try all attacks on the sandbox that trials would run in; whether it holds what it says it holds."""
+def attack_sandbox(spec: SandboxSpec, failed: bool, as_json: bool) -> bool:
+    """Run all attacks on the sandbox that trials would run in; whether it keeps what it promises."""
     if sys.platform != "linux":
         raise Misuse("the attacks are written for Linux: run them where trials run")
-    sandbox = choose_sandbox(wanted)
+    sandbox = choose_sandbox(spec)
     shown = _FAILED if failed else tuple(AttackStanding)
 
-    def told(result: AttackResult) -> None:
+    def print_result(result: AttackResult) -> None:
         if result.standing in shown:
-            beside(f"{result.standing:16}", f"{result.attack.name}: {result.detail}")
+            print_beside(f"{result.standing:16}", f"{result.attack.name}: {result.detail}")
 
-    results = asyncio.run(run_attacks(sandbox, on_result=ignore_result if as_json else told))
+    results = asyncio.run(run_attacks(sandbox, on_result=ignore_result if as_json else print_result))
     if as_json:
         print_json([_row(result) for result in results if result.standing in shown])
     else:
-        beside("", _count(sandbox.name, results))
+        print_beside("", _count(sandbox.name, results))
         for words in _next_steps(results):
-            beside("", words)
+            print_beside("", words)
     return not any(result.is_alarming for result in results)
 
 

@@ -1,4 +1,4 @@
-"""What `doctor` finds of models: whether each could be asked from here, and who asks it. No request is made."""
+"""The findings of `doctor` about models: whether each could be asked from here, and by whom. Makes no request."""
 
 from __future__ import annotations
 
@@ -17,50 +17,51 @@ from loopty.taskfile.model_tables import embedding_models, make_key_refusal, use
 from loopty.taskfile.unused_roles import idle_roles
 
 
-def of_task(task: Task, top: Path) -> Iterator[Finding]:
+def task_findings(task: Task, top: Path) -> Iterator[Finding]:
     """The models that the task can name, then its roles."""
-    unasked = idle_roles(task)
-    yield from _models(task.models, task.roles, top, unasked, embedding_models(task.proposer))
+    idle = idle_roles(task)
+    yield from _findings(task.models, task.roles, top, idle, embedding_models(task.proposer))
     if any(task.roles.of(role).model for role in Role):
         for role in Role:
             model = task.roles.of(role).model or "no model"
-            yield Finding(f"role {role}", role not in unasked, unasked.get(role, model), needed=False)
+            yield Finding(f"role {role}", role not in idle, idle.get(role, model), needed=False)
 
 
-def of_user(here: Path) -> Iterator[Finding]:
-    """The models that the user states for all tasks."""
-    yield from _models(user_config_models(os.environ), Roles(), here, ())
+def user_findings(start: Path) -> Iterator[Finding]:
+    """The models of the user's own configuration."""
+    yield from _findings(user_config_models(os.environ), Roles(), start, ())
 
 
-def _models(
-    stated: Mapping[str, ModelSpec],
+def _findings(
+    specs: Mapping[str, ModelSpec],
     roles: Roles,
     top: Path,
-    unasked: Collection[Role],
+    idle: Collection[Role],
     embedding: Collection[str] = (),
 ) -> Iterator[Finding]:
-    catalogue = Catalogue(stated, os.environ, top)
-    for model in model_entries(stated, roles, os.environ, top, make_key_refusal(os.environ), embedding):
-        found = catalogue.spec(model.name)
-        uses = {role == EMBEDDING for role in model.roles} or {False}
-        clientless = next(filter(None, (client_problem(model.name, found, top, embeds=use) for use in uses)), None)
-        problem = "; ".join(filter(None, (clientless, model.problem)))
+    catalogue = Catalogue(specs, os.environ, top)
+    for entry in model_entries(specs, roles, os.environ, top, make_key_refusal(os.environ), embedding):
+        spec = catalogue.spec(entry.name)
+        uses = {role == EMBEDDING for role in entry.roles} or {False}
+        problems = (client_problem(entry.name, spec, top, embeds=embeds) for embeds in uses)
+        client = next(filter(None, problems), None)
+        problem = "; ".join(filter(None, (client, entry.problem)))
         facts = {
-            "provider": found.provider,
-            "file" if found.provider in FILE_PROVIDERS else "client": "missing" if clientless else "there",
-            **_facts(model),
+            "provider": spec.provider,
+            "file" if spec.provider in FILE_PROVIDERS else "client": "missing" if client else "there",
+            **_facts(entry),
         }
-        told = ", ".join(f"{fact} {state}" for fact, state in facts.items() if fact != "provider")
+        shown = ", ".join(f"{fact} {state}" for fact, state in facts.items() if fact != "provider")
         yield Finding(
-            f"model {model.name}",
+            f"model {entry.name}",
             not problem,
-            f"{model.model}; {told}" + (f"; {problem}" if problem else ""),
-            needed=any(role not in unasked for role in model.roles),
+            f"{entry.model}; {shown}" + (f"; {problem}" if problem else ""),
+            needed=any(role not in idle for role in entry.roles),
             facts=facts,
         )
 
 
-def _facts(model: ModelEntry) -> dict[str, str]:
-    price = "unknown" if model.price is None else "free" if model.price == FREE else "known"
-    facts = {"key": model.key, "address": model.address, "price": price, "weights": model.weights}
+def _facts(entry: ModelEntry) -> dict[str, str]:
+    price = "unknown" if entry.price is None else "free" if entry.price == FREE else "known"
+    facts = {"key": entry.key, "address": entry.address, "price": price, "weights": entry.weights}
     return {fact: state for fact, state in facts.items() if state}

@@ -1,4 +1,4 @@
-"""What `doctor` found, thing by thing."""
+"""What `doctor` found, one row per thing that it looked at."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. What is only missing for an option is no failure."""
+    """One thing that doctor looked at. A thing that only an option needs is no failure when it is missing."""
 
     name: str
     ok: bool
     detail: str
     needed: bool = True
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the detail says in words, for programs."""
+    """The detail's facts, for programs."""

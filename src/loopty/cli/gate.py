@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import NodeArgument, beside, here, history, json_option, newest_run, print_json, say
+from loopty.cli.output import NodeArgument, here, json_option, print_beside, print_json, say, unsafe_option
 from loopty.domain.gate_spec import Gate, When
 from loopty.domain.ids import NodeId
-from loopty.record.node_gates import NodeGates
+
+if TYPE_CHECKING:
+    from loopty.evaluators.gates import GateResult
 
 _UNMEASURED = "not measured yet"
 
 
 @click.group("gate")
 def command() -> None:
-    """Add, list and check gates: what fails one is rejected, whatever its score.
+    """Add, list and check gates. A node that fails one is rejected, whatever its score.
 
-    Gates of the whole task stand in loopty.toml under [[gates]]; those added here hold for a node and all that
-    descends from it.
+    Gates of the whole task stand in loopty.toml under [[gates]]; gates added here apply to a node and all its
+    descendants.
     """
 
 
 @command.command("add")
 @click.argument("node", type=NodeArgument())
-@click.option("--name", required=True, help="What it is called in verdicts.")
-@click.option("--command", "line", default="", metavar="LINE", help="Passes with exit code 0.")
+@click.option("--name", required=True, help="Its name in verdicts.")
+@click.option("--command", "line", default="", metavar="LINE", help="A command that passes with exit code 0.")
 @click.option("--after", is_flag=True, help="Run the command after the benchmark, not before it.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)
 @click.option("--metric", default="", help="A reported metric that must lie within bounds.")
-@click.option("--minimum", type=float, help="The least that the metric may be.")
-@click.option("--maximum", type=float, help="The most that the metric may be.")
+@click.option("--minimum", type=float, help="The lowest value that passes.")
+@click.option("--maximum", type=float, help="The highest value that passes.")
 @json_option
 def add(
     node: NodeId,
@@ -46,46 +47,29 @@ def add(
     maximum: float | None,
     as_json: bool,
 ) -> None:
-    """Add a gate to a node and all that descends from it.
+    """Add a gate to a node and all its descendants.
 
-    It holds for every node whose first trial starts from now on; verdicts that are there stay.
+    It applies to every node whose first trial starts from now on; earlier verdicts stay.
     """
-    from loopty.campaign.campaign import Campaign
-    from loopty.domain.errors import Misuse
-    from loopty.engine import decisions
-    from loopty.kit import codec
-
     gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
-    if fault := gate.fault():
-        raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
-    campaign = Campaign.open(here())
-    if any(gate.name == other.name for other in campaign.task.gates):
-        raise Misuse(f"loopty.toml has a gate {name} already: give this one another name")
-    campaign.recorder.record(lambda found: decisions.add_gate(found, node, gate))
+    here().add_gate(node, gate)
     if as_json:
+        from loopty.kit import codec
+
         print_json({"node": node, "gate": codec.plain(gate)})
     else:
-        say(f"from now on {node} and what descends from it must pass {name}; try it: loopty gate check {node}")
+        say(f"from now on {node} and its descendants must pass {name}; try it: loopty gate check {node}")
 
 
 @command.command("list")
 @click.argument("node", type=NodeArgument(), required=False)
 @json_option
-def listed(node: NodeId | None, as_json: bool) -> None:
-    """List the gates of the task and of nodes; with NODE those that this node must pass."""
-    from loopty.kit import codec
-    from loopty.taskfile.read import load
-    from loopty.workspaces.repository import Repository
-
-    found = history()
-    run = found.runs[newest_run(found, node.run if node else None)]
-    if node:
-        node = found[node].id
-    rows: list[tuple[str, Gate]] = [("task", gate) for gate in load(Repository.open(here()).top).gates]
-    for where, gates in NodeGates.of(run).by_node.items():
-        if node is None or node.is_within(where):
-            rows += [(where, gate) for gate in gates]
+def list_gates(node: NodeId | None, as_json: bool) -> None:
+    """List the gates of the task and of nodes; with NODE, those that this node must pass."""
+    rows = here().gates(node)
     if as_json:
+        from loopty.kit import codec
+
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
         return
     from loopty.report.columns import short_id
@@ -93,48 +77,39 @@ def listed(node: NodeId | None, as_json: bool) -> None:
     if not rows:
         say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
     for where, gate in rows:
-        beside(f"{short_id(where)}  ", f"{gate.name}: {_said(gate)}")
+        print_beside(f"{short_id(where)}  ", f"{gate.name}: {_condition(gate)}")
 
 
 @command.command("check")
 @click.argument("node", type=NodeArgument())
 @json_option
-@UNSAFE
+@unsafe_option
 def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
     """Run the gates of a node alone, and change no state. Exits with 1 when one fails.
 
-    A bound on a metric is held against what the node gave; there is nothing to hold it against before its trial.
+    A bound on a metric is compared with the node's result; before its trial there is none.
     """
-    from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Campaign
-
-    campaign = Campaign.open(here())
-    passages = by_hand.gated(campaign, by_hand.as_it_is(campaign, campaign.history[node]), unsafe)
-    gates = campaign.gates(node)
-    said = {passage.gate.name: passage.refusal or "" for passage in passages}
+    results = here().check_gates(node, unsafe)
     if as_json:
-        print_json(
-            [
-                {"gate": gate.name, "ok": _passed(said, gate), "reason": said.get(gate.name, _UNMEASURED)}
-                for gate in gates
-            ]
-        )
+        print_json([_as_json(gate, result) for gate, result in results.items()])
     else:
-        for gate in gates:
-            if gate.name not in said:
-                beside(f"{'-':8}", f"{gate.name}: {_UNMEASURED}")
+        for gate, result in results.items():
+            if result is None:
+                print_beside(f"{'-':8}", f"{gate.name}: {_UNMEASURED}")
             else:
-                beside(f"{'FAILED' if said[gate.name] else 'ok':8}", said[gate.name] or gate.name)
-        if not gates:
+                print_beside(f"{'FAILED' if result.refusal else 'ok':8}", result.refusal or gate.name)
+        if not results:
             say(f"{node} has no gates")
-    sys.exit(1 if any(said.values()) else 0)
+    sys.exit(1 if any(result and result.refusal for result in results.values()) else 0)
 
 
-def _passed(said: Mapping[str, str], gate: Gate) -> bool | None:
-    return not said[gate.name] if gate.name in said else None
+def _as_json(gate: Gate, result: GateResult | None) -> dict[str, object]:
+    if result is None:
+        return {"gate": gate.name, "ok": None, "reason": _UNMEASURED}
+    return {"gate": gate.name, "ok": not result.refusal, "reason": result.refusal or ""}
 
 
-def _said(gate: Gate) -> str:
+def _condition(gate: Gate) -> str:
     if gate.metric:
         low = "" if gate.minimum is None else f"at least {gate.minimum:g}"
         high = "" if gate.maximum is None else f"at most {gate.maximum:g}"

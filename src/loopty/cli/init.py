@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import here, say
+from loopty.cli.output import here, say, unsafe_option
+from loopty.domain.ids import NodeId
 
 T = TypeVar("T")
 DIRECTIONS = click.Choice(["max", "min"])
@@ -16,14 +17,14 @@ DIRECTIONS = click.Choice(["max", "min"])
 
 @click.command("init")
 @click.option("--command", "benchmark", metavar="LINE", help="The benchmark: a shell line run in the repository.")
-@click.option("--write", multiple=True, metavar="GLOB", help="What may be changed; repeatable.")
-@click.option("--statement", metavar="TEXT", help="What is to be improved, in words.")
-@click.option("--direction", type=DIRECTIONS, help="Whether more or less score is better.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Wall clock of one trial.  [default: 60]")
-@click.option("--attempts", type=int, metavar="N", help="How many experiments.  [default: 100]")
-@click.option("--force", is_flag=True, help="Overwrite the loopty.toml that is there.")
+@click.option("--write", multiple=True, metavar="GLOB", help="Files that may be changed; repeatable.")
+@click.option("--statement", metavar="TEXT", help="What to improve, in words.")
+@click.option("--direction", type=DIRECTIONS, help="Whether a higher or a lower score is better.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit of one trial.  [default: 60]")
+@click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
+@click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
 @click.option("--no-check", is_flag=True, help="Only write the file; run nothing.")
-@UNSAFE
+@unsafe_option
 def command(
     benchmark: str | None,
     write: tuple[str, ...],
@@ -37,7 +38,7 @@ def command(
 ) -> None:
     """Write a commented loopty.toml and prove the wiring with one checked run.
 
-    Asks for what the flags leave out, when there is a terminal to ask on.
+    Asks for what the options leave out, when there is a terminal to ask on.
     """
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
@@ -45,20 +46,20 @@ def command(
     from loopty.taskfile.template import InitAnswers, render_task_file
     from loopty.workspaces.repository import Repository
 
-    repository = Repository.open(here())
-    repository.head()  # before anything is asked or written: without a commit there is nothing to start from
+    repository = Repository.open(Path.cwd())
+    repository.head()  # before any question: without a commit there is nothing to start from
     path = repository.top / TASK_FILE
     if path.is_dir():
         raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
-        raise Misuse(f"there is a {TASK_FILE} already: edit it, or start over with --force")
+        raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
     answers = InitAnswers(
-        command=benchmark or _needed("Benchmark command (a shell line run in the repository)", "--command"),
-        write=write or tuple(_needed("What may be changed (files or globs, spaces between)", "--write").split()),
-        statement=_asked("What is to be improved", "") if statement is None else statement,
-        direction=direction or _asked("Is more score better, or less", "max", DIRECTIONS),
-        timeout_seconds=_asked("Timeout of one trial in seconds", 60.0) if timeout is None else timeout,
-        attempts=_asked("How many experiments", 100) if attempts is None else attempts,
+        command=benchmark or _require("Benchmark command (a shell line run in the repository)", "--command"),
+        write=write or tuple(_require("Files that may be changed (paths or globs)", "--write").split()),
+        statement=_ask("What should improve", "") if statement is None else statement,
+        direction=direction or _ask("Is a higher or a lower score better?", "max", DIRECTIONS),
+        timeout_seconds=_ask("Time limit of one trial in seconds", 60.0) if timeout is None else timeout,
+        attempts=_ask("Number of experiments", 100) if attempts is None else attempts,
     )
     text = render_task_file(answers)
     read.parse(text)
@@ -68,7 +69,7 @@ def command(
         _check(unsafe)
 
 
-def _asked(question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
+def _ask(question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
     """The user's answer, of the default's type; without a terminal the default."""
     if not sys.stdin.isatty():
         return default
@@ -76,8 +77,8 @@ def _asked(question: str, default: T, kind: click.ParamType[T] | None = None) ->
     return answer
 
 
-def _needed(question: str, flag: str) -> str:
-    """The user's answer; without a terminal a word on the flag that is missing."""
+def _require(question: str, flag: str) -> str:
+    """The user's answer; without a terminal an error that names the missing option."""
     from loopty.domain.errors import Misuse
 
     if not sys.stdin.isatty():
@@ -86,16 +87,13 @@ def _needed(question: str, flag: str) -> str:
 
 
 def _check(unsafe: bool) -> None:
-    from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Campaign
-
-    campaign = Campaign.open(here())
-    outcome = by_hand.checked_baseline(campaign, unsafe)
-    missing = by_hand.wrong_with(campaign, outcome)
-    if missing:
-        say(f"the checked run failed: {missing}")
-        say("mend the benchmark or loopty.toml, then: loopty run 1 --check")
+    campaign = here()
+    result = campaign.check(unsafe=unsafe)
+    if result.problem:
+        say(f"the checked run failed: {result.problem}")
+        say("fix the benchmark or loopty.toml, then retry: loopty run 1 --check")
+        say(f"full output: {campaign.context.state.node_folder(NodeId('1')) / 'checks'}")
         sys.exit(1)
-    scores = ", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items())
-    say(f"the checked run passed in {outcome.seconds:.2f} s: {scores}")
+    scores = ", ".join(f"{name} {value:g}" for name, value in result.outcome.metrics.items())
+    say(f"the checked run passed in {result.outcome.seconds:.2f} s: {scores}")
     say("next: loopty optimize")

@@ -5,39 +5,40 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+from typing import NoReturn
 
 import click
 
-from loopty import __version__
 from loopty.domain.errors import LooptyError
+from loopty.version import __version__
 
-# Verb → what it does, in the order of `loopty --help`. Each lives in the module of its name.
+# Verb → what it does, in the order of `loopty --help`. Each verb is the module of its name in this folder.
 VERBS = {
     "init": "Write loopty.toml and prove the wiring with one checked run.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
-    "status": "Say where the run stands.",
+    "status": "Show where the run stands.",
     "tree": "Show the tree of experiments.",
-    "report": "Chart score over experiments, with the best of them.",
+    "report": "Chart the score over experiments, with the best of them.",
     "spend": "Show what models cost, by role, model, operator and node.",
-    "best": "Name the best node.",
+    "best": "Print the best node.",
     "show": "Show everything about a node.",
     "diff": "Show what a node changed.",
-    "new": "Make a node by hand: an editable workspace.",
+    "new": "Make a node by hand: a folder with files to edit.",
     "run": "Run a node made by hand; --check only proves the wiring.",
-    "replay": "Measure a node or an artifact again from nothing.",
+    "replay": "Measure a node or an artifact again and compare.",
     "audit": "Score nodes on the held-out split that the search never sees.",
-    "direct": "Tell the models of the run what to try or to leave alone.",
+    "direct": "Tell the models what to try or to leave alone.",
     "gate": "Add, list and check conditions that a node must meet.",
-    "rebaseline": "Measure the incumbent on this machine, and go on here.",
-    "export": "Write a node down as an artifact that replays on any machine.",
+    "rebaseline": "Measure the incumbent on this machine and continue here.",
+    "export": "Pack a node as an artifact that replays on any machine.",
     "apply": "Bring a node's change to your own branch.",
-    "models": "List the models that can be asked, try one, fetch one that needs no key.",
-    "doctor": "Check what this machine can do, and say how to mend what it cannot.",
+    "models": "List the models, try one, or fetch one that needs no key.",
+    "doctor": "Check what this machine can do, and say how to fix the rest.",
 }
 
 
 class Verbs(click.Group):
-    """Commands that are imported when they are called: a verb starts as fast as it can."""
+    """Imports each verb when it is called, so that a verb starts as fast as it can."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(VERBS)
@@ -72,8 +73,8 @@ class Verbs(click.Group):
 def loopty(context: click.Context) -> None:
     """Autonomous experimentation loops for code.
 
-    Point it at a repository and a benchmark; it proposes changes, runs them in a sandbox, scores them, keeps
-    what is better, and remembers everything. Verbs that read take --json.
+    Point it at a repository and a benchmark. It proposes changes, runs them in a sandbox, scores them, keeps the
+    better ones, and remembers everything. Verbs that read take --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -83,21 +84,21 @@ def main() -> None:
     try:
         loopty(standalone_mode=False)
     except LooptyError as error:
-        _stalled(error)
-        fail(str(error))
+        _exit_if_outage(error)
+        _exit_for_misuse(str(error))
     except click.ClickException as error:
-        fail(error.format_message())
+        _exit_for_misuse(error.format_message())
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        fail(f"the disk is full ({error}): free some space, or some files; what is recorded is safe")
+        _exit_for_misuse(f"the disk is full ({error}): free some space or some files; recorded events are safe")
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("\nloopty: interrupted\n")
         sys.exit(130)
 
 
-def _stalled(error: LooptyError) -> None:
-    """Where a model is out: say so and how to go on, and leave with the code for what gave no result."""
+def _exit_if_outage(error: LooptyError) -> None:
+    """Where a model is unavailable: say so and how to go on, and exit with 1, as for any run without a result."""
     from loopty.domain.model import Outage
 
     if isinstance(error, Outage):
@@ -107,12 +108,11 @@ def _stalled(error: LooptyError) -> None:
 
         if "--json" in sys.argv:
             print_json({"reason": error.message, "sound": False})
-        say(f"loopty: {error.message}\nagain: loopty {join(sys.argv[1:])}")
+        say(f"loopty: {error.message}\ntry again: loopty {join(sys.argv[1:])}")
         sys.exit(1)
 
 
-def fail(message: str) -> None:
-    """Say what is wrong, a line each, and leave with the code for misuse."""
+def _exit_for_misuse(message: str) -> NoReturn:
     for line in message.splitlines():
         sys.stderr.write(f"loopty: {line}\n")
     sys.exit(2)

@@ -1,4 +1,4 @@
-"""`loopty rebaseline`: go on with a run on another machine."""
+"""`loopty rebaseline`: continue a run on another machine."""
 
 from __future__ import annotations
 
@@ -6,44 +6,33 @@ import sys
 
 import click
 
-from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import here, json_option, newest_run, print_json, run_option, say
-from loopty.record.cohorts import Cohorts
+from loopty.cli.output import here, json_option, print_json, run_option, say, unsafe_option
 
 
 @click.command("rebaseline")
 @run_option
 @json_option
-@UNSAFE
+@unsafe_option
 def command(run: int | None, as_json: bool, unsafe: bool) -> None:
-    """Measure the baseline and the best node on this machine, and compare from here on with that.
+    """Measure the baseline and the best node on this machine, and compare with that from here on.
 
-    Results of different machines are never ranked together: those from before stay, as a cohort of their own.
-    Stopped in the middle, it goes on where it was.
+    Results of different machines are never ranked together: earlier ones stay, as a cohort of their own. If it is
+    stopped, the next call continues where it was.
     """
-    from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Campaign
-
-    campaign = Campaign.open(here())
-    found = campaign.history.runs[newest_run(campaign.history, run)]
-    moved = by_hand.rebaselined(campaign, found, unsafe)
+    moved = here().rebaseline(run, unsafe)
     if moved is None:
-        say("stopped; `loopty rebaseline` goes on from here")
+        say("stopped; `loopty rebaseline` continues from here")
         sys.exit(1)
-    history = campaign.history
-    machine = Cohorts.of(history.runs[found.number]).machines[moved.fingerprint]
-    here_now = history[moved.incumbent].result(moved.fingerprint)
-    score = here_now.outcome.metrics[history.counting_metrics(found.number)[0].name] if here_now else None
     if as_json:
         print_json(
             {
-                "run": found.number,
+                "run": moved.run,
                 "fingerprint": moved.fingerprint,
-                "machine": dict(machine),
+                "machine": dict(moved.machine),
                 "incumbent": moved.incumbent,
-                "score": score,
+                "score": moved.score,
             }
         )
         return
-    click.echo(f"{moved.incumbent} {score!r}")
-    say(f"run {found.number} goes on here, with {moved.incumbent} as the one to beat: loopty optimize")
+    click.echo(f"{moved.incumbent} {moved.score!r}")
+    say(f"run {moved.run} continues here, with {moved.incumbent} as the node to beat: loopty optimize")

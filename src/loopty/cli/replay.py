@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import NodeArgument, beside, here, json_option, print_json, say
+from loopty.cli.output import NodeArgument, here, json_option, print_beside, print_json, say, unsafe_option
 from loopty.domain.ids import NodeId
-from loopty.record.cohorts import Cohorts
 
 if TYPE_CHECKING:
-    from loopty.campaign.replays import Record
-    from loopty.domain.outcome import Outcome
+    from loopty.campaign.replays import Replay
     from loopty.views.reproduction import MetricComparison
 
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{4,}\b")
 
 
-class Replayable(click.ParamType[NodeId | Path]):
-    """A node, or the path of an artifact; what looks like an id is one, so `./1` is a path."""
+class NodeOrArtifact(click.ParamType[NodeId | Path]):
+    """A node, or the path of an artifact. What looks like an id is one, so `./1` is a path."""
 
     name = "node or artifact"
 
@@ -36,98 +33,88 @@ class Replayable(click.ParamType[NodeId | Path]):
 
 
 @click.command("replay")
-@click.argument("what", type=Replayable(), metavar="NODE|ARTIFACT")
+@click.argument("what", type=NodeOrArtifact(), metavar="NODE|ARTIFACT")
 @click.option(
-    "--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How often."
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How often to measure.",
 )
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Unpack an artifact here, to stay.")
-@click.option("--trust", is_flag=True, help="Give an artifact's benchmark what it asks for of this machine.")
+@click.option("--trust", is_flag=True, help="Give an artifact's benchmark what it asks for on this machine.")
 @json_option
-@UNSAFE
+@unsafe_option
 def command(
     what: NodeId | Path, repeats: int, keep: Path | None, trust: bool, as_json: bool, unsafe: bool
 ) -> None:
-    """Measure a node again from its commit, or an artifact from nothing, and compare with what was recorded.
+    """Measure a node again from its commit, or an artifact from nothing, and compare with the record.
 
-    No proposer and no model is called. It is reproduced when every metric that counts is: when the medians now and
-    then differ by no more than the tolerance or three times the noise of its run, or one of them lies within the
-    spread of the other's samples, widened by its own width on both sides. Exits with 1 when it differs, and says
-    in what: the score, the machine, the benchmark, its data; or when the benchmark's model cannot be had.
+    No proposer and no model is called. The result is reproduced when every counting metric is: when the medians
+    now and then differ by no more than the tolerance or three times the noise of the run, or when one median lies
+    within the spread of the other's samples, widened by its own width on both sides. Exits with 1 when it differs,
+    and says in what (score, machine, benchmark, data), or when the benchmark's model is unavailable.
     """
-    from loopty.campaign import replays
-    from loopty.campaign.campaign import Campaign
-
     if isinstance(what, NodeId):
-        same = _replayed(replays.of_node(Campaign.open(here()), what), repeats, as_json, unsafe)
+        replay = here().replay(what, repeats, unsafe)
     else:
-        with replays.of_artifact(what, keep, trust) as record:
-            same = _replayed(record, repeats, as_json, unsafe)
-    sys.exit(0 if same else 1)
+        from loopty.campaign.replays import replay_artifact
 
-
-def _replayed(record: Record, repeats: int, as_json: bool, unsafe: bool) -> bool:
-    from loopty.campaign import by_hand
-    from loopty.domain.outcome import Ending
-    from loopty.kit import codec
-    from loopty.report.columns import short_id
-    from loopty.views.reproduction import reproduction
-
-    outcomes: list[Outcome] = []
-    while len(outcomes) < repeats and all(outcome.is_finished for outcome in outcomes):
-        outcomes.append(by_hand.replayed(record.campaign, record.campaign.history[record.node], unsafe))
-    now = outcomes[-1]
-    if now.ending is Ending.CANCELLED:
+        replay = replay_artifact(what, keep, trust, repeats, unsafe, say)
+    if replay.was_cancelled:
         raise click.Abort  # there is nothing to compare
-    then = record.result(now)
-    noise = Cohorts.of(record.campaign.history.runs[record.node.run]).noise.get(then.outcome.fingerprint, {})
-    found = reproduction(then, outcomes, record.counting, noise)
-    other_task, other_machine = record.other_task(), record.other_machine(now)
-    same = found.is_same and not other_task
     if as_json:
-        print_json(
-            {
-                "node": record.name,
-                "same": same,
-                "then": codec.plain(then.outcome),
-                "now": codec.plain(now),
-                "samples": [outcome.metrics for outcome in outcomes],
-                "task": other_task,
-                "machine": other_machine,
-            }
-        )
-        return same
-    beside(
-        "",
-        f"{short_id(record.name)} {'reproduced' if same else 'differs'}{found.failure and f': {found.failure}'}",
+        _print_as_json(replay)
+    else:
+        _print_as_text(replay)
+    sys.exit(0 if replay.is_same else 1)
+
+
+def _print_as_json(replay: Replay) -> None:
+    from loopty.kit import codec
+
+    print_json(
+        {
+            "node": replay.node,
+            "same": replay.is_same,
+            "then": codec.plain(replay.then.outcome),
+            "now": codec.plain(replay.now),
+            "samples": [outcome.metrics for outcome in replay.outcomes],
+            "task": replay.task_differences,
+            "machine": replay.machine_differences,
+        }
     )
-    for line in (*other_task, *other_machine):
-        beside("  ", _HASH.sub(r"\1", line))
+
+
+def _print_as_text(replay: Replay) -> None:
+    from loopty.report.columns import short_id
+
+    found = replay.reproduction
+    failure = f": {found.failure}" if found.failure else ""
+    print_beside("", f"{short_id(replay.node)} {'reproduced' if replay.is_same else 'differs'}{failure}")
+    for line in (*replay.task_differences, *replay.machine_differences):
+        print_beside("  ", _HASH.sub(r"\1", line))
     for metric in found.metrics:
-        beside("  ", f"{metric.name}: {_compared(metric, noise.get(metric.name, 0.0))}")
-    if now.is_finished and not found.is_same and repeats == 1:
-        say("measured once; --repeats 5 says more")
-    return same
+        print_beside("  ", f"{metric.name}: {_comparison(metric, replay.noise.get(metric.name, 0.0))}")
+    if replay.now.is_finished and not found.is_same and len(replay.outcomes) == 1:
+        say("measured once; --repeats 5 tells more")
 
 
-def _compared(metric: MetricComparison, noise: float) -> str:
+def _comparison(metric: MetricComparison, noise: float) -> str:
     from loopty.views.score_change import percent_of
 
     then, now = metric.then, metric.now
     percent = percent_of(median(now) - median(then), median(then), noise) if then and now else None
-    return f"{_told(then)} then, {_told(now)} now" + (f" ({percent:+.2g} %)" if percent else "")
+    return f"{_values_text(then)} then, {_values_text(now)} now" + (f" ({percent:+.2g} %)" if percent else "")
 
 
-def _told(values: tuple[float, ...]) -> str:
+def _values_text(values: tuple[float, ...]) -> str:
     if not values:
         return "–"
     from loopty.report.figures import figure
 
     low, high, count = min(values), max(values), len(values)
-    spread = (
-        f" ({figure(low)} to {figure(high)} in {count})"
-        if low < high
-        else f" ({count} times)"
-        if count > 1
-        else ""
-    )
-    return f"{figure(median(values))}{spread}"
+    if low < high:
+        return f"{figure(median(values))} ({figure(low)} to {figure(high)} in {count})"
+    return figure(low) + (f" ({count} times)" if count > 1 else "")

@@ -1,4 +1,4 @@
-"""`loopty report`: the chart, the best, and what it took."""
+"""`loopty report`: the chart, the best nodes, and what the time gave."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ import shutil
 
 import click
 
-from loopty.cli.output import (
-    columns,
-    current_status,
-    history,
-    json_option,
-    look,
-    newest_run,
-    print_json,
-    run_option,
-)
+from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
 
 
 @click.command("report")
@@ -25,35 +16,27 @@ from loopty.cli.output import (
     default=5,
     show_default=True,
     metavar="N",
-    help="How many of the best to list.",
+    help="How many of the best nodes to list.",
 )
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Chart the score over the experiments, then the best of them, where the run stands and what it took.
+    """Chart the score over the experiments, then list the best of them, the status and what the time gave.
 
-    Results of other machines are not comparable, and stand apart.
+    Results of other machines are not comparable and are listed apart.
     """
-    from loopty.kit import codec
-    from loopty.views.goodput import goodput
-    from loopty.views.leaderboard import leaderboard
-    from loopty.views.other_machines import other_cohorts
-    from loopty.views.score_points import points
-    from loopty.views.verdict_tally import tally
-
-    found = history()
-    number = newest_run(found, run)
-    drawn, places, others = (
-        points(found, number),
-        leaderboard(found, number, top),
-        other_cohorts(found, number, top),
-    )
-    status, counted = current_status(found, number), tally(found, number)
-    came_to = goodput(found, found.runs[number], status.work_seconds)
+    found = here().report(run, top)
     if as_json:
-        standing = {**codec.plain(status), **codec.plain(counted)}
-        parts = {"points": drawn, "best": places, "elsewhere": others, "goodput": came_to}
-        print_json({"status": standing, **codec.plain(parts)})
+        from loopty.kit import codec
+
+        status = {**codec.plain(found.status), **codec.plain(found.tally)}
+        parts = {
+            "points": found.points,
+            "best": found.best,
+            "other_fingerprints": found.other_cohorts,
+            "goodput": found.goodput,
+        }
+        print_json({"status": status, **codec.plain(parts)})
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
@@ -62,10 +45,10 @@ def command(top: int, run: int | None, as_json: bool) -> None:
 
     rows = min(max(shutil.get_terminal_size((80, 24)).lines - 8, 12), 24)
     texts = [
-        chart(drawn, columns(), rows, look()),
-        leaderboard_text(places, drawn.metric, columns(), look()),
-        other_cohorts_text(others, drawn.metric, columns(), look()),
-        status_text(status, columns(), look(), counted),
-        goodput_text(came_to, columns(), look()),
+        chart(found.points, columns(), rows, terminal()),
+        leaderboard_text(found.best, found.points.metric, columns(), terminal()),
+        other_cohorts_text(found.other_cohorts, found.points.metric, columns(), terminal()),
+        status_text(found.status, columns(), terminal(), found.tally),
+        goodput_text(found.goodput, columns(), terminal()),
     ]
     click.echo("\n\n".join(filter(None, texts)))

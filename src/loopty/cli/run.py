@@ -1,4 +1,4 @@
-"""`loopty run`: the trial of a node made by hand."""
+"""`loopty run`: the trials of a node made by hand."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from loopty.cli.optimize import UNSAFE
-from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.cli.output import NodeArgument, here, json_option, print_json, say, unsafe_option
 from loopty.domain.ids import NodeId
 
 
@@ -16,47 +15,45 @@ from loopty.domain.ids import NodeId
 @click.option(
     "--check",
     is_flag=True,
-    help="Only prove the wiring: run the benchmark, change no state. Of a baseline: your files as they are now.",
+    help="Only prove the wiring: run the benchmark, change no state. A baseline: your files as they are now.",
 )
 @json_option
-@UNSAFE
+@unsafe_option
 def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
     """Run a node: commit its files, score them in the sandbox, keep or discard.
 
     Exits with 1 when the trial gave no result.
     """
-    from loopty.campaign import by_hand
-    from loopty.campaign.campaign import Campaign
+    if check:
+        _check(node, as_json, unsafe)
+        return
+    judged = here().run(node, unsafe)
+    if as_json:
+        from loopty.kit import codec
+
+        print_json(codec.plain(judged))
+    else:
+        click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {judged.reason or 'continue with `loopty run`'}")
+    sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
+
+
+def _check(node: NodeId, as_json: bool, unsafe: bool) -> None:
     from loopty.domain.outcome import Ending
     from loopty.kit import codec
     from loopty.taskfile.unused_roles import idle_roles
 
-    campaign = Campaign.open(here())
-    first = node == "1" and not campaign.history.runs
-    if check:
-        for words in idle_roles(campaign.task).values():
-            say(words)
-        outcome = (
-            by_hand.checked_baseline(campaign, unsafe)
-            if node.parent is None
-            else by_hand.checked(campaign, by_hand.as_it_is(campaign, campaign.history[node]), unsafe)
-        )
-        missing = by_hand.wrong_with(campaign, outcome)
-        if as_json:
-            print_json({"node": node, "ok": missing is None, "reason": missing or "", **codec.plain(outcome)})
-        else:
-            scores = ", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items())
-            say(f"check failed: {missing}" if missing else f"check passed in {outcome.seconds:.2f} s")
-            if not missing:
-                click.echo(scores)
-            elif outcome.ending is Ending.CANCELLED:
-                say(f"again: loopty run {node} --check")
-        sys.exit(1 if missing else 0)
-    if first:
-        node = campaign.history.runs[campaign.enter_run(False, say)].root
-    judged = by_hand.decided(campaign, campaign.history[node], unsafe, say)
+    campaign = here()
+    for warning in idle_roles(campaign.context.task).values():
+        say(warning)
+    result = campaign.check(node, unsafe)
+    outcome, problem = result.outcome, result.problem
     if as_json:
-        print_json(codec.plain(judged))
+        print_json({"node": node, "ok": problem is None, "reason": problem or "", **codec.plain(outcome)})
+    elif problem:
+        say(f"check failed: {problem}")
+        if outcome.ending is Ending.CANCELLED:
+            say(f"try again: loopty run {node} --check")
     else:
-        click.echo(f"{node} {judged.verdict or 'stopped'}: {judged.reason or 'it goes on with `loopty run`'}")
-    sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
+        say(f"check passed in {outcome.seconds:.2f} s")
+        click.echo(", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items()))
+    sys.exit(1 if problem else 0)

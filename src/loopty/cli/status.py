@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import (
-    columns,
-    current_status,
-    history,
-    json_option,
-    look,
-    newest_run,
-    print_json,
-    run_option,
-)
+from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
 
 
 @click.command("status")
 @run_option
 @json_option
 def command(run: int | None, as_json: bool) -> None:
-    """Say where the run stands: best, budget, what is running, why it stopped."""
-    from loopty.views.verdict_tally import is_quick, tally
+    """Show where the run stands: best, budget, running trials, why it stopped."""
+    from loopty.views.verdict_tally import is_quick
 
-    found = history()
-    number = newest_run(found, run)
-    status = current_status(found, number)
-    counted = tally(found, number) if is_quick(found) else None
+    campaign = here()
+    status = campaign.status(run)
+    tally = campaign.tally(run) if is_quick(campaign.history) else None
     if as_json:
         from loopty.kit import codec
 
-        print_json({**codec.plain(status), **codec.plain(counted or {})})
+        print_json({**codec.plain(status), **codec.plain(tally or {})})
         return
     from loopty.report.status_text import status_text
 
-    click.echo(status_text(status, columns(), look(), counted))
+    click.echo(status_text(status, columns(), terminal(), tally))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import NodeArgument, columns, history, json_option, look, newest_run, run_option
+from loopty.cli.output import NodeArgument, columns, here, json_option, run_option, terminal
 from loopty.domain.ids import NodeId
 
 
@@ -14,20 +14,20 @@ from loopty.domain.ids import NodeId
 @run_option
 @json_option
 def command(node: NodeId | None, everything: bool, run: int | None, as_json: bool) -> None:
-    """Show the tree of experiments, from NODE down or of the newest run.
+    """Show the tree of experiments, below NODE or of the newest run.
 
-    Of a large tree it shows the best path, what was kept and what is new; --all shows the rest. With --json it
+    Of a large tree it shows the best path, the kept nodes and the newest; --all shows the rest. With --json it
     prints every node, one line each.
     """
-    found = history()
-    top = found[node or NodeId(str(newest_run(found, run)))].id
+    campaign = here()
+    top = campaign.node(node or str(campaign.newest_run(run))).id
     if as_json:
         below = f"{top}."
-        for each in found.ids:
+        for each in campaign.history.ids:
             if each == top or each.startswith(below):
-                click.echo(found.page(each))
+                click.echo(campaign.history.page(each))
         return
     from loopty.report.tree_text import tree_text
-    from loopty.views.node_tree import LIMIT, tree
+    from loopty.views.node_tree import LIMIT
 
-    click.echo(tree_text(tree(found, top, None if everything else LIMIT), columns(), look()))
+    click.echo(tree_text(campaign.tree(top, None if everything else LIMIT), columns(), terminal()))

@@ -1,4 +1,4 @@
-"""Who may change and see what."""
+"""Access rules: which paths a proposal may change, and which it may see."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Access:
 
 
 def is_clean_path(path: str) -> bool:
-    """Whether this is a plain relative path that git and every file system take, with no way out."""
+    """Whether git and every file system accept this as a plain relative path that stays inside."""
     try:
         raw = path.encode()
     except UnicodeEncodeError:
@@ -63,6 +63,6 @@ def is_clean_path(path: str) -> bool:
 
 
 def _is_plain(part: bytes) -> bool:
-    """Whether no file system reads this as nothing, as here, as above, or as git's own directory."""
+    """Whether no file system reads this part as empty, `.`, `..` or git's own directory."""
     read = part.lower().split(b":")[0].rstrip(b" .")
     return read not in (b"", b".git", b"git~1")

@@ -1,4 +1,4 @@
-"""Learning curves: what a trial reports while it runs. They live beside the fold, not in it."""
+"""Learning curves: the metrics that a trial reports while it runs. They are kept beside the fold, not in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Curve:
     direction: Direction
 
     def at(self, step: float) -> float | None:
-        """The value that held at this step; None when the trial never got so far."""
+        """The value at this step; None when the trial never reached it."""
         if not self.points or self.points[-1][0] < step:
             return None
         passed = bisect.bisect_right(self.points, step, key=lambda point: point[0])
@@ -36,5 +36,5 @@ class Curve:
 
 
 def metric_curve(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:
-    """The curve of one metric; rows without it are passed over."""
+    """The curve of one metric; rows without it are skipped."""
     return Curve(tuple((row.step, row.metrics[metric]) for row in rows if metric in row.metrics), direction)

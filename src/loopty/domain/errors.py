@@ -1,17 +1,17 @@
-"""What can go wrong, by whose fault.
+"""Errors, grouped by who can fix them.
 
-Inside a trial nothing here is raised: a trial that goes wrong is an Outcome.
+None of them is raised inside a trial: a trial that goes wrong is an Outcome.
 
     LooptyError
     ├── Misuse        a wrong task file, command line or state: one line with the remedy, exit 2
     │   └── Taken     another process was faster
     ├── Exhausted     a proposer has nothing left to propose, or a cap leaves nothing to spend
     │   └── Crowded   calls in flight may need what is left
-    ├── Outage        a model cannot be had for now (core/model.py)
-    ├── ModelFault    one request to a model gave no reply (core/model.py)
-    ├── Overspent     a trial asked for more of a model than one may have (models/allowance.py)
-    ├── SandboxError  the sandbox itself failed (core/launch.py)
-    └── GitError      git refused (workspaces/conversation.py)
+    ├── Outage        a model is unavailable (domain/model.py)
+    ├── ModelFault    one request to a model gave no reply (domain/model.py)
+    ├── AllowanceExceeded  a trial asked a model for more than its allowance (models/allowance.py)
+    ├── SandboxError  the sandbox itself failed (domain/launch.py)
+    └── GitError      git refused (workspaces/git_session.py)
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class LooptyError(Exception):
 
 
 class Misuse(LooptyError):  # noqa: N818 - named after what the user did, as in the design's glossary
-    """The user asked for something that cannot be done as asked; the message holds the remedy."""
+    """What the user asked for cannot be done; the message holds the remedy."""
 
 
 class Taken(Misuse):
-    """What was about to start was started, ended or paid for by another process."""
+    """Another process was faster: it started, ended or paid for the same thing."""
 
 
 class Exhausted(LooptyError):  # noqa: N818
-    """The proposer has covered everything that it can propose, or may spend nothing more."""
+    """A proposer has nothing left to propose, or nothing left to spend."""
 
 
 class Crowded(Exhausted):
-    """Calls in flight may need what is left of a cap: wait until they are settled."""
+    """Calls in flight may need the rest of a cap: wait until they are settled."""

@@ -1,10 +1,10 @@
-"""Is it better, or was it lucky? What interleaved pairs of measurements say of a candidate.
+"""Is the candidate better, or was it lucky? A sequential test on interleaved pairs of measurements.
 
-Candidate and incumbent are measured in turns; each pair gives a gain. When the candidate is no better, the sign
-of each gain is a fair coin, whatever the sizes are. So bet on the signs, starting with a wealth of 1: each pair
-stakes a share of it on "the candidate wins", chosen by the size of the gain and never by its sign. Against fair
-coins no betting system reaches 1/error_rate with a chance above error_rate, however often one looks (Ville's
-inequality). The noise measured beforehand only tunes the stakes: a wrong one costs measurements, never validity.
+Candidate and incumbent are measured in turns; each pair gives a gain. If the candidate is no better, the sign of
+each gain is a fair coin, whatever its size. So we bet on the signs, starting with a wealth of 1: each pair stakes
+a share of it on "the candidate wins"; the share depends on the size of the gain, never on its sign. Against fair
+coins no betting system reaches 1/error_rate with a probability above error_rate, however often one looks (Ville's
+inequality). The noise measured beforehand only sets the stakes: a wrong value costs measurements, never validity.
 docs/judge.md has the reasons, the assumptions and the measured error rates.
 """
 
@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-# Of Gaussian noise s, tanh(m·|gain| / 2s²) is the share that grows fastest when the candidate is better by m; here
-# m is 1.5 s. Smaller gains need more pairs than anybody pays for, larger ones win with any boldness.
+# With Gaussian noise s, the share tanh(m·|gain| / 2s²) grows fastest when the candidate is better by m; here m is
+# 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.
 _BOLDNESS = 0.75
 # One outlier against a good candidate must not ruin it, and at 0.05 five wins in a row must still suffice.
 _MOST_AT_STAKE = 0.85
-# So many times the noise is staked on in full: tanh(2 · _BOLDNESS) > _MOST_AT_STAKE.
+# A gain of this many times the noise gets the full stake: tanh(2 · _BOLDNESS) > _MOST_AT_STAKE.
 _STAKED_IN_FULL = 2.0
 # Chosen by simulation: most of the saving on candidates that are no better, few good ones lost (docs/judge.md).
 _GIVE_UP_BELOW = 0.25
@@ -33,25 +33,25 @@ _MEDIAN_DIFFERENCE = 0.9538725524
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the pairs so far say. One of the last three tells to stop; none of them: measure another pair."""
+    """The evidence of the pairs so far. Stop when one of the last three is true, else measure another pair."""
 
     pairs: int
     effect: float
-    """The median gain, in the metric's unit: of three pairs, one may be an outlier. Never outside the interval."""
+    """The median gain in the metric's unit, which tolerates an outlier. Never outside the interval."""
     low: float
     high: float
-    """The effects that the same bet does not exclude, level 1 - 2·error_rate at any time; infinite at first."""
+    """The interval that the same bet does not exclude, level 1 - 2·error_rate at any time; infinite at first."""
     wealth: float
     better: bool
-    """The bet was won: keep. The same as `low >= 0`."""
+    """The bet is won: keep. The same as `low >= 0`."""
     futile: bool
     """Most of the stake is lost, or three pairs and more show no gain: discard."""
     exhausted: bool
-    """The pairs that remain could not win the bet even if all went well: inconclusive."""
+    """The remaining pairs could not win the bet even if all went well: inconclusive."""
 
 
 def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs: int) -> Evidence:
-    """Weigh the gains of the pairs in their order; `sigma` is the noise of one measurement, 0 if none was seen."""
+    """Weigh the gains of the pairs in order; `sigma` is the noise of one measurement, 0 if none was seen."""
     bound = 1 / error_rate
     wealth = _wealth(gains, sigma, bound)
     better = wealth >= bound
@@ -73,12 +73,12 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
 
 
 def can_win(error_rate: float, most_pairs: int) -> bool:
-    """Whether so many pairs could win the bet at all."""
+    """Whether this many pairs could win the bet at all."""
     return (1 + _MOST_AT_STAKE) ** most_pairs >= 1 / error_rate
 
 
 def median(values: Sequence[float]) -> float:
-    """By hand, because `statistics` would double the start of a reading verb."""
+    """The median. Our own, because importing `statistics` would double the start time of a reading verb."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else ordered[half - 1] / 2 + ordered[half] / 2
 
@@ -90,9 +90,9 @@ def noise_floor(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
-    """The wealth after these gains, or the bound once it was reached.
+    """The wealth after these gains, or the bound once it is reached.
 
-    It never falls when a gain grows: that makes the interval below exact.
+    It never falls when a gain grows: that makes the interval exact.
     """
     wealth = 1.0
     noise = max(sigma, math.ulp(0.0))  # Without noise every difference counts in full.
@@ -103,13 +103,13 @@ def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
             if wealth > bound:
                 return bound
         else:
-            # No more was at stake than would have won the bet: what is not needed is not risked.
+            # Never stake more than what would win the bet.
             wealth -= min(wealth * share, bound - wealth)
     return wealth
 
 
 def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
-    """The effect up to which the bet on "the gain is larger than this" is won."""
+    """The largest effect for which the bet on "the gain is larger than this" is won."""
 
     def wins_above(effect: float) -> bool:
         return _wealth([gain - effect for gain in gains], sigma, bound) >= bound
@@ -118,7 +118,7 @@ def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
     low, high = math.nextafter(below_all, -math.inf), max(gains)
     if not wins_above(low):
         return -math.inf
-    if low < 0 < high:  # Zero is tried itself, so that the sign of the answer is exact.
+    if low < 0 < high:  # Try zero itself, so that the sign of the answer is exact.
         low, high = (0.0, high) if wins_above(0.0) else (low, 0.0)
     enough = _PRECISION * max(abs(low), abs(high))
     while high - low > enough:
@@ -133,5 +133,5 @@ def _spread(values: Sequence[float]) -> float:
     differences = [abs(one - other) for one, other in combinations(values, 2)]
     if not any(differences):
         return 0.0
-    # Coarse values: where most differences are none, the median says nothing of the rest.
+    # Coarse values: where most differences are zero, the median says nothing about the rest.
     return (median(differences) or math.fsum(differences) / len(differences)) / _MEDIAN_DIFFERENCE

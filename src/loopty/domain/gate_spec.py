@@ -1,4 +1,4 @@
-"""A condition that a candidate must meet, whatever its score."""
+"""Gates: conditions that a candidate must meet, whatever its score."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class When(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A command that must end with 0, or a metric that must lie within bounds."""
+    """A command that must exit with 0, or a metric that must lie within bounds."""
 
     name: str = option("What it is called in verdicts.")
     command: str | tuple[str, ...] = option(
@@ -35,7 +35,7 @@ class Gate:
         return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else tuple(self.command)
 
     def fault(self) -> str | None:
-        """Why this is no gate, or None."""
+        """What is wrong with this gate, or None."""
         bounded = self.minimum is not None or self.maximum is not None
         if bool(self.command) == bool(self.metric):
             return "needs either a command or a metric"
@@ -67,7 +67,7 @@ def command_gates(gates: Sequence[Gate], when: When) -> list[Gate]:
 
 
 def metric_refusal(gates: Sequence[Gate], metrics: Metrics) -> str | None:
-    """The first bound on a metric that these metrics break, in words, or None."""
+    """Which gate these metrics fail first, as a sentence, or None."""
     for gate in gates:
         if gate.metric and (reason := gate.refusal(metrics)):
             return f"gate {gate.name}: {reason}"

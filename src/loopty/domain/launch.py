@@ -1,4 +1,4 @@
-"""One bounded execution, as data: what to start, what it may see, how much it may use."""
+"""One bounded execution as data: the command, what it may see, how much it may use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one execution may use at the most."""
+    """The limits of one execution."""
 
     seconds: float
     memory_mb: int
@@ -46,14 +46,14 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     scratch: tuple[str, ...] = ()
-    """Directories inside the sandbox that start empty, are writable, and vanish at the end."""
+    """Writable directories inside the sandbox that start empty and are removed at the end."""
     network: bool = False
     channel: int | None = None
-    """A connected descriptor that becomes the command's standard input and output; `stdout` then stays empty."""
+    """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""
 
 
 class Stop(enum.StrEnum):
-    """Why the sandbox ended an execution that had not ended by itself."""
+    """Why the sandbox stopped an execution."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -76,31 +76,31 @@ class SandboxError(LooptyError):
 
 
 class Protection(enum.StrEnum):
-    """What a sandbox keeps a trial from."""
+    """Something that a sandbox keeps a trial from doing."""
 
     WRITE = "write"
-    """Changing anything outside its outbox and scratch directories."""
+    """Change anything outside its outbox and scratch directories."""
     READ = "read"
-    """Seeing files that it is not shown: homes, secrets, hidden files, other trials."""
+    """See files that it is not shown: homes, secrets, hidden files, other trials."""
     NETWORK = "network"
-    """Reaching the internet, loopback services, or sockets of the host."""
+    """Reach the internet, loopback services, or sockets of the host."""
     OTHERS = "others"
-    """Seeing, signalling or tracing processes that are not its own."""
+    """See, signal or trace processes other than its own."""
     SURVIVORS = "survivors"
-    """Leaving a process alive."""
+    """Leave a process alive."""
     CALLS = "calls"
-    """System calls that no trial needs."""
+    """Make system calls that no trial needs."""
     MEMORY = "memory"
-    """Using more memory than its bound."""
+    """Use more memory than its limit."""
     DISK = "disk"
-    """Writing more than its bound."""
+    """Write more than its limit."""
     FORKS = "forks"
-    """Starting more processes than its bound."""
+    """Start more processes than its limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A protection that a back end does not give here, or not wholly, in words for a person."""
+    """A protection that a back end lacks here, wholly or in part, in words for a person."""
 
     protection: Protection
     words: str
@@ -111,16 +111,16 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called on results, with what decides whether they are comparable."""
+        """The back end's name on results, with everything that decides whether they are comparable."""
         ...
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The protections that this back end does not give on this machine."""
+        """The protections that this back end lacks on this machine."""
         ...
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
-        """Run to the end, to a bound, or until `cancel` is set; the whole process tree is dead on return.
+        """Run to the end, to a limit, or until `cancel` is set; the whole process tree is dead on return.
 
         Raises SandboxError when the sandbox could not be set up; a command that fails is an Exit.
         """

@@ -1,4 +1,4 @@
-"""What a node left behind, for whoever proposes the next change."""
+"""What a node left in its folder, for the proposer of the next change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """The files of a node's folder, shortened. Programs and models wrote them: show them fenced."""
+    """The files of a node's folder, shortened. Programs and models wrote them, so they are shown fenced."""
 
     diff: str = ""
-    """What it changes in its parent."""
+    """Its change of the parent."""
     stdout: str = ""
-    """How it ended."""
+    """The end of its output."""
     stderr: str = ""
     traces: Mapping[str, str] = field(default_factory=dict)
-    """By task, those that failed first: score, summary, reason of the failure, log."""
+    """By task, failed ones first: score, summary, reason of the failure, log."""
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    """What the benchmark's result says besides its numbers, by name."""
+    """The other values of the benchmark's result, by name."""

@@ -1,4 +1,4 @@
-"""What a language model is asked and what it answers; who pays; what can go wrong."""
+"""Language models as data and protocols: who asks, the prompt, the reply, the faults."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Role(enum.StrEnum):
 
 _WINDOW = 128_000
 _LOCAL_WINDOW = 8_192
-"""Memory is set aside for all of it when the model is loaded."""
+"""A loaded model reserves memory for all of it."""
 
 CACHED_CALL = "cached"
-"""The operator of a call that was answered with an earlier reply, for nothing."""
+"""The operator of a call that was answered from the cache, at no cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model: where it is served, how it is paid, how often it may be asked."""
+    """A model of the task file: where it is served, what it costs, how often it may be asked."""
 
     provider: str = option(
         "`openai` (or any server that speaks its chat API, with `url`), `anthropic`, `google`, `local` (a GGUF "
@@ -69,29 +69,29 @@ class ModelSpec:
 
     @property
     def window_tokens(self) -> int:
-        """How long prompt and reply may be together."""
+        """The longest prompt and reply together, in tokens."""
         return self.context_tokens or (_LOCAL_WINDOW if self.provider == "local" else _WINDOW)
 
     @property
     def prompt_tokens(self) -> int:
-        """The longest prompt, as loopty estimates it, that the model sees whole and has room to reply to."""
+        """The longest prompt, by loopty's estimate, that the model can read and still has room to answer."""
         reply = min(self.max_output_tokens, self.window_tokens // 4)
         return (self.window_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
 
     def display_name(self, name: str) -> str:
-        """As the ledger shows the model that a task calls so."""
+        """The model's name in the ledger, where the task calls it `name`."""
         return f"{self.provider}:{self.model or PurePath(self.file).stem or name}"
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What its replies depend on: two models with the same are one."""
+        """Everything that its replies depend on: two specs with the same identity are one model."""
         served = (self.provider, self.model, self.url, self.file)
         return (*served, self.temperature, self.max_output_tokens, dict(self.settings))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call used. Cached tokens are part of the input, reasoning is part of the output."""
+    """Tokens of one call. Cached tokens are part of the input, reasoning is part of the output."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -123,20 +123,20 @@ class Prompt:
     system: str
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
-    """JSON schema of the reply; the reply is checked by the asker all the same."""
+    """JSON schema of the reply; the asker still checks the reply."""
     max_output_tokens: int | None = None
-    """Less than the model's own limit, where that is enough; none where no text is asked for."""
+    """A limit below the model's own; None for the model's own limit."""
 
     @property
     def texts(self) -> tuple[str, ...]:
         return self.system, *(turn.text for turn in self.messages)
 
     def longest_reply(self, limit: int) -> int:
-        """In tokens, where so many are the model's own limit."""
+        """The longest reply in tokens, given the model's own limit."""
         return limit if self.max_output_tokens is None else min(self.max_output_tokens, limit)
 
     def with_reply(self, reply: str, objection: str) -> Prompt:
-        """The conversation with the model's reply, and what is to be said to it."""
+        """The conversation continued with the model's reply and an objection to it."""
         more = (Message(Speaker.MODEL, reply), Message(Speaker.ASKER, objection))
         return Prompt(self.system, (*self.messages, *more), self.schema, self.max_output_tokens)
 
@@ -148,11 +148,11 @@ class Reply:
     text: str
     usage: Usage
     whole: bool = True
-    """False when it was cut off at its longest."""
+    """False when the reply was cut off at its limit."""
 
 
 class ModelFault(LooptyError):  # noqa: N818
-    """One request gave no reply. `usage` is what it may have cost all the same."""
+    """One request gave no reply. `usage` is what it may have cost nevertheless."""
 
     def __init__(
         self,
@@ -169,47 +169,47 @@ class ModelFault(LooptyError):  # noqa: N818
 
 
 class Outage(LooptyError):  # noqa: N818
-    """A model cannot be had for now: infrastructure, never the fault of a proposal or a candidate."""
+    """A model is unavailable: infrastructure, never the fault of a proposal or a candidate."""
 
     @property
     def message(self) -> str:
-        """As whoever waits for it is told."""
-        return f"a model could not be had: {self}"
+        """One sentence for the user who waits."""
+        return f"a model is unavailable: {self}"
 
 
 class Model(Protocol):
     """Anything that answers."""
 
     name: str
-    """As the ledger shows it: `provider:model`."""
+    """Its name in the ledger: `provider:model`."""
 
     async def reply(self, prompt: Prompt) -> Reply:
-        """Ask once. Raises ModelFault when there is no reply; retrying is not its business."""
+        """Ask once. Raises ModelFault when there is no reply; it does not retry."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply that was paid for, with the name of the call under which prompt and reply are kept."""
+    """A paid reply, with the name of the call under which prompt and reply are saved."""
 
     call: str
     reply: Reply
 
 
 class RoleModel(Protocol):
-    """A model as one role calls it: metered, capped, throttled, retried, kept."""
+    """A model as one role calls it: metered, capped, throttled, retried, saved."""
 
     model: str
 
     async def ask(
         self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
     ) -> Answer:
-        """The model's reply. `node` is what the call is about; `pool` is given where a proposal is asked for.
+        """The model's reply. `node` is the node that the call is about; `pool` is set where a proposal is wanted.
 
-        Raises Exhausted when a cap forbids it, Outage when the model cannot be had.
+        Raises Exhausted when a cap forbids the call, Outage when the model is unavailable.
         """
         ...
 
-    def saved_reply(self, call: str) -> Reply:
-        """The reply of an earlier call, as it was kept. Raises Misuse when it is not there any more."""
+    def reply_of(self, call: str) -> Reply:
+        """The saved reply of an earlier call. Raises Misuse when it is gone."""
         ...

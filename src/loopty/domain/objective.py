@@ -1,4 +1,4 @@
-"""What better means: metrics in order of priority, or a weighted sum of them."""
+"""The objective: metrics in order of priority, or a weighted sum of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from loopty.kit.option import option
 
 SCORE = "score"
-_NAMED = 8
+_MAX_NAMES = 8
 _LARGEST = 1e100
-"""Beyond this sums and differences run into infinity."""
+"""Beyond this value, sums and differences overflow to infinity."""
 
 
 class Direction(enum.StrEnum):
@@ -41,7 +41,7 @@ Directions = Mapping[str, Direction]
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """How two results compare. With no metrics named, the benchmark's own report decides which count."""
+    """How two results compare. Where the task names no metrics, the benchmark's report decides which count."""
 
     direction: Direction = option("Direction of `score` when no metrics are listed.", Direction.MAX)
     metrics: tuple[Metric, ...] = option(
@@ -49,7 +49,7 @@ class Objective:
     )
 
     def counting_metrics(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
-        """The metrics to compare, given what a benchmark reported."""
+        """The metrics that count, given what a benchmark reported."""
         if self.metrics:
             return self.metrics
         if SCORE in metrics:
@@ -58,38 +58,38 @@ class Objective:
 
 
 def metrics_fault(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
-    """Why these metrics cannot be judged by those that are wanted, or None."""
+    """Why these metrics cannot be compared, or None."""
     if not metrics:
         return "the benchmark reported no metric"
     absent = [metric.name for metric in wanted if metric.name not in metrics]
     if absent:
-        reported = ", ".join(list(metrics)[:_NAMED]) + (", …" if len(metrics) > _NAMED else "")
+        reported = ", ".join(list(metrics)[:_MAX_NAMES]) + (", …" if len(metrics) > _MAX_NAMES else "")
         return f"the benchmark did not report {', '.join(absent)} (it reported {reported})"
     for metric in wanted:
         if abs(metrics[metric.name]) > _LARGEST:
-            return f"{metric.name} {metrics[metric.name]:g} is too large to be compared"
+            return f"{metric.name} {metrics[metric.name]:g} is too large to compare"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much better one result is than another: negative is worse, zero is equal."""
+    """How much better one result is than another; negative is worse, zero is equal."""
 
     amount: float
     metric: Metric | None
     """The metric that decided; None for a weighted sum."""
 
 
-def gain(of: Metrics, over: Metrics, metrics: tuple[Metric, ...]) -> Gain:
-    """How much better `of` is than `over`."""
+def gain(mine: Metrics, theirs: Metrics, metrics: tuple[Metric, ...]) -> Gain:
+    """How much better `mine` is than `theirs`."""
     if all(metric.weight is not None for metric in metrics):
-        return Gain(sum((metric.weight or 0.0) * _delta(of, over, metric) for metric in metrics), None)
+        return Gain(sum((metric.weight or 0.0) * _delta(mine, theirs, metric) for metric in metrics), None)
     for metric in metrics:
-        delta = _delta(of, over, metric)
+        delta = _delta(mine, theirs, metric)
         if abs(delta) > metric.tolerance:
             return Gain(delta, metric)
     return Gain(0.0, metrics[0])
 
 
-def _delta(of: Metrics, over: Metrics, metric: Metric) -> float:
-    return metric.direction.sign * (of[metric.name] - over[metric.name])
+def _delta(mine: Metrics, theirs: Metrics, metric: Metric) -> float:
+    return metric.direction.sign * (mine[metric.name] - theirs[metric.name])

@@ -1,4 +1,4 @@
-"""What happened to a trial, and what we decided of a node."""
+"""How a trial ended, and the verdict about a node."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Ending(enum.StrEnum):
     PRUNED = "pruned"
     CANCELLED = "cancelled"
     REFUSED = "refused"
-    """A gate said no, or the verifier did."""
+    """A gate or the verifier refused the node."""
     TAMPERED = "tampered"
-    """The benchmark changed while it ran."""
+    """The benchmark's files changed while it ran."""
 
 
 class Integrity(enum.StrEnum):
-    """Whether the candidate could reach what scored it."""
+    """Whether the candidate could reach the evaluator."""
 
     STRONG = "strong"
     WEAK = "weak"
@@ -33,27 +33,27 @@ class Verdict(enum.StrEnum):
     DISCARDED = "discarded"
     INCONCLUSIVE = "inconclusive"
     REJECTED = "rejected"
-    """By a gate or the verifier, or because it tampered with the benchmark: never kept."""
+    """A gate or the verifier refused it, or it tampered with the benchmark: it is never kept."""
     QUARANTINED = "quarantined"
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """By how much a node is better than the one it was judged against, from paired measurements."""
+    """How much better a node is than the incumbent, from paired measurements."""
 
     metric: str
-    """What decided; empty where different metrics did in different pairs, and `amount` is in units of noise."""
+    """The metric that decided; empty where pairs differ in that, and `amount` is in units of noise."""
     amount: float
     low: float | None
     high: float | None
-    """The interval, open where it is None."""
+    """The ends of the interval; None where it is open."""
     pairs: int
     error_rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one trial. `metrics` is empty unless the benchmark reported; nothing is ever invented."""
+    """The result of one trial. `metrics` is empty unless the benchmark reported some; nothing is invented."""
 
     ending: Ending
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Outcome:
     seconds: float = 0.0
     unenforced: tuple[str, ...] = ()
     integrity: Integrity | None = None
-    """None where nothing is known of it."""
+    """None where it is unknown."""
     fingerprint: str = ""
-    """Of the machine and the toolchain: results under different ones are not comparable."""
+    """Digest of the machine and the toolchain: results under different fingerprints are not comparable."""
 
     @property
     def is_finished(self) -> bool:

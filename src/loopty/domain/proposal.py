@@ -25,40 +25,40 @@ class Proposal:
     params: Mapping[str, Value] = field(default_factory=dict)
     edits: Edits = field(default_factory=dict)
     inspirations: tuple[NodeId, ...] = ()
-    """Other nodes that it was made of."""
+    """Other nodes that it builds on."""
     calls: tuple[str, ...] = ()
-    """The calls of models that it took, the one that gave it last."""
+    """The calls of models behind it; the last one gave it."""
     remaining_in_reply: int = 0
-    """How many proposals of the last call come after it."""
+    """How many proposals follow it in the reply of the last call."""
     index_in_reply: int = 0
-    """Which of the last call's proposals it is, from 0."""
+    """Its index among the proposals of the last call, from 0."""
     parent_reason: str = field(default="", compare=False)
     """Why its selector chose the parent."""
 
     def as_refusal(self, reason: str, objection: Objection) -> Refusal:
-        """What it is where it gets no trial."""
+        """The refusal of this proposal: it gets no trial."""
         return Refusal(self.operator, reason, objection, self.calls, self.remaining_in_reply, self.index_in_reply)
 
 
 class Objection(enum.StrEnum):
-    """What is wrong with a proposal that gets no trial."""
+    """Why a proposal gets no trial."""
 
     OTHER = "other"
     REPLY = "reply"
-    """The model's reply held none that could be read."""
+    """The model's reply held no readable proposal."""
     APPLY = "apply"
     """It does not fit the files."""
     FORBIDDEN = "forbidden"
-    """It changes what may not be changed, or lies outside the space."""
+    """It changes a protected path, or lies outside the space."""
     DUPLICATE = "duplicate"
-    """It was tried before, or all but."""
+    """It was tried before, or nearly so."""
     SCREENED = "screened"
     """The verifier advised against it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A proposal that came to nothing; recorded, and no attempt is charged."""
+    """A proposal without a trial. It is recorded, and no attempt is charged."""
 
     operator: str
     reason: str
@@ -70,7 +70,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RungChange:
-    """A ladder goes to another of its rungs."""
+    """A ladder goes to another rung."""
 
     rung: int
     name: str
@@ -78,9 +78,9 @@ class RungChange:
 
 
 Suggestion = Proposal | Refusal | RungChange
-"""What a proposer may answer."""
+"""A proposer's answer."""
 
 
 def identity(tree: str, params: Params) -> str:
-    """What makes two nodes the same experiment: the files and the parameters."""
+    """A digest of files and parameters: two nodes with the same one are the same experiment."""
     return hashlib.sha256(f"{tree} {codec.text(dict(sorted(params.items())))}".encode()).hexdigest()[:20]

@@ -34,7 +34,7 @@ class Parameter:
     when: Mapping[str, Value] = option("Exists only while these other parameters have these values.", {})
 
     def fault(self) -> str | None:
-        """What is wrong with this parameter and how to mend it, or None."""
+        """What is wrong with this parameter and how to fix it, or None."""
         if self.type is ParameterKind.CATEGORICAL:
             if not self.choices:
                 return 'a categorical parameter needs choices, as in choices = ["a", "b"]'
@@ -62,7 +62,7 @@ class Parameter:
         return None
 
     def accepts(self, value: object) -> bool:
-        """Whether the value is one that this parameter can take."""
+        """Whether this parameter can have the value."""
         if self.type is ParameterKind.CATEGORICAL:
             return any(value == choice and type(value) is type(choice) for choice in self.choices)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -81,7 +81,7 @@ class Parameter:
         return self.at(0.5) if self.type is not ParameterKind.CATEGORICAL else self.choices[0]
 
     def at(self, fraction: float) -> Value:
-        """The value that lies this fraction (0 to 1) of the way through the range, exact at its ends."""
+        """The value at this fraction (0 to 1) of the range, exact at its ends."""
         if self.type is ParameterKind.CATEGORICAL:
             return self.choices[min(int(fraction * len(self.choices)), len(self.choices) - 1)]
         assert self.low is not None
@@ -107,7 +107,7 @@ class Parameter:
         return self.at(rng.random())
 
     def grid(self, points: int) -> list[Value]:
-        """At most `points` values, evenly spread, ends included."""
+        """At most `points` evenly spread values, ends included."""
         if self.type is ParameterKind.CATEGORICAL:
             return list(self.choices)
         fractions = [0.5] if points == 1 else [index / (points - 1) for index in range(points)]
@@ -116,7 +116,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All parameters of a task by name, in the order that the task file gives them."""
+    """All parameters of a task by name, in the order of the task file."""
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
@@ -131,7 +131,7 @@ class Space:
         return self.complete_point({})
 
     def complete_point(self, given: Params) -> dict[str, Value]:
-        """These values as a point of the space: what does not exist under them left out, the rest by default."""
+        """A whole point of the space: missing values get their defaults, inactive parameters are left out."""
         return self._point(lambda name: given[name] if name in given else self.parameters[name].baseline)
 
     def sample(self, rng: random.Random) -> dict[str, Value]:
@@ -145,7 +145,7 @@ class Space:
         return params
 
     def grid(self, points: int) -> Iterator[dict[str, Value]]:
-        """Every combination of the parameters' grid values; those that differ only where inactive, once."""
+        """Every combination of grid values; combinations that differ only in inactive parameters, once."""
         yield from self._combinations(self.order(), points, {})
 
     def _combinations(self, names: list[str], points: int, params: Params) -> Iterator[dict[str, Value]]:
@@ -171,7 +171,7 @@ class Space:
         return None
 
     def order(self) -> list[str]:
-        """Names with every parameter behind those that it depends on."""
+        """Parameter names, each after those that it depends on."""
         ordered: list[str] = []
         waiting = list(self.parameters)
         while waiting:

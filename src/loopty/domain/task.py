@@ -1,4 +1,4 @@
-"""What is to be optimised, as written in `loopty.toml`."""
+"""The task: everything that `loopty.toml` says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from loopty.kit import codec
 from loopty.kit.option import option
 
 Criteria = Mapping[str, str]
-"""Digests by the name of what they are of."""
+"""Digests by the name of the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one trial may use at the most."""
+    """The limits of one trial."""
 
     memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)
     processes: int = option("Processes and threads.", 256, above=0)
@@ -118,13 +118,13 @@ class RoleBudget:
 
     @property
     def allowance(self) -> tuple[int | None, float | None]:
-        """Tokens and money that one trial may spend; None where there is no limit."""
+        """Tokens and money that one trial may spend; None for no limit."""
         return self.trial_tokens, self.trial_money_usd
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who spends tokens: a table each, `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
+    """The roles that spend tokens, a table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
     user: RoleBudget = option(
@@ -138,7 +138,7 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class JudgedMetric:
-    """A metric that the verifier gives: how often it prefers what a node left to what the baseline left."""
+    """A metric from the verifier: how often it prefers a node's artifact to the baseline's."""
 
     name: str = option("Of the metric: name it under [[objective.metrics]] to let it count.")
     artifact: str = option("The file below $EVO_TRACES_DIR that is compared, `task_NAME.json`: no other is kept.")
@@ -148,7 +148,7 @@ class JudgedMetric:
 
 @dataclass(frozen=True, slots=True)
 class VerifierSpec:
-    """What the verifier is asked. It can only say no: the frozen metric is never overridden upward."""
+    """What the verifier does. It can only reject: it never overrides the frozen metric upward."""
 
     screen: bool = option("Whether it sees every proposal before its trial, and may advise against it.", False)
     review: str = option(
@@ -163,7 +163,7 @@ class VerifierSpec:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How a difference is told from noise."""
+    """How differences are told from noise."""
 
     repeat: str = option(
         "`auto`: where results vary, what looks better is measured again beside the best; "
@@ -180,7 +180,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The held-out split, which nothing of the search ever sees."""
+    """The held-out split, which the search never sees."""
 
     command: str | tuple[str, ...] = option("Scores a node on the split. Left out: the benchmark's command.", "")
     files: tuple[str, ...] = option(
@@ -194,7 +194,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """Where trials are run, and what they must be kept from."""
+    """The sandbox of trials, and what it must protect from."""
 
     kind: str = option(
         "`bubblewrap`, `landlock` or `container`; `auto`: the first of them that gives what is required.",
@@ -212,7 +212,7 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
-    """A plug-in by name, with the options that are its own."""
+    """A plug-in by name, with its own options."""
 
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -220,7 +220,7 @@ class PluginChoice:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Everything that `loopty.toml` says."""
+    """The whole task."""
 
     statement: str
     benchmark: Benchmark
@@ -243,13 +243,13 @@ class Task:
     verifier: VerifierSpec = VerifierSpec()
 
     def without_held_out(self) -> Task:
-        """The task as the search sees it: without the held-out split."""
+        """The task as the search sees it: the held-out split is hidden."""
         inside = (path.removeprefix("./") for path in self.audit.data if not path.startswith(("/", "~", "..")))
         hidden = (*self.access.hidden, *self.audit.files, *inside)
         return replace(self, access=replace(self.access, hidden=hidden))
 
     def for_audit(self) -> Task:
-        """The task of an audit: its benchmark has the held-out split."""
+        """The task of an audit: its benchmark sees the held-out split."""
         benchmark, audit = self.benchmark, self.audit
         return replace(
             self.without_held_out(),
@@ -265,7 +265,7 @@ class Task:
         )
 
     def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:
-        """What makes two results of this task comparable, as digests; a change of it starts a new run."""
+        """A digest of everything that makes results comparable; when one changes, a new run starts."""
         stated: dict[str, Any] = {
             "objective": self.objective,
             "benchmark": self.benchmark,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.sessions import Session
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 

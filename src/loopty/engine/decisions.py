@@ -17,6 +17,7 @@ from loopty.engine.budget import trial_refusal
 from loopty.engine.judge import apply_review, judge
 from loopty.engine.pairs import MeasureAgain
 from loopty.engine.protocols import CommittedFiles
+from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -26,7 +27,6 @@ from loopty.record.nodes import NodeAdded, NodeSealed
 from loopty.record.proposals import ProposalRefused, Proposals
 from loopty.record.runs import RunStarted
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
-from loopty.record.spend import CallSettled, Spend
 from loopty.record.trials import (
     SplitShown,
     TrialCounts,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from loopty.domain.curve import Curve, Row
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Mount
+from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
@@ -168,9 +169,10 @@ OnMetrics = Callable[[Sequence[Row], Directions], str | None]
 
 
 class Executor(Protocol):
-    """Runs trials, up to `width` at once."""
+    """Runs trials, up to `width` at once, on a machine whose fingerprint stands on their outcomes."""
 
     width: int
+    machine: Machine
 
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.

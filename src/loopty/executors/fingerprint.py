@@ -7,32 +7,20 @@ change what a benchmark measures.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from loopty.domain.machine import Machine
 
 # Reading on makes the kernel query every core; cores of different kinds appear before this point.
 _CPUINFO_BYTES = 64 << 10
 _UNLIMITED = 1 << 60
 _COMMAND_SECONDS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The known facts about a machine and about the tools that trials find on it."""
-
-    facts: Mapping[str, str]
-
-    @property
-    def digest(self) -> str:
-        """A digest of the facts in 12 hexadecimal characters, independent of their order."""
-        return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def this_machine(
@@ -59,15 +47,6 @@ def this_machine(
         **(extra or {}),
     }
     return Machine({name: fact for name, fact in facts.items() if fact})
-
-
-def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The facts that differ between two machines, one line each."""
-    return [
-        f"{name}: {one.get(name, 'unknown')}, now {other.get(name, 'unknown')}"
-        for name in {**one, **other}
-        if one.get(name) != other.get(name)
-    ]
 
 
 def _linux(root: Path) -> dict[str, str]:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
+from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.executors.fingerprint import Machine
 
 _POLL_SECONDS = 0.05
 
@@ -38,7 +38,7 @@ class LocalExecutor:
                 if not await resources.enter_async_context(_hold_resource(resource, cancel)):
                     return Outcome(Ending.CANCELLED, reason=f"stopped while waiting for {resource}")
             outcome = await self._evaluate(trial, on_metrics, cancel)
-            return replace(outcome, fingerprint=self.machine.digest)
+            return replace(outcome, fingerprint=self.machine.fingerprint)
 
 
 @contextlib.asynccontextmanager

@@ -99,7 +99,7 @@ def _converter(hint: Any) -> Convert:
     if origin in (typing.Union, types.UnionType):
         inner = [argument for argument in arguments if argument is not type(None)]
         if len(inner) > 1:
-            return _same
+            return _union_converter(inner)
         convert = _converter(inner[0])
         return convert if convert is _same else lambda item: None if item is None else convert(item)
     if origin is tuple:
@@ -116,6 +116,14 @@ def _converter(hint: Any) -> Convert:
     if isinstance(hint, type) and (issubclass(hint, enum.Enum) or (issubclass(hint, str) and hint is not str)):
         return typing.cast(Convert, hint)
     return _same
+
+
+def _union_converter(hints: Iterable[Any]) -> Convert:
+    """Among several types only a tuple is stored differently: as a list."""
+    convert = next((_converter(hint) for hint in hints if typing.get_origin(hint) is tuple), None)
+    if convert is None:
+        return _same
+    return lambda item: convert(item) if isinstance(item, list) else item
 
 
 def _same(item: Any) -> Any:

@@ -48,3 +48,8 @@ class MemoryWriteLock:
     def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
         self.written += events
         self.pages |= pages
+
+
+def open_url(_path: str) -> MemoryLedger:
+    """A new ledger, gone with the process."""
+    return MemoryLedger()

@@ -14,10 +14,19 @@ import apsw
 
 from loopty.domain.errors import Misuse
 from loopty.record.event import Recorded
-from loopty.record.families import decode_event, encode_event
 from loopty.record.history import FOLD_VERSION, History
 
 _BUSY_TIMEOUT_MS = 120_000
+
+
+def _rename_kind(old: str, new: str) -> str:
+    return f"UPDATE events SET kind = '{new}' WHERE kind = '{old}';"
+
+
+def _rename_field(kind: str, old: str, new: str) -> str:
+    renamed = f"json_remove(json_set(body, '$.{new}', body -> '$.{old}'), '$.{old}')"
+    return f"UPDATE events SET body = {renamed} WHERE kind = '{kind}' AND body -> '$.{old}' IS NOT NULL;"
+
 
 # The statements that migrate each schema version to the next; the file's user_version counts them.
 _MIGRATIONS = (
@@ -32,6 +41,25 @@ _MIGRATIONS = (
     CREATE TABLE fold (version INTEGER NOT NULL);
     INSERT INTO fold VALUES (0);
     """,
+    "\n".join(
+        (
+            _rename_kind("stepped", "rung-changed"),
+            _rename_kind("directed", "directive-set"),
+            _rename_kind("stalled", "session-stalled"),
+            _rename_kind("rebaselined", "run-rebaselined"),
+            _rename_kind("reserved", "call-reserved"),
+            _rename_kind("settled", "call-settled"),
+            _rename_field("run-started", "stated", "criteria_parts"),
+            _rename_field("node-added", "asked_after", "known_event"),
+            _rename_field("node-added", "left", "remaining_in_reply"),
+            _rename_field("node-added", "item", "index_in_reply"),
+            _rename_field("proposal-refused", "left", "remaining_in_reply"),
+            _rename_field("proposal-refused", "item", "index_in_reply"),
+            _rename_field("trial-started", "rival", "incumbent"),
+            _rename_field("call-reserved", "worst_tokens", "max_tokens"),
+            _rename_field("call-reserved", "worst_money_usd", "max_money_usd"),
+        )
+    ),
 )
 
 
@@ -133,6 +161,8 @@ class SqliteWriteLock:
         return _events(self._db, number)
 
     def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+        from loopty.record.families import encode_event
+
         self._db.executemany(
             "INSERT INTO events (number, at, kind, body) VALUES (?, ?, ?, ?)",
             [(item.number, item.at, *encode_event(item.event)) for item in events],
@@ -144,6 +174,13 @@ class SqliteWriteLock:
 
 
 def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
+    from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
+
     rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))
+
+
+def open_url(path: str) -> SqliteLedger:
+    """The ledger in the file at this path."""
+    return SqliteLedger(Path(path))

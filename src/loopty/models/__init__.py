@@ -1,1 +1,1 @@
-"""Language models: clients, fakes, and what meters, caps, throttles and retries them."""
+"""Language models: clients and fakes, with metering, caps, throttling and retries."""

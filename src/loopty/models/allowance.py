@@ -1,4 +1,4 @@
-"""What the calls of one trial may cost together."""
+"""The limit on what all calls of one trial may cost together."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _NOTHING = Price(0, 0.0)
 
 
 class AllowanceExceeded(LooptyError):  # noqa: N818
-    """A trial asked for more of the model than one may have: its candidate has failed."""
+    """A trial wanted to spend more on the model than its allowance: its candidate has failed."""
 
 
 class Allowance:
-    """One trial's part of a role's caps. In memory: all calls of a trial are made by the process that runs it."""
+    """Tokens and money that one trial may spend. In memory: one process runs the trial and makes all its calls."""
 
     def __init__(self, cap: Price) -> None:
         self._cap = cap
         self._spent = _NOTHING
         self._answered = _NOTHING
-        """Of what is spent, without the requests that the provider failed to answer."""
+        """What was spent on requests that the provider answered."""
         self._in_flight: dict[str, Price] = {}
 
     @property
@@ -30,44 +30,44 @@ class Allowance:
         return not (math.isinf(self._cap.tokens) and math.isinf(self._cap.money_usd))
 
     def admit(self, estimate: Price) -> None:
-        """Let a call of this estimated cost start; those in flight count at their worst, as in the caps of a run.
+        """Check that a call of this estimated cost may start; calls in flight count at their maximum, as in a run.
 
-        Raises Overspent when there will be no room for it, Outage when there would be had the provider answered
-        all that it was asked, and Crowded when there may be room once the calls in flight are settled.
+        Raises AllowanceExceeded when there is no room for it, Outage when only requests that the provider did not
+        answer have used up the room, and Crowded when there may be room once the calls in flight are settled.
         """
         if not self._fits(self._spent, estimate):
             if self._fits(self._answered, estimate):
                 raise Outage(
-                    f"requests without an answer have used up what a trial may spend: {self._excess(estimate)}"
+                    f"requests without an answer have used up the trial's allowance: {self._excess(estimate)}"
                 )
             raise AllowanceExceeded(self._excess(estimate))
         if not self._fits(self._spent, *self._in_flight.values(), estimate):
-            raise Crowded("calls in flight may need the rest of what the trial may spend")
+            raise Crowded("calls in flight may need the rest of the trial's allowance")
 
-    def reserve(self, call: str, worst: Price) -> None:
-        """A call that was let start is in flight, and may cost this much."""
-        self._in_flight[call] = worst
+    def reserve(self, call: str, maximum: Price) -> None:
+        """Set aside the maximum cost of a call that now starts."""
+        self._in_flight[call] = maximum
 
     def settle(self, call: str, cost: Price, *, failed: bool) -> None:
-        """Charge what a call cost; `failed` when the provider did not answer it."""
+        """Charge the cost of a call; `failed` when the provider did not answer it."""
         del self._in_flight[call]
         self._spent = _sum(self._spent, cost)
         self._answered = self._answered if failed else _sum(self._answered, cost)
 
     def _fits(self, *prices: Price) -> bool:
-        whole = _sum(*prices)
-        return whole.tokens <= self._cap.tokens and whole.money_usd <= self._cap.money_usd
+        total = _sum(*prices)
+        return total.tokens <= self._cap.tokens and total.money_usd <= self._cap.money_usd
 
     def _excess(self, estimate: Price) -> str:
-        """In words that a person and the model that proposed the candidate understand."""
+        """Why the call does not fit, in words for the user and for the model that proposed the candidate."""
         cap, spent = self._cap, self._spent
         if spent.tokens + estimate.tokens > cap.tokens:
             return (
-                f"a request of {estimate.tokens:.0f} tokens beside {spent.tokens:.0f} used would pass the "
+                f"a request of {estimate.tokens:.0f} tokens on top of {spent.tokens:.0f} used would pass the "
                 f"{cap.tokens:.0f} that one trial may use (trial_tokens of the user role)"
             )
         return (
-            f"a request of ${estimate.money_usd:.4f} beside ${spent.money_usd:.4f} spent would pass the "
+            f"a request of ${estimate.money_usd:.4f} on top of ${spent.money_usd:.4f} spent would pass the "
             f"${cap.money_usd:.4f} that one trial may spend (trial_money_usd of the user role)"
         )
 

@@ -1,7 +1,7 @@
-"""The calls of models as they were: the exact prompt and the reply, a line each.
+"""An archive of model calls: the exact prompt and the reply of each, one JSON line per call.
 
-A process appends to a file of its own, named after the first call in it: a file for each call would cost three
-times as much, and in the ledger prompts would be most of what is there.
+Each process appends to its own file, named after the first call in it. A file for each call would cost three times
+as much, and in the ledger prompts would be most of the content.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Prompt, Reply
 from loopty.kit import codec
 from loopty.kit.journal import Journal
-from loopty.models.hiding import is_secret, without_key
+from loopty.models.keys import is_secret, without_key
 
-_ENDING = ".jsonl"
-_NAME = re.compile(rb'"call":"([^"]*)"')
-"""The first of them in a line is that of its call."""
+_SUFFIX = ".jsonl"
+_CALL_NAME = re.compile(rb'"call":"([^"]*)"')
+"""The first match in a line is the name of its call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call. Without a reply it failed, and says why."""
+    """One call. A call without a reply failed; `failure` says why."""
 
     call: str
     at: float
@@ -43,7 +43,7 @@ class CallRecord:
 
 
 class Archive:
-    """A folder of calls. What is kept is durable, and without the keys that it was told of."""
+    """A folder of calls. Records are durable, and free of the keys passed to `hide`."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
@@ -51,12 +51,12 @@ class Archive:
         self._secrets: set[str] = set()
         self._journal: Journal | None = None
         self._offsets: dict[str, int] = {}
-        """Where in the journal the calls of this process begin."""
+        """Where in the journal the calls of this process begin, by name."""
         self._last: tuple[str, Reply] | None = None
-        """The reply that was read last: of a batch it is asked for again and again."""
+        """The reply that was read last: the proposals of one batch ask for it again and again."""
 
     def hide(self, key: str | None) -> None:
-        """Take this out of every text from now on."""
+        """Remove this key from every text from now on."""
         if key is not None and is_secret(key):
             self._secrets.add(key)
 
@@ -78,58 +78,58 @@ class Archive:
         operator: str = "",
         node: NodeId | None = None,
     ) -> None:
-        """Write the call down: when this returns it outlasts a crash of the machine."""
-        kept = CallRecord(call, self._clock(), model, role, operator, prompt, reply, failure, node)
-        text = codec.text(self._value_without_keys(codec.plain(kept)) if self._secrets else kept)
+        """Record the call: once this returns, the record survives a crash of the machine."""
+        record = CallRecord(call, self._clock(), model, role, operator, prompt, reply, failure, node)
+        text = codec.text(self._value_without_keys(codec.plain(record)) if self._secrets else record)
         try:
             self._journal = self._journal or Journal(self._folder, _file_name(call))
             self._offsets[call] = self._journal.append(text.encode("utf-8", "surrogatepass"))
         except OSError as error:
-            self._journal = None  # what comes next must not stand behind half a line
+            self._journal = None  # the next record must not follow half a line
             self._offsets.clear()
             raise Misuse(
-                f"cannot keep a model's reply in {self._folder}: {error.strerror} (is there space, is it yours?)"
+                f"cannot save a model's reply in {self._folder}: {error.strerror} (check space and permissions)"
             ) from error
 
     def reply(self, call: str) -> Reply:
-        """The reply of a call; Misuse when it is not there any more."""
+        """The reply of a call. Raises Misuse when it is gone."""
         if self._last and self._last[0] == call:
             return self._last[1]
-        kept = self.record(call)
-        if kept is None or kept.reply is None:
+        record = self.record(call)
+        if record is None or record.reply is None:
             raise Misuse(
-                f"the reply of call {call} is not in {self._folder} any more: put the files back, or start anew "
+                f"the reply of call {call} is no longer in {self._folder}: restore the files, or start a new run "
                 "with `loopty optimize --new-run`"
             )
-        self._last = call, kept.reply
-        return kept.reply
+        self._last = call, record.reply
+        return record.reply
 
     def record(self, call: str) -> CallRecord | None:
-        """Everything about a call; None where it is missing or damaged."""
+        """The record of a call, or None when it is missing or damaged."""
         if self._journal and call in self._offsets:
-            found = _parse_record(self._journal.line_at(self._offsets[call]))
-            return found if found and found.call == call else None
+            record = _parse_record(self._journal.line_at(self._offsets[call]))
+            return record if record and record.call == call else None
         return self.records_of([call]).get(call)
 
     def records_of(self, calls: Iterable[str]) -> dict[str, CallRecord]:
-        """Those of the calls that can be read, by name, in one pass."""
-        missing, found = set(calls), dict[str, CallRecord]()
+        """The records of these calls by name, read in one pass; missing and damaged ones are left out."""
+        missing, records = set(calls), dict[str, CallRecord]()
         for line in self._lines() if missing else ():
-            name = _NAME.search(line)
-            if name and name[1].decode(errors="replace") in missing and (kept := _parse_record(line)):
-                found[kept.call] = kept
-                missing.discard(kept.call)
+            name = _CALL_NAME.search(line)
+            if name and name[1].decode(errors="replace") in missing and (record := _parse_record(line)):
+                records[record.call] = record
+                missing.discard(record.call)
                 if not missing:
                     break
-        return found
+        return records
 
     def records(self) -> Iterator[CallRecord]:
-        """All calls that can be read, oldest first."""
-        found = map(_parse_record, self._lines())
-        yield from sorted((kept for kept in found if kept), key=lambda kept: (kept.at, kept.call))
+        """All readable records, oldest first."""
+        records = map(_parse_record, self._lines())
+        yield from sorted((record for record in records if record), key=lambda record: (record.at, record.call))
 
     def _lines(self) -> Iterator[bytes]:
-        for path in self._folder.glob(f"*{_ENDING}"):
+        for path in self._folder.glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError), path.open("rb") as file:
                 yield from file
 
@@ -143,8 +143,8 @@ class Archive:
 
 def _file_name(call: str) -> str:
     if not call.isalnum():
-        raise Misuse(f"{call!r} is no name of a call")
-    return f"{call}{_ENDING}"
+        raise Misuse(f"{call!r} is not the name of a call")
+    return f"{call}{_SUFFIX}"
 
 
 def _parse_record(line: bytes) -> CallRecord | None:

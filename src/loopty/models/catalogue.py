@@ -1,4 +1,4 @@
-"""The models that a task can name, each made once in a process."""
+"""The models that a task can name; a process makes each of them once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from loopty.models.embedding import Embedder
 
 KeyRefusal = Callable[[str, ModelSpec], str | None]
-"""Why the key of a model may not be sent where it is served, or None."""
-
-
+"""Why the key of a model may not be sent to its server, or None."""
 _VECTOR_SECONDS = 20.0
+"""The longest wait for an embedding model that is out."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelParts:
-    """What all lines to one model share."""
+    """What all role models of one model share."""
 
     spec: ModelSpec
     rates: prices.Rates | None
@@ -43,7 +42,7 @@ class _ModelParts:
 
 
 class Catalogue:
-    """Names to models: keys of `[models]`, or `provider:model`."""
+    """Makes models by name: a key of `[models]`, or `provider:model`."""
 
     def __init__(
         self,
@@ -64,25 +63,25 @@ class Catalogue:
         self._key_refusal = key_refusal
         self._keys: dict[str, str | None] = {}
         self._models: dict[str, Model] = {}
-        self._shared: dict[str, _ModelParts] = {}
+        self._parts_by_name: dict[str, _ModelParts] = {}
         self._settlements = Settlements()
 
     def spec(self, name: str) -> ModelSpec:
-        """What is said of the model. Raises Misuse for an unknown name."""
+        """The spec of the model. Raises Misuse for an unknown name."""
         if name in self._specs:
             return self._specs[name]
         provider, _, model = name.partition(":")
         if provider and model:
             return ModelSpec(provider, model)
-        known = f"known are {', '.join(self._specs)}" if self._specs else "none is stated"
-        raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or say provider:model")
+        known = f"known models: {', '.join(self._specs)}" if self._specs else "no model is defined"
+        raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or write provider:model")
 
     def key(self, name: str) -> str | None:
-        """The key that the model is asked with. Raises Misuse when it is not there, or may not be sent there."""
+        """The key to the model. Raises Misuse when it is missing, or may not be sent to the model's server."""
         if name not in self._keys:
-            stated = self.spec(name)
-            key = None if stated.provider in prices.FREE_PROVIDERS else key_of(name, stated, self._environ)
-            if key is not None and (reason := self._key_refusal(name, stated)):
+            spec = self.spec(name)
+            key = None if spec.provider in prices.FREE_PROVIDERS else key_of(name, spec, self._environ)
+            if key is not None and (reason := self._key_refusal(name, spec)):
                 raise Misuse(reason)
             self._keys[name] = key
         return self._keys[name]
@@ -93,67 +92,67 @@ class Catalogue:
         return self._models[name]
 
     def prompt_tokens(self, name: str) -> int:
-        """The longest prompt that the model sees whole and has room to reply to."""
-        stated = self.spec(name)
-        if stated.provider == "local":
+        """The longest prompt, in tokens, that fits the model's context with room for a reply."""
+        spec = self.spec(name)
+        if spec.provider == "local":
             from loopty.models.local_model import context_of, gguf_file
 
-            file = gguf_file(name, with_file_below(stated, self._top), self._environ)
-            stated = replace(stated, context_tokens=context_of(file, stated))
-        return stated.prompt_tokens
+            file = gguf_file(name, with_file_below(spec, self._top), self._environ)
+            spec = replace(spec, context_tokens=context_of(file, spec))
+        return spec.prompt_tokens
 
     def role_model(self, role: Role, name: str, purse: RunPurse, archive: Archive) -> MeteredModel:
-        """The model as this role calls it; the archive learns what key must never be written down."""
-        model, shared = self.model(name), self._parts(name)
+        """The model as this role calls it. The archive learns which key it must never record."""
+        model, parts = self.model(name), self._parts(name)
         archive.hide(self.key(name))
-        return MeteredModel(role, model, shared.spec, self.meter(role, name, purse), archive, shared.retry)
+        return MeteredModel(role, model, parts.spec, self.meter(role, name, purse), archive, parts.retry)
 
     def embedding_model(self, name: str) -> Model:
-        """The model as one that is asked for vectors. Raises Misuse where it cannot be."""
-        stated = self.spec(name)
-        if stated.provider in FILE_PROVIDERS:
+        """The model as a source of embeddings. Raises Misuse when it cannot embed."""
+        spec = self.spec(name)
+        if spec.provider in FILE_PROVIDERS:
             return self.model(name)
-        return make_model(name, stated, self._top, lambda: self.key(name), embeds=True)
+        return make_model(name, spec, self._top, lambda: self.key(name), embeds=True)
 
     def embedder(self, name: str, purse: RunPurse, archive: Archive) -> Embedder:
-        """Texts as vectors, paid by the evolver. Raises Misuse where the model cannot be asked for them."""
+        """Turns texts into vectors, paid by the evolver. Raises Misuse when the model cannot embed."""
         from loopty.models.embedding import Embedder
 
-        model, shared, role = self.embedding_model(name), self._parts(name), Role.EVOLVER
+        model, parts, role = self.embedding_model(name), self._parts(name), Role.EVOLVER
         archive.hide(self.key(name))
         meter = self.meter(role, name, purse, embeds=True)
-        # Its own, because a server may answer and not embed: that is no outage of those who ask it for text. And
-        # nobody waits long for vectors, as there are others.
-        patience = min(shared.spec.outage_seconds, _VECTOR_SECONDS)
-        retry = self._make_retry(name, replace(shared.spec, outage_seconds=patience))
-        line = MeteredModel(role, model, shared.spec, meter, archive, retry)
-        return Embedder(line, shared.spec)
+        # A retry of its own: a server may answer but not embed, which is no outage for callers that want text. And
+        # nobody waits long for vectors, because n-gram vectors can stand in for them.
+        patience = min(parts.spec.outage_seconds, _VECTOR_SECONDS)
+        retry = self._make_retry(name, replace(parts.spec, outage_seconds=patience))
+        role_model = MeteredModel(role, model, parts.spec, meter, archive, retry)
+        return Embedder(role_model, parts.spec)
 
     def meter(self, role: Role, name: str, purse: RunPurse, *, embeds: bool = False) -> Meter:
-        """What the role spends on the model. Raises Misuse where money is capped and cannot be counted."""
-        shared = self._parts(name)
-        rates = prices.rates_of(shared.spec, embeds=True) if embeds else shared.rates
+        """The meter of this role and model. Raises Misuse where money is capped but the price is unknown."""
+        parts = self._parts(name)
+        rates = prices.rates_of(parts.spec, embeds=True) if embeds else parts.rates
         if rates is None:
-            prices.require_cap(role, name, shared.spec, purse.remaining(role))
-        throttle, settlements = shared.throttle, self._settlements
-        model = shared.spec.display_name(name)
-        return Meter(role, model, shared.spec, rates, purse, throttle, settlements, self._clock)
+            prices.require_cap(role, name, parts.spec, purse.remaining(role))
+        throttle, settlements = parts.throttle, self._settlements
+        model = parts.spec.display_name(name)
+        return Meter(role, model, parts.spec, rates, purse, throttle, settlements, self._clock)
 
     def retry(self, name: str) -> Retry:
-        """What repeats the requests to the model, for all who ask it."""
+        """The retry layer that all callers of the model share."""
         return self._parts(name).retry
 
     def _parts(self, name: str) -> _ModelParts:
-        if name not in self._shared:
-            stated = self.spec(name)
-            self._shared[name] = _ModelParts(
-                stated,
-                prices.rates_of(stated),
-                Throttle(stated.requests_per_minute, stated.tokens_per_minute, self._clock, self._sleep),
-                self._make_retry(name, stated),
+        if name not in self._parts_by_name:
+            spec = self.spec(name)
+            self._parts_by_name[name] = _ModelParts(
+                spec,
+                prices.rates_of(spec),
+                Throttle(spec.requests_per_minute, spec.tokens_per_minute, self._clock, self._sleep),
+                self._make_retry(name, spec),
             )
-        return self._shared[name]
+        return self._parts_by_name[name]
 
-    def _make_retry(self, name: str, stated: ModelSpec) -> Retry:
-        model, retries, seconds = stated.display_name(name), stated.retries, stated.outage_seconds
+    def _make_retry(self, name: str, spec: ModelSpec) -> Retry:
+        model, retries, seconds = spec.display_name(name), spec.retries, spec.outage_seconds
         return Retry(model, retries, seconds, self._rng, self._clock, self._sleep)

@@ -1,4 +1,4 @@
-"""What the task file states of a model, as a model of the client library."""
+"""Builds a model of the client library from a model's spec."""
 
 from __future__ import annotations
 
@@ -18,118 +18,118 @@ if TYPE_CHECKING:
 
 _NO_KEY = "no-key-needed"
 _BYTES, _BYTES_PER_TOKEN = 4_000_000, 1_000
-"""The longest answer. A stream wraps each token in a few hundred bytes."""
+"""Together the longest answer. A stream wraps each token in a few hundred bytes."""
 _WITH_OLDER_HTTPX = ("cohere", "groq")
 
 
-def library_model(name: str, stated: ModelSpec, key: str | None) -> LibraryModel:
-    """The library's model. Raises Misuse when the provider is not known, not installed, or not to be bounded."""
+def library_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
+    """The library's model. Raises Misuse when its client is unknown, not installed, or cannot be bounded."""
     from pydantic_ai.exceptions import UserError
 
     try:
-        made = _MAKERS.get(stated.provider, _other_model)(name, stated, key)
+        model = _MAKERS.get(spec.provider, _other_model)(name, spec, key)
     except ImportError:
-        extra = stated.provider if stated.provider in ("anthropic", "google") else ""
-        package = f"loopty[{extra}]" if extra else f"pydantic-ai-slim[{stated.provider}]"
-        raise Misuse(f"model '{name}' needs the client of {stated.provider}: pip install '{package}'") from None
+        extra = spec.provider if spec.provider in ("anthropic", "google") else ""
+        package = f"loopty[{extra}]" if extra else f"pydantic-ai-slim[{spec.provider}]"
+        raise Misuse(f"model '{name}' needs the client of {spec.provider}: pip install '{package}'") from None
     except UserError as error:
         raise Misuse(f"model '{name}': {one_line(error.message, 300)}") from None
-    if "max_retries" in made.unsupported_settings:
-        # Retries are counted, paid and waited for in one layer: a client with a will of its own would hide some.
-        raise Misuse(f"model '{name}': {_gateway_advice(stated)}")
-    unknown = set(stated.settings) - set(known_settings(stated))
-    if unknown and "extra_body" in made.unsupported_settings:
-        raise Misuse(f"model '{name}': the client of {stated.provider} has no setting `{min(unknown)}`")
-    return made
+    if "max_retries" in model.unsupported_settings:
+        # One layer counts, pays and waits for retries: a client with retries of its own would hide some.
+        raise Misuse(f"model '{name}': {_gateway_advice(spec)}")
+    unknown = set(spec.settings) - set(known_settings(spec))
+    if unknown and "extra_body" in model.unsupported_settings:
+        raise Misuse(f"model '{name}': the client of {spec.provider} has no setting `{min(unknown)}`")
+    return model
 
 
-def known_settings(stated: ModelSpec) -> Mapping[str, Any]:
-    """Those of the stated settings that the client library knows; the server itself is to know the others."""
+def known_settings(spec: ModelSpec) -> Mapping[str, Any]:
+    """The settings that the client library knows; the others are for the server."""
     from pydantic_ai.settings import ModelSettings
 
-    families = {stated.provider.split("-")[0], "openai"}
+    families = {spec.provider.split("-")[0], "openai"}
     return {
         key: value
-        for key, value in stated.settings.items()
+        for key, value in spec.settings.items()
         if key in ModelSettings.__annotations__ or key.partition("_")[0] in families
     }
 
 
-def _openai_model(_: str, stated: ModelSpec, key: str | None) -> LibraryModel:
+def _openai_model(_: str, spec: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile, openai_model_profile
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    if not stated.url:
-        return OpenAIChatModel(stated.model, provider=OpenAIProvider(api_key=key, http_client=_client_for(stated)))
+    if not spec.url:
+        return OpenAIChatModel(spec.model, provider=OpenAIProvider(api_key=key, http_client=_client_for(spec)))
     # Other servers know the older name of the limit; OpenAI's reasoning models know only the newer one.
-    reasons = bool(openai_model_profile(stated.model).get("supports_thinking"))
+    reasons = bool(openai_model_profile(spec.model).get("supports_thinking"))
     profile = OpenAIModelProfile(
         supports_json_schema_output=True, openai_chat_supports_max_completion_tokens=reasons
     )
     provider = OpenAICompatibleProvider(
-        "openai", base_url=stated.url, api_key=key or _NO_KEY, http_client=_client_for(stated), profile=profile
+        "openai", base_url=spec.url, api_key=key or _NO_KEY, http_client=_client_for(spec), profile=profile
     )
-    return OpenAIChatModel(stated.model, provider=provider)
+    return OpenAIChatModel(spec.model, provider=provider)
 
 
-def _anthropic_model(_: str, stated: ModelSpec, key: str | None) -> LibraryModel:
+def _anthropic_model(_: str, spec: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     provider = AnthropicProvider(
-        api_key=_key_or_placeholder(stated, key), base_url=stated.url or None, http_client=_client_for(stated)
+        api_key=_key_or_placeholder(spec, key), base_url=spec.url or None, http_client=_client_for(spec)
     )
-    return AnthropicModel(stated.model, provider=provider)
+    return AnthropicModel(spec.model, provider=provider)
 
 
-def _google_model(_: str, stated: ModelSpec, key: str | None) -> LibraryModel:
+def _google_model(_: str, spec: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
     provider = GoogleProvider(
-        api_key=_key_or_placeholder(stated, key), base_url=stated.url or None, http_client=_client_for(stated)
+        api_key=_key_or_placeholder(spec, key), base_url=spec.url or None, http_client=_client_for(spec)
     )
-    return GoogleModel(stated.model, provider=provider)
+    return GoogleModel(spec.model, provider=provider)
 
 
-def _other_model(name: str, stated: ModelSpec, key: str | None) -> LibraryModel:
+def _other_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
     from pydantic_ai.models import infer_model
     from pydantic_ai.providers import infer_provider_class
 
     try:
-        kind = infer_provider_class(stated.provider)
+        kind = infer_provider_class(spec.provider)
     except ValueError:
-        raise Misuse(f"model '{name}': {unknown_provider_message(stated.provider)}") from None
+        raise Misuse(f"model '{name}': {unknown_provider_message(spec.provider)}") from None
     arguments = {
-        "http_client": _client_for(stated),
-        "api_key": _key_or_placeholder(stated, key),
-        "base_url": stated.url,
+        "http_client": _client_for(spec),
+        "api_key": _key_or_placeholder(spec, key),
+        "base_url": spec.url,
     }
-    given = {argument: value for argument, value in arguments.items() if value}
-    if not set(given) <= set(inspect.signature(kind).parameters):
-        raise Misuse(f"model '{name}': {_gateway_advice(stated)}")
+    present = {argument: value for argument, value in arguments.items() if value}
+    if not set(present) <= set(inspect.signature(kind).parameters):
+        raise Misuse(f"model '{name}': {_gateway_advice(spec)}")
     try:
-        return infer_model(f"{stated.provider}:{stated.model}", lambda _: kind(**given))
+        return infer_model(f"{spec.provider}:{spec.model}", lambda _: kind(**present))
     except ValueError:
-        raise Misuse(f"model '{name}': {_gateway_advice(stated)}") from None
+        raise Misuse(f"model '{name}': {_gateway_advice(spec)}") from None
 
 
-def _key_or_placeholder(stated: ModelSpec, key: str | None) -> str | None:
-    """With a `url`, the library must not look for a key by itself: it may not be meant for that server."""
-    return key or (_NO_KEY if stated.url else None)
+def _key_or_placeholder(spec: ModelSpec, key: str | None) -> str | None:
+    """With a `url`, the library must not look up a key itself: that key may not be meant for this server."""
+    return key or (_NO_KEY if spec.url else None)
 
 
-def _client_for(stated: ModelSpec) -> Any:
-    library = import_module("httpx" if stated.provider in _WITH_OLDER_HTTPX else "httpx2")
-    limit = _BYTES + _BYTES_PER_TOKEN * stated.max_output_tokens
-    return http_client(library, limit, stated.timeout_seconds)
+def _client_for(spec: ModelSpec) -> Any:
+    library = import_module("httpx" if spec.provider in _WITH_OLDER_HTTPX else "httpx2")
+    limit = _BYTES + _BYTES_PER_TOKEN * spec.max_output_tokens
+    return http_client(library, limit, spec.timeout_seconds)
 
 
-def _gateway_advice(stated: ModelSpec) -> str:
+def _gateway_advice(spec: ModelSpec) -> str:
     return (
-        f"the client of {stated.provider} cannot be held to `url`, limits and retries from here: "
+        f"loopty cannot control `url`, limits and retries of the client for {spec.provider}: "
         'serve the model through a gateway that speaks OpenAI\'s chat API, with provider = "openai" and its `url`'
     )
 

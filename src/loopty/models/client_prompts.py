@@ -1,4 +1,4 @@
-"""A prompt in the terms of the client library."""
+"""Translates a prompt into the terms of the client library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING = "(no text)"
 
 
 def encodable_text(text: str) -> str:
-    """The text without halves of letters: JSON can carry them, and no request can."""
+    """The text without lone surrogates: JSON can carry them, a request cannot."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -28,17 +28,17 @@ def messages(prompt: Prompt) -> Iterator[ModelMessage]:
 
     if prompt.system:
         yield ModelRequest(parts=[SystemPromptPart(encodable_text(prompt.system))])
-    for turn in prompt.messages:
-        # Some servers refuse a turn without text, and a model may have said nothing.
-        text = encodable_text(turn.text) if turn.text.strip() else _NOTHING
-        if turn.speaker is Speaker.ASKER:
+    for message in prompt.messages:
+        # Some servers refuse a message without text, and a model's reply may be empty.
+        text = encodable_text(message.text) if message.text.strip() else _NOTHING
+        if message.speaker is Speaker.ASKER:
             yield ModelRequest(parts=[UserPromptPart(text)])
         else:
             yield ModelResponse(parts=[TextPart(text)])
 
 
 def parameters(library: LibraryModel, prompt: Prompt) -> ModelRequestParameters:
-    """The schema goes as the provider's own structured output; where it has none, into the instructions."""
+    """The request parameters: a schema goes as the provider's structured output, else into the instructions."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
@@ -51,14 +51,14 @@ def parameters(library: LibraryModel, prompt: Prompt) -> ModelRequestParameters:
     )
 
 
-def settings(stated: ModelSpec, prompt: Prompt) -> ModelSettings:
-    """What is stated, with retries off: they are counted, paid and waited for elsewhere."""
-    known = known_settings(stated)
-    others = {key: value for key, value in stated.settings.items() if key not in known}
-    made: dict[str, Any] = {**known, "max_retries": 0}
-    made["max_tokens"] = prompt.longest_reply(stated.max_output_tokens)
-    if stated.temperature is not None:
-        made["temperature"] = stated.temperature
+def settings(spec: ModelSpec, prompt: Prompt) -> ModelSettings:
+    """The spec's settings, with the client's retries off: another layer counts, pays and waits for them."""
+    known = known_settings(spec)
+    others = {key: value for key, value in spec.settings.items() if key not in known}
+    chosen: dict[str, Any] = {**known, "max_retries": 0}
+    chosen["max_tokens"] = prompt.longest_reply(spec.max_output_tokens)
+    if spec.temperature is not None:
+        chosen["temperature"] = spec.temperature
     if others:
-        made["extra_body"] = others
-    return cast("ModelSettings", made)
+        chosen["extra_body"] = others
+    return cast("ModelSettings", chosen)

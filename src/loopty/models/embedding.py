@@ -1,4 +1,4 @@
-"""Texts as vectors, from a model that embeds: asked, paid and kept like every other model."""
+"""Texts as vectors, from an embedding model: metered and archived like every other model."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 OPERATOR = "embed"
 _LIKE_OPENAI = PROVIDER_URLS.keys() - {"anthropic", "google"}
 _NO_KEY = "no-key-needed"
-_AT_ONCE = 16
-"""Texts of one request: more than a few dozen are refused by some servers."""
-_SEEN_TOKENS, _BYTES_PER_TOKEN = 8_192, 2
-"""What embedding models see at once, and how dense code can be: what is longer they judge by its beginning."""
+_TEXTS_PER_REQUEST = 16
+"""Some servers refuse more than a few dozen."""
+_CONTEXT_TOKENS, _BYTES_PER_TOKEN = 8_192, 2
+"""The context of embedding models, and how dense code can be: of a longer text they see only the beginning."""
 _LONGEST_ANSWER = 16_000_000
-_FAILURES_UNTIL_GIVEN_UP = 3
-"""In a row; from then on this process asks for none."""
+_MAX_FAILURES = 3
+"""In a row; after that this process asks for no more vectors."""
 _DIGITS = 7
-"""That a number of a vector has, as the models compute."""
+"""Significant digits of a vector's numbers: models compute no more."""
 _LARGEST = 1e100
-"""Of these numbers: products of larger ones would be infinite."""
+"""The largest number of a vector: products of larger ones would be infinite."""
 
 
 class Embedder:
-    """Gives a vector for each text, or None where they cannot be had now: nobody is to stop for want of them."""
+    """Gives a vector for each text, or None when vectors are unavailable: nothing stops for lack of them."""
 
-    def __init__(self, role_model: RoleModel, stated: ModelSpec) -> None:
+    def __init__(self, role_model: RoleModel, spec: ModelSpec) -> None:
         self._role_model = role_model
-        self._longest = _BYTES_PER_TOKEN * min(stated.window_tokens, _SEEN_TOKENS)
+        self._longest = _BYTES_PER_TOKEN * min(spec.window_tokens, _CONTEXT_TOKENS)
         self._failures = 0
-        """In a row."""
+        """Failed requests in a row."""
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]] | None:
-        if self._failures >= _FAILURES_UNTIL_GIVEN_UP or any(byte_size(text) > self._longest for text in texts):
+        if self._failures >= _MAX_FAILURES or any(byte_size(text) > self._longest for text in texts):
             return None
         vectors: list[list[float]] = []
         try:
-            for start in range(0, len(texts), _AT_ONCE):
-                vectors += await self._ask(texts[start : start + _AT_ONCE])
+            for start in range(0, len(texts), _TEXTS_PER_REQUEST):
+                vectors += await self._ask(texts[start : start + _TEXTS_PER_REQUEST])
         except Exhausted:
             return None
         except (Outage, BrokenReply):
@@ -63,73 +63,73 @@ class Embedder:
         answer = await self._role_model.ask(prompt, OPERATOR)
         try:
             return _valid_vectors(json.loads(answer.reply.text), len(texts))
-        except ValueError:  # of a script: what a server says was looked at before
-            raise BrokenReply("the reply is no JSON") from None
+        except ValueError:  # only a script can get here: a server's reply was checked before
+            raise BrokenReply("the reply is not JSON") from None
 
 
-def make_embedding_model(name: str, stated: ModelSpec, key: Callable[[], str | None]) -> Model:
-    """The model at the provider's endpoint for embeddings. Raises Misuse when it cannot be asked from here."""
-    if stated.provider not in _LIKE_OPENAI:
+def make_embedding_model(name: str, spec: ModelSpec, key: Callable[[], str | None]) -> Model:
+    """The model at the provider's endpoint for embeddings. Raises Misuse when loopty cannot ask it."""
+    if spec.provider not in _LIKE_OPENAI:
         raise Misuse(
-            f"model '{name}': {stated.provider} is not asked for embeddings: name a server that speaks OpenAI's "
-            'API, with provider = "openai" and its `url`, or leave `embedding` out'
+            f"model '{name}': loopty cannot ask {spec.provider} for embeddings: name a server that speaks "
+            'OpenAI\'s API, with provider = "openai" and its `url`, or leave out `embedding`'
         )
-    if not stated.model:
-        raise Misuse(f"model '{name}' has no `model`: state what {stated.provider} calls it")
+    if not spec.model:
+        raise Misuse(f"model '{name}' has no `model`: give the name that {spec.provider} uses")
     try:
-        return _EmbeddingModel(stated, key())
+        return _EmbeddingModel(spec, key())
     except ImportError:
         raise Misuse(f"model '{name}' needs the client library: pip install 'loopty[models]'") from None
 
 
 class _EmbeddingModel:
-    """Replies to each turn of a prompt with a vector, all of them as one JSON text."""
+    """Replies with a vector for each message of a prompt, all of them as one JSON text."""
 
-    def __init__(self, stated: ModelSpec, key: str | None) -> None:
-        self.name = f"{stated.provider}:{stated.model}"
-        self._stated = stated
+    def __init__(self, spec: ModelSpec, key: str | None) -> None:
+        self.name = f"{spec.provider}:{spec.model}"
+        self._spec = spec
         self._key = key
-        self._library = _library_model(stated, key)
+        self._library = _library_model(spec, key)
 
     async def reply(self, prompt: Prompt) -> Reply:
-        texts = [encodable_text(turn.text) for turn in prompt.messages]
+        texts = [encodable_text(message.text) for message in prompt.messages]
         counted = Usage(sum(map(tokens, texts)))
         try:
-            async with asyncio.timeout(self._stated.timeout_seconds), close_answers():
+            async with asyncio.timeout(self._spec.timeout_seconds), close_answers():
                 result = await self._library.embed(
-                    texts, input_type="document", settings={"extra_body": dict(self._stated.settings)}
+                    texts, input_type="document", settings={"extra_body": dict(self._spec.settings)}
                 )
             vectors = _valid_vectors(result.embeddings, len(texts))
-        except Exception as error:  # noqa: BLE001 - what a server sends can raise anything in its client
-            fault = fault_of(error, self._stated, self._key, counted)
+        except Exception as error:  # noqa: BLE001 - a server's answer can raise anything in its client
+            fault = fault_of(error, self._spec, self._key, counted)
         else:
             used = Usage(result.usage.input_tokens)
             return Reply(json.dumps(vectors), used if used.tokens else counted)
-        # Out of the handler: the error of the client may quote the key, and would travel along as the context.
+        # Raised outside the handler: the client's error may quote the key, and would stay attached as the context.
         raise fault
 
 
-def _library_model(stated: ModelSpec, key: str | None) -> LibraryModel:
+def _library_model(spec: ModelSpec, key: str | None) -> LibraryModel:
     import httpx2
     from openai import AsyncOpenAI
     from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     client = AsyncOpenAI(
-        base_url=stated.url or PROVIDER_URLS[stated.provider],
+        base_url=spec.url or PROVIDER_URLS[spec.provider],
         api_key=key or _NO_KEY,
-        max_retries=0,  # they are counted, paid and waited for elsewhere
-        http_client=http_client(httpx2, _LONGEST_ANSWER, stated.timeout_seconds),
+        max_retries=0,  # another layer counts, pays and waits for retries
+        http_client=http_client(httpx2, _LONGEST_ANSWER, spec.timeout_seconds),
     )
-    return OpenAIEmbeddingModel(stated.model, provider=OpenAIProvider(openai_client=client))
+    return OpenAIEmbeddingModel(spec.model, provider=OpenAIProvider(openai_client=client))
 
 
 def _valid_vectors(vectors: Any, count: int) -> list[list[float]]:
-    """The vectors as they are kept. Raises Broken where they are not so many, of one length, and of numbers."""
+    """The rounded vectors. Raises BrokenReply unless there are `count`, of one length, made of numbers."""
     if not isinstance(vectors, Sequence) or len(vectors) != count:
-        raise BrokenReply(f"the reply does not hold a vector for each of {count} texts")
+        raise BrokenReply(f"the reply does not have a vector for each of {count} texts")
     if not all(isinstance(vector, Sequence) and vector and len(vector) == len(vectors[0]) for vector in vectors):
-        raise BrokenReply("the reply holds vectors of different lengths")
+        raise BrokenReply("the reply has vectors of different lengths")
     if not all(type(number) in (int, float) and abs(number) < _LARGEST for vector in vectors for number in vector):
-        raise BrokenReply("the reply holds vectors that are not made of numbers")
+        raise BrokenReply("the reply has vectors that are not made of finite numbers")
     return [[float(f"{number:.{_DIGITS}g}") for number in vector] for vector in vectors]

@@ -1,4 +1,4 @@
-"""What the head of a GGUF file says of its model."""
+"""Reads a model's context length from the header of a GGUF file."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from loopty.domain.errors import Misuse
 
 _MAGIC = b"GGUF"
 _TEXT, _ARRAY, _UNSIGNED = 8, 9, 4
-# The bytes of a value, by the number of its type.
+# The size of a value in bytes, by the number of its type.
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _LONGEST_TEXT = 1 << 20
 
 
 def context_length(file: Path) -> int | None:
-    """How many tokens the model was trained to see at once, where the file says so."""
+    """The context length in tokens that the model was trained with, or None when the file does not say."""
     try:
-        with file.open("rb") as head:
-            if head.read(len(_MAGIC)) != _MAGIC:
-                raise Misuse(f"{file} is no GGUF file: `file` names the weights of a model in that format")
-            return _read_context(head)
+        with file.open("rb") as header:
+            if header.read(len(_MAGIC)) != _MAGIC:
+                raise Misuse(f"{file} is not a GGUF file: `file` must name the weights of a model in that format")
+            return _read_context(header)
     except OSError as error:
-        raise Misuse(f"{file} cannot be read: {error.strerror}") from error
+        raise Misuse(f"cannot read {file}: {error.strerror}") from error
     except (struct.error, KeyError, ValueError):
-        return None  # the library that loads it says what is wrong
+        return None  # the library that loads the file reports what is wrong
 
 
-def _read_context(head: BinaryIO) -> int | None:
-    _, _, facts = _read(head, "<IQQ")
-    for _ in range(facts):
-        name = _read_text(head)
-        (kind,) = _read(head, "<I")
+def _read_context(header: BinaryIO) -> int | None:
+    _, _, count = _read(header, "<IQQ")
+    for _ in range(count):
+        name = _read_text(header)
+        (kind,) = _read(header, "<I")
         if name.endswith(b".context_length") and kind == _UNSIGNED:
-            return int(_read(head, "<I")[0])
-        _skip(head, kind)
+            return int(_read(header, "<I")[0])
+        _skip(header, kind)
     return None
 
 
-def _skip(head: BinaryIO, kind: int) -> None:
+def _skip(header: BinaryIO, kind: int) -> None:
     if kind == _TEXT:
-        _read_text(head)
+        _read_text(header)
     elif kind == _ARRAY:
-        inner, count = _read(head, "<IQ")
-        if inner in _SIZES:
-            head.seek(_SIZES[inner] * count, 1)
+        element_kind, count = _read(header, "<IQ")
+        if element_kind in _SIZES:
+            header.seek(_SIZES[element_kind] * count, 1)
         else:
             for _ in range(count):
-                _skip(head, inner)
+                _skip(header, element_kind)
     else:
-        head.seek(_SIZES[kind], 1)
+        header.seek(_SIZES[kind], 1)
 
 
-def _read_text(head: BinaryIO) -> bytes:
-    (size,) = _read(head, "<Q")
+def _read_text(header: BinaryIO) -> bytes:
+    (size,) = _read(header, "<Q")
     if size > _LONGEST_TEXT:
-        raise ValueError("a text too long to be one")
-    return head.read(size)
+        raise ValueError("too long for a text")
+    return header.read(size)
 
 
-def _read(head: BinaryIO, form: str) -> tuple[int, ...]:
-    return struct.unpack(form, head.read(struct.calcsize(form)))
+def _read(header: BinaryIO, layout: str) -> tuple[int, ...]:
+    return struct.unpack(layout, header.read(struct.calcsize(layout)))

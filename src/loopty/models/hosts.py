@@ -1,4 +1,4 @@
-"""Where models are served: by a provider, on this machine, or in a private network."""
+"""Addresses of model servers: a provider's, on this machine, or in a private network."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PROVIDER_URLS = {
     "together": "https://api.together.xyz/v1",
     "xai": "https://api.x.ai/v1",
 }
-"""The providers' own; of those that speak like OpenAI it has the version in it."""
-_PRIVATE_ENDINGS = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+"""The providers' own addresses; those of OpenAI-compatible APIs include the version."""
+_PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 def host_of(url: str) -> str:
@@ -26,7 +26,7 @@ def host_of(url: str) -> str:
 
 
 def is_on_loopback(url: str) -> bool:
-    """Whether the address is one of this machine."""
+    """Whether the address is on this machine."""
     host = host_of(url)
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -40,5 +40,5 @@ def is_private(url: str) -> bool:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return bool(host) and ("." not in host or host.endswith(_PRIVATE_ENDINGS))
+        return bool(host) and ("." not in host or host.endswith(_PRIVATE_SUFFIXES))
     return address.is_private or address.is_loopback or address.is_link_local

@@ -1,4 +1,4 @@
-"""The connection to a server: nothing is followed, unpacked, kept open, or read without end."""
+"""An HTTP client that follows no redirects, unpacks nothing, keeps no connection open, and bounds answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANSWERS: ContextVar[list[Any]] = ContextVar("answers")
 
 
 class UnacceptableAnswer(Exception):  # noqa: N818
-    """An answer that is not read on."""
+    """An answer that loopty refuses to read on."""
 
     def __init__(self, reason: str, *, transient: bool) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class UnacceptableAnswer(Exception):  # noqa: N818
 
 @asynccontextmanager
 async def close_answers() -> AsyncIterator[None]:
-    """At the end, no answer to a request made inside is open: not every client closes a stream that it left."""
+    """Close all answers to requests made inside the block: not every client closes a stream that it abandons."""
     answers: list[Any] = []
     token = _ANSWERS.set(answers)
     try:
@@ -35,9 +35,9 @@ async def close_answers() -> AsyncIterator[None]:
 
 
 def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -> Any:
-    """A client of httpx2, or of the older httpx, that reads at most so many bytes of an answer.
+    """A client of httpx2, or of the older httpx, that reads at most `limit_bytes` of an answer.
 
-    Requests are made inside of `answers_closed`. No connection is kept after an answer, so that nothing is open
+    Make requests inside a `close_answers` block. No connection outlasts its answer, so that nothing is open
     between two requests and nobody has to close the client.
     """
 
@@ -46,12 +46,12 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
             self._source = source
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            taken = 0
-            # Closed here: what a generator leaves to the event loop is closed too late, and loudly.
+            received = 0
+            # Close it here: the event loop would close an abandoned generator too late, and with a warning.
             async with aclosing(aiter(self._source)) as pieces:
                 async for piece in pieces:
-                    taken += len(piece)
-                    if taken > limit_bytes:
+                    received += len(piece)
+                    if received > limit_bytes:
                         raise UnacceptableAnswer(
                             f"the answer is longer than {limit_bytes:,} bytes", transient=True
                         )
@@ -63,20 +63,22 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
     async def check(response: Any) -> None:
         if response.has_redirect_location:
             raise UnacceptableAnswer(
-                f"{response.status_code}: the server points elsewhere, and redirects are not followed: "
-                "set `url` to where the model is served",
+                f"{response.status_code}: the server redirects, and loopty follows no redirects: "
+                "set `url` to the address that serves the model",
                 transient=False,
             )
-        # A few packed bytes can hold any number of plain ones, and it is the plain ones that fill the memory.
+        # A few compressed bytes can unpack to any number of bytes, and those would fill the memory.
         if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
-            raise UnacceptableAnswer("the server packed its answer without being asked to", transient=True)
+            raise UnacceptableAnswer(
+                "the server compressed its answer although loopty did not ask for that", transient=True
+            )
         response.stream = BoundedStream(response.stream)
         _ANSWERS.get().append(response)
 
     return library.AsyncClient(
         verify=_ssl_context(library),
         headers={"Accept-Encoding": "identity"},
-        # The deadline of the whole request comes first; this one only ends what the deadline left behind.
+        # The deadline of the whole request comes first; this timeout only ends what the deadline leaves behind.
         timeout=library.Timeout(timeout_seconds + 1, connect=_CONNECT_SECONDS),
         limits=library.Limits(max_keepalive_connections=0),
         follow_redirects=False,
@@ -86,5 +88,5 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
 
 @cache
 def _ssl_context(library: ModuleType) -> Any:
-    """The certificates that are trusted: reading them takes longer than all else about a client."""
+    """The trusted certificates, read once: reading them is the slowest part of making a client."""
     return library.create_ssl_context()

@@ -1,4 +1,4 @@
-"""Where the key to a model comes from: the environment, or the system's keyring; never the task file."""
+"""Keys of models: read from the environment or the keyring, never from the task file, and hidden in texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loopty.domain.model import ModelSpec
 from loopty.models.hosts import is_private
 from loopty.models.provider_names import provider_problem
 
-_USUAL = {
+_USUAL_VARIABLES = {
     "alibaba": ("DASHSCOPE_API_KEY",),
     "azure": ("AZURE_OPENAI_API_KEY",),
     "cohere": ("CO_API_KEY",),
@@ -19,49 +19,64 @@ _USUAL = {
 }
 """The variables of providers that do not name theirs after themselves."""
 _KEYLESS = ("litellm", "ollama", "vllm")
+_SHORTEST = 8
+"""Shorter keys are placeholders for servers that want none (`none`, `x`); removing them would garble texts."""
+_HIDDEN = "[key]"
 
 
-def key_of(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> str | None:
-    """The key of the model with this name; None where none is needed. Raises Misuse with the remedy."""
-    if is_private(stated.url) and not (stated.key_env or stated.keyring):
-        # A key that was meant for a provider is not shown to a server that merely speaks like it.
+def key_of(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
+    """The key of the model with this name, or None when it needs none. Raises Misuse with the remedy."""
+    if is_private(spec.url) and not (spec.key_env or spec.keyring):
+        # A provider's key is not for a server that merely speaks the provider's API.
         return None
-    variables = key_variables(stated)
+    variables = key_variables(spec)
     for variable in variables:
         if key := environ.get(variable, "").strip():
             return _valid_key(key, variable)
-    if stated.keyring:
-        return _valid_key(_from_keyring(name, stated), f"the keyring entry {stated.keyring}")
-    if stated.provider in _KEYLESS:
+    if spec.keyring:
+        return _valid_key(_from_keyring(name, spec), f"the keyring entry {spec.keyring}")
+    if spec.provider in _KEYLESS:
         return None
-    if told := provider_problem(stated.provider):
-        raise Misuse(f"model '{name}': {told}")
+    if problem := provider_problem(spec.provider):
+        raise Misuse(f"model '{name}': {problem}")
     raise Misuse(
         f"model '{name}' needs a key: set {' or '.join(variables)}, "
         f"or name another variable in its `key_env` or an entry in its `keyring`"
     )
 
 
-def key_variables(stated: ModelSpec) -> tuple[str, ...]:
+def key_variables(spec: ModelSpec) -> tuple[str, ...]:
     """The environment variables that may hold the key."""
-    if stated.key_env:
-        return (stated.key_env,)
-    # `openai-responses` and its like share the key of the provider before the dash.
-    family = "openai" if stated.provider.startswith("openai-") else stated.provider
-    return _USUAL.get(family, (f"{family.upper().replace('-', '_')}_API_KEY",))
+    if spec.key_env:
+        return (spec.key_env,)
+    # `openai-responses` and similar names share the key of the provider before the dash.
+    family = "openai" if spec.provider.startswith("openai-") else spec.provider
+    return _USUAL_VARIABLES.get(family, (f"{family.upper().replace('-', '_')}_API_KEY",))
 
 
-def key_location(stated: ModelSpec) -> str:
-    """Where a key that was refused is to be put right."""
-    place = " or ".join(key_variables(stated))
-    return f"{place}, or in the keyring under {stated.keyring}" if stated.keyring else place
+def key_location(spec: ModelSpec) -> str:
+    """Where the user can correct a refused key."""
+    place = " or ".join(key_variables(spec))
+    return f"{place}, or in the keyring under {spec.keyring}" if spec.keyring else place
 
 
-def _from_keyring(name: str, stated: ModelSpec) -> str:
-    service, slash, user = stated.keyring.partition("/")
+def is_secret(key: str | None) -> bool:
+    return key is not None and len(key) >= _SHORTEST
+
+
+def without_key(text: str, key: str | None) -> str:
+    return text.replace(key, _HIDDEN) if key is not None and is_secret(key) else text
+
+
+def bytes_without_key(data: bytes, key: str | None) -> bytes:
+    return data.replace(key.encode(), _HIDDEN.encode()) if key is not None and is_secret(key) else data
+
+
+def _from_keyring(name: str, spec: ModelSpec) -> str:
+    service, slash, user = spec.keyring.partition("/")
     if not (service and slash and user):
-        raise Misuse(f"`keyring` of model '{name}' is to be `service/user`, not {stated.keyring!r}")
-    instead = f"set {key_variables(stated)[0]} instead"
+        raise Misuse(f"`keyring` of model '{name}' must be `service/user`, not {spec.keyring!r}")
+    instead = f"set {key_variables(spec)[0]} instead"
     try:
         import keyring
         import keyring.errors
@@ -72,7 +87,7 @@ def _from_keyring(name: str, stated: ModelSpec) -> str:
     try:
         key = keyring.get_password(service, user)
     except keyring.errors.KeyringError as error:
-        raise Misuse(f"the system's keyring cannot be read ({type(error).__name__}): {instead}") from None
+        raise Misuse(f"cannot read the system's keyring ({type(error).__name__}): {instead}") from None
     if not key or not key.strip():
         raise Misuse(
             f"the keyring has no key for model '{name}': keyring set {service} {user}, or {instead}"
@@ -81,7 +96,7 @@ def _from_keyring(name: str, stated: ModelSpec) -> str:
 
 
 def _valid_key(key: str, place: str) -> str:
-    # A header cannot carry anything else, and what complains about it would quote the key.
+    # A header cannot carry other characters, and the error about it would quote the key.
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise Misuse(f"{place} holds characters that no key has: look for quotes, blanks or line breaks in it")
+        raise Misuse(f"{place} has characters that no key has: look for quotes, blanks or line breaks in it")
     return key

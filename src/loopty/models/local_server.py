@@ -1,4 +1,4 @@
-"""A GGUF file served on loopback by a child process: native code that crashes ends that alone."""
+"""Serves a GGUF file on loopback from a child process: a crash of native code ends only the child."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from typing import IO
 
 from loopty.domain.model import ModelFault
 
-_KEPT_LINES, _LONGEST_LINE = 40, 300
-_CLOCK = re.compile(r"^[\d.]+ [A-Z] ")
-"""What the library puts before each line of its log."""
-_KEY = re.compile(r"(?i)(key|token|secret|password|credentials?)$")
-_DYING_SECONDS = 10.0
+_LOG_LINES, _LONGEST_LINE = 40, 300
+_LOG_PREFIX = re.compile(r"^[\d.]+ [A-Z] ")
+"""The prefix of each line in the library's log."""
+_SECRET_NAME = re.compile(r"(?i)(key|token|secret|password|credentials?)$")
+_EXIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServerSpec:
-    """What is served, and with what."""
+    """The file to serve, and the resources for it."""
 
     file: Path
     context_tokens: int
@@ -39,24 +39,24 @@ class LocalServerSpec:
 
 @dataclass(frozen=True, slots=True)
 class LocalAddress:
-    """Where the file is served, and the key without which nobody gets an answer there."""
+    """Where the file is served, and the key that the server asks for."""
 
     port: int
     key: str = field(repr=False)
 
 
 class LocalServer:
-    """Starts its child at the first use, and anew when it died."""
+    """Starts its child process at first use, and again when the child has died."""
 
-    def __init__(self, order: LocalServerSpec) -> None:
-        self._order = order
+    def __init__(self, spec: LocalServerSpec) -> None:
+        self._spec = spec
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._address: LocalAddress | None = None
-        self._log: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._log: deque[str] = deque(maxlen=_LOG_LINES)
 
     def address(self) -> LocalAddress:
-        """Where it is served; loads the file if need be, which takes a while. Raises ModelFault."""
+        """Where the file is served; starts the child if need be, which takes a while. Raises ModelFault."""
         with self._lock:
             if self._process is None or self._process.poll() is not None or self._address is None:
                 self.stop()
@@ -65,11 +65,11 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """Of the child, while there is one."""
+        """The process id of the child, or None when there is no child."""
         return self._process.pid if self._process else None
 
     def stop(self) -> str:
-        """End the child, if there is one; how it ended, and the last that it said."""
+        """End the child, if there is one; returns how it ended, and its last line of output."""
         process, self._process, self._address = self._process, None, None
         if process is None:
             return "it was stopped"
@@ -82,7 +82,7 @@ class LocalServer:
             if pipe:
                 pipe.close()
         ended = f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with code {code}"
-        return f"{ended}; the last that it said: {self._log[-1]}" if self._log else ended
+        return f"{ended}; its last output: {self._log[-1]}" if self._log else ended
 
     def _start(self) -> LocalAddress:
         key = secrets.token_urlsafe(24)
@@ -93,53 +93,53 @@ class LocalServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**_without_keys(os.environ), "GGML_NO_BACKTRACE": "1"},
-            start_new_session=True,  # Ctrl-C is for the loop, which lets what runs come to its end
+            start_new_session=True,  # Ctrl-C is for the loop, which lets running trials finish
         )
         self._process = process
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        listening = threading.Thread(target=self._read_log, args=(process.stderr,), daemon=True)
-        listening.start()
-        order = {"file": str(self._order.file), "key": key, **self._numbers()}
+        reader = threading.Thread(target=self._read_log, args=(process.stderr,), daemon=True)
+        reader.start()
+        order = {"file": str(self._spec.file), "key": key, **self._numbers()}
         try:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            pass  # what it says below tells more
+            pass  # its output, read below, says more
         port = process.stdout.readline()
         if port.strip():
             return LocalAddress(int(port), key)
-        listening.join(_DYING_SECONDS)
-        code = process.wait(_DYING_SECONDS)
-        why = self._log[0] if self._log else f"code {code}"
+        reader.join(_EXIT_SECONDS)
+        code = process.wait(_EXIT_SECONDS)
+        reason = self._log[0] if self._log else f"code {code}"
         self.stop()
-        # What was killed may have better luck; what gave up by itself will do so again.
-        raise ModelFault(f"{self._order.file} could not be loaded: {why}", transient=code < 0)
+        # A killed child may succeed next time; one that gave up by itself will do so again.
+        raise ModelFault(f"{self._spec.file} could not be loaded: {reason}", transient=code < 0)
 
     def _numbers(self) -> dict[str, int]:
         return {
-            "context": self._order.context_tokens,
-            "threads": self._order.threads,
-            "parallel": self._order.parallel,
+            "context": self._spec.context_tokens,
+            "threads": self._spec.threads,
+            "parallel": self._spec.parallel,
         }
 
     def _read_log(self, stderr: IO[bytes]) -> None:
-        """Keep what the child says, the last lines of it."""
+        """Keep the last lines of the child's output."""
         with stderr:
             for line in stderr:
-                if text := _CLOCK.sub("", line.decode(errors="replace")).strip():
+                if text := _LOG_PREFIX.sub("", line.decode(errors="replace")).strip():
                     self._log.append(text[:_LONGEST_LINE])
 
 
 def _without_keys(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what it has no need of: it reads files that came from anywhere."""
-    return {name: value for name, value in environ.items() if not _KEY.search(name)}
+    """The environment without keys, which the child does not need: it reads files from anywhere."""
+    return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
 
 
 @functools.cache
 def server_for(spec: LocalServerSpec) -> LocalServer:
-    """The server of this file in this process: whoever orders the same shares it."""
+    """The server of this file in this process, shared by all callers with the same spec."""
     server = LocalServer(spec)
     atexit.register(server.stop)
     return server

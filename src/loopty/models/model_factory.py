@@ -1,4 +1,4 @@
-"""From what is stated of a model to the model: the one table of who serves them. Nobody is asked."""
+"""Makes a model from its spec: the one table of providers. No request is sent."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec
 
 FILE_PROVIDERS = ("scripted", "recorded")
-"""Providers with a file in the place of a client."""
+"""Providers that read a file and need no client."""
 _PLACEHOLDER_KEY = "not-looked-for-here"
 
 
 def make_model(
-    name: str, stated: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False
+    name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False
 ) -> Model:
-    """The model, with `embeds` as one that is asked for vectors. Raises Misuse where it cannot be asked."""
-    file = top / Path(stated.file).expanduser()
-    match stated.provider:
+    """The model, with `embeds` as a source of vectors. Raises Misuse when loopty cannot ask it."""
+    file = top / Path(spec.file).expanduser()
+    match spec.provider:
         case "scripted":
             from loopty.models.scripted_model import make_scripted_model
 
@@ -31,31 +31,31 @@ def make_model(
         case _ if embeds:
             from loopty.models.embedding import make_embedding_model
 
-            return make_embedding_model(name, stated, key)
+            return make_embedding_model(name, spec, key)
         case "local":
             from loopty.models.local_model import make_local_model
 
-            return make_local_model(name, with_file_below(stated, top))
+            return make_local_model(name, with_file_below(spec, top))
         case _:
             from loopty.models.provider_model import make_provider_model
 
-            return make_provider_model(name, stated, key())
+            return make_provider_model(name, spec, key())
 
 
-def client_problem(name: str, stated: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
-    """Why there is no client for the model here, with the remedy; its key and its weights are another matter."""
+def client_problem(name: str, spec: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
+    """Why the model's client is missing, with the remedy, or None. Does not check its key and weights."""
     try:
-        if stated.provider == "local" and not embeds:
+        if spec.provider == "local" and not embeds:
             from loopty.models.local_model import require_library
 
             require_library(name)
         else:
-            make_model(name, stated, top, lambda: _PLACEHOLDER_KEY, embeds=embeds)
+            make_model(name, spec, top, lambda: _PLACEHOLDER_KEY, embeds=embeds)
     except Misuse as error:
         return str(error)
     return None
 
 
-def with_file_below(stated: ModelSpec, top: Path) -> ModelSpec:
-    """With its file where the task means it."""
-    return replace(stated, file=str(top / Path(stated.file).expanduser())) if stated.file else stated
+def with_file_below(spec: ModelSpec, top: Path) -> ModelSpec:
+    """The spec with its file resolved against the task's folder."""
+    return replace(spec, file=str(top / Path(spec.file).expanduser())) if spec.file else spec

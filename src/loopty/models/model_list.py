@@ -1,4 +1,4 @@
-"""What is known of models without asking them: who serves them, whether they can be asked, what they cost."""
+"""Lists models without asking them: who serves them, whether they can be asked, and their prices."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from loopty.models.model_factory import with_file_below
 from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 
 EMBEDDING = "embedding"
-"""Stands where roles do, for a model by which changes are compared."""
-_NONE = "not needed"
+"""Takes the place of a role for a model whose vectors compare changes."""
+_NOT_NEEDED = "not needed"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One model. A key is never part of it."""
+    """One model. It never includes the key itself."""
 
     name: str
     model: str
-    """As the ledger shows it."""
+    """The name that the ledger shows."""
     roles: tuple[str, ...]
-    """Who asks it, and for what else it is there."""
+    """The roles that ask it, and `embedding`."""
     url: str
-    """Where it is served; empty at the provider's own address, and here."""
+    """Where it is served; empty for the provider's own address and for local models."""
     key: str
     """`there`, `missing` or `not needed`."""
     address: str
-    """Whether the key may be sent where it is served: `allowed` or `refused`; empty where none is sent."""
+    """Whether the key may be sent to the server: `allowed` or `refused`; empty when no key is sent."""
     weights: str
-    """`there` or `missing`; empty where somebody else serves it."""
+    """`there` or `missing`; empty when it is not served locally."""
     problem: str
-    """Why it cannot be asked, with the remedy; empty where nothing is known to be wrong."""
+    """Why it cannot be asked, with the remedy; empty when no problem is known."""
     price: Rates | None
-    """None where it is not known."""
+    """None when the price is unknown."""
     requests_per_minute: float | None
     tokens_per_minute: float | None
 
@@ -52,51 +52,51 @@ def model_entries(
     key_refusal: KeyRefusal = lambda *_: None,
     embedding_models: Collection[str] = (),
 ) -> Iterator[ModelEntry]:
-    """The stated models, and those that roles or `embedding` name as `provider:model`."""
+    """The models of `specs`, and those that roles or `embedding_models` name as `provider:model`."""
     catalogue = Catalogue(specs, environ, top)
-    named: dict[str, list[str]] = {name: [] for name in specs}
+    users_by_name: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
         if name := roles.of(role).model:
-            named.setdefault(name, []).append(role)
+            users_by_name.setdefault(name, []).append(role)
     for name in embedding_models:
-        named.setdefault(name, []).append(EMBEDDING)
-    for name, asking in named.items():
-        found = catalogue.spec(name)
-        key, missing = _key_status(name, found, environ)
-        refused = key_refusal(name, found) if key != _NONE else None
-        absent = _missing_weights(name, found, environ, top)
+        users_by_name.setdefault(name, []).append(EMBEDDING)
+    for name, users in users_by_name.items():
+        spec = catalogue.spec(name)
+        key, key_problem = _key_status(name, spec, environ)
+        refusal = key_refusal(name, spec) if key != _NOT_NEEDED else None
+        weights_problem = _missing_weights(name, spec, environ, top)
         yield ModelEntry(
             name,
-            found.display_name(name),
-            tuple(asking),
-            found.url,
+            spec.display_name(name),
+            tuple(users),
+            spec.url,
             key,
-            "" if key == _NONE else "refused" if refused else "allowed",
-            "" if found.provider != "local" else "missing" if absent else "there",
-            "; ".join(filter(None, (missing, refused, absent))),
-            rates_of(found, embeds=set(asking) == {EMBEDDING}),
-            found.requests_per_minute,
-            found.tokens_per_minute,
+            "" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
+            "" if spec.provider != "local" else "missing" if weights_problem else "there",
+            "; ".join(filter(None, (key_problem, refusal, weights_problem))),
+            rates_of(spec, embeds=set(users) == {EMBEDDING}),
+            spec.requests_per_minute,
+            spec.tokens_per_minute,
         )
 
 
-def _key_status(name: str, stated: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Where the key stands, and what is wrong with it."""
-    if stated.provider in FREE_PROVIDERS:
-        return _NONE, ""
+def _key_status(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The state of the key, and the problem with it or an empty text."""
+    if spec.provider in FREE_PROVIDERS:
+        return _NOT_NEEDED, ""
     try:
-        return "there" if key_of(name, stated, environ) else _NONE, ""
+        return "there" if key_of(name, spec, environ) else _NOT_NEEDED, ""
     except Misuse as error:
         return "missing", str(error)
 
 
-def _missing_weights(name: str, stated: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
+def _missing_weights(name: str, spec: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
     from loopty.models.local_model import gguf_file
 
-    if stated.provider != "local":
+    if spec.provider != "local":
         return ""
     try:
-        gguf_file(name, with_file_below(stated, top), environ)
+        gguf_file(name, with_file_below(spec, top), environ)
     except Misuse as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""Which keys may go where: a task file may come from anybody, so it is the user who says."""
+"""Which servers may get which keys: a task file may come from anybody, so only the user decides."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ _FOR_LOOPTY = "LOOPTY"
 
 @dataclass(frozen=True, slots=True)
 class Permits:
-    """What the user's own configuration says of models and keys."""
+    """Models and keys in the user's own configuration."""
 
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
-    """Those that the user states: their keys go where they say."""
+    """Models that the user defines: their keys may go to the servers they name."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The servers to which a task may send a variable, or an entry of the keyring."""
+    """The servers to which a task may send a variable or a keyring entry, by its name."""
 
-    def refusal(self, name: str, stated: ModelSpec, config_file: str) -> str | None:
-        """Why the key of this model may not be sent, with the remedy, or None; `where` is the user's own file."""
-        if self.models.get(name) == stated:
+    def refusal(self, name: str, spec: ModelSpec, config_file: str) -> str | None:
+        """Why the key of this model may not be sent, with the remedy, or None; `config_file` is the user's own."""
+        if self.models.get(name) == spec:
             return None
-        places = (*key_variables(stated), *([stated.keyring] if stated.keyring else []))
-        at_home = _goes_to_provider(stated)
-        server = stated.provider if at_home else _origin(stated.url)
+        places = (*key_variables(spec), *([spec.keyring] if spec.keyring else []))
+        to_provider = _goes_to_provider(spec)
+        server = spec.provider if to_provider else _origin(spec.url)
         for place in places:
-            meant = at_home and _is_named_after(place, stated.provider)
-            if not meant and server not in self._servers(place):
+            is_own_key = to_provider and _is_named_after(place, spec.provider)
+            if not is_own_key and server not in self._servers(place):
                 return (
                     f"model '{name}' would send {place} to {server}, and a task file may come from anybody: "
-                    f'if you mean it, add {_toml_key(place)} = "{server}" under [keys] in {config_file}, '
-                    "or state the model there"
+                    f'to allow it, add {_toml_key(place)} = "{server}" under [keys] in {config_file}, '
+                    "or define the model there"
                 )
         return None
 
     def _servers(self, place: str) -> set[str]:
-        """Providers by name, others by their address, however that goes on."""
-        stated = self.keys.get(place, ())
-        return {*stated, *map(_origin, stated)} - {""}
+        """Providers by name, other servers by scheme, host and port, whatever path follows."""
+        allowed = self.keys.get(place, ())
+        return {*allowed, *map(_origin, allowed)} - {""}
 
 
-def _goes_to_provider(stated: ModelSpec) -> bool:
-    """Whether the key goes to the provider itself, encrypted."""
-    parts = urlsplit(stated.url)
-    home = host_of(PROVIDER_URLS.get(stated.provider, ""))
+def _goes_to_provider(spec: ModelSpec) -> bool:
+    """Whether the key goes to the provider itself, over https."""
+    parts = urlsplit(spec.url)
+    home = host_of(PROVIDER_URLS.get(spec.provider, ""))
     host = parts.hostname or ""
-    return not stated.url or (parts.scheme == "https" and bool(home) and f".{host}".endswith(f".{home}"))
+    return not spec.url or (parts.scheme == "https" and bool(home) and f".{host}".endswith(f".{home}"))
 
 
 def _is_named_after(place: str, provider: str) -> bool:
-    """Whether a variable, or an entry, is by its name a key to this provider, or one for loopty."""
+    """Whether the name of a variable or keyring entry marks it as a key for this provider, or for loopty."""
     usual = key_variables(ModelSpec(provider))
     words = {provider.split("-")[0], _FOR_LOOPTY, *(name.partition("_")[0] for name in usual)}
     return place in usual or any(word.upper() in re.split(r"[^A-Z0-9]+", place.upper()) for word in words)
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port of an address; empty for what is none."""
+    """Scheme, host and port of an address; empty when it is not an address."""
     try:
         parts = urlsplit(url)
         port = parts.port

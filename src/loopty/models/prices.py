@@ -1,4 +1,4 @@
-"""What a model costs: as stated, else as a price list says that comes with its package. Nothing is fetched."""
+"""Prices of models: from the spec, else from the price list of an installed package. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from loopty.models.spend_caps import Price
 
 _MILLION = 1_000_000
 FREE_PROVIDERS = ("local", "scripted", "recorded")
-"""Providers that nobody sends a bill for."""
+"""Providers that send no bill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices of a million tokens."""
+    """Prices of a million tokens, in US dollars."""
 
     input_usd: float
     cached_usd: float
     output_usd: float
     longer: Mapping[int, Rates] = field(default_factory=dict)
-    """The prices of requests with more input tokens than so many."""
+    """The prices of longer requests, by the number of input tokens that they exceed."""
 
     def cost(self, usage: Usage) -> float:
         rates = self.tier(usage.input_tokens)
@@ -42,7 +42,7 @@ class Rates:
         )
 
     def affordable_output(self, input_tokens: int, money_usd: float) -> float:
-        """How many tokens of output the money buys beside this input."""
+        """The output tokens that the money buys on top of this input."""
         rest, rates = money_usd - self.cost(Usage(input_tokens)), self.tier(input_tokens)
         if rates.output_usd == 0:
             return math.inf if rest >= 0 else 0.0
@@ -52,20 +52,20 @@ class Rates:
 FREE = Rates(0.0, 0.0, 0.0)
 
 
-def rates_of(stated: ModelSpec, *, embeds: bool = False) -> Rates | None:
-    """What the model costs; None where that is not known. What only embeds has no price of what it writes."""
-    return _rates_from_spec(stated) or _rates_from_list(stated, embeds)
+def rates_of(spec: ModelSpec, *, embeds: bool = False) -> Rates | None:
+    """The model's prices, or None when unknown. With `embeds` a missing price of output counts as 0."""
+    return _rates_from_spec(spec) or _rates_from_list(spec, embeds)
 
 
-def free_model_check(stated: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
-    """Tells of a model, named as in the ledger, whether nobody sends a bill for it. Looks into no list."""
-    known = {found.display_name(name) for name, found in stated.items() if _rates_from_spec(found) == FREE}
+def free_model_check(specs: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
+    """A function that says whether a model, by its name in the ledger, is free. Reads no price list."""
+    known = {spec.display_name(name) for name, spec in specs.items() if _rates_from_spec(spec) == FREE}
     return lambda model: model.partition(":")[0] in FREE_PROVIDERS or model in known
 
 
-def unknown_price(name: str, stated: ModelSpec, *, embeds: bool = False) -> str | None:
-    """What is not known of the model's price, with the remedy; None where it is known."""
-    if rates_of(stated, embeds=embeds) is not None:
+def unknown_price(name: str, spec: ModelSpec, *, embeds: bool = False) -> str | None:
+    """That the model's price is unknown, with the remedy, or None when it is known."""
+    if rates_of(spec, embeds=embeds) is not None:
         return None
     return (
         f"model {name} has no known price: only tokens are counted; "
@@ -73,12 +73,12 @@ def unknown_price(name: str, stated: ModelSpec, *, embeds: bool = False) -> str 
     )
 
 
-def require_cap(role: Role, name: str, stated: ModelSpec, remaining: Price, token_cap: str = "") -> None:
-    """Refuse to spend where money is capped and the price is unknown, unless a cap on tokens holds.
+def require_cap(role: Role, name: str, spec: ModelSpec, remaining: Price, token_cap: str = "") -> None:
+    """Raise Misuse where money is capped and the price is unknown, unless tokens are capped, too.
 
-    `left` is what the role may still spend: infinite where there is no cap; `instead` says which cap would hold.
+    `remaining` is what the role may still spend: infinite without a cap. `token_cap` names the cap to set.
     """
-    if math.isinf(remaining.money_usd) or not math.isinf(remaining.tokens) or rates_of(stated) is not None:
+    if math.isinf(remaining.money_usd) or not math.isinf(remaining.tokens) or rates_of(spec) is not None:
         return
     raise Misuse(
         f"money is capped for the {role}, but model {name} has no known price: give input_usd and output_usd "
@@ -87,35 +87,35 @@ def require_cap(role: Role, name: str, stated: ModelSpec, remaining: Price, toke
 
 
 def _toml_name(name: str) -> str:
-    """The name as a part of a TOML table's name."""
+    """The name as part of a TOML table's name."""
     return name if name.replace("-", "").replace("_", "").isalnum() else f'"{name}"'
 
 
-def _rates_from_spec(stated: ModelSpec) -> Rates | None:
-    if stated.input_usd is not None and stated.output_usd is not None:
-        cached = stated.input_usd if stated.cached_usd is None else stated.cached_usd
-        return Rates(stated.input_usd, cached, stated.output_usd)
-    return FREE if stated.provider in FREE_PROVIDERS or is_on_loopback(stated.url) else None
+def _rates_from_spec(spec: ModelSpec) -> Rates | None:
+    if spec.input_usd is not None and spec.output_usd is not None:
+        cached = spec.input_usd if spec.cached_usd is None else spec.cached_usd
+        return Rates(spec.input_usd, cached, spec.output_usd)
+    return FREE if spec.provider in FREE_PROVIDERS or is_on_loopback(spec.url) else None
 
 
-def _rates_from_list(stated: ModelSpec, embeds: bool) -> Rates | None:
+def _rates_from_list(spec: ModelSpec, embeds: bool) -> Rates | None:
     try:
         from genai_prices import Usage as Counted
         from genai_prices import calc_price
     except ImportError:
         return None
-    where: dict[str, str] = {"provider_api_url": stated.url} if stated.url else {"provider_id": stated.provider}
+    where: dict[str, str] = {"provider_api_url": spec.url} if spec.url else {"provider_id": spec.provider}
     look_up: Callable[..., Any] = calc_price
     try:
-        listed = look_up(Counted(input_tokens=1, output_tokens=1), stated.model, **where).model_price
+        price = look_up(Counted(input_tokens=1, output_tokens=1), spec.model, **where).model_price
     except LookupError:
         return None
-    written = 0 if embeds and listed.output_mtok is None else listed.output_mtok
-    return _rates_with_tiers(listed.input_mtok, listed.cache_read_mtok, written)
+    output = 0 if embeds and price.output_mtok is None else price.output_mtok
+    return _rates_with_tiers(price.input_mtok, price.cache_read_mtok, output)
 
 
 def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:
-    """Our rates of three prices of the list, each one number or a base with tiers."""
+    """Rates from three prices of the list, each a number or a base with tiers."""
     if fresh is None or out is None:
         return None
     cached = fresh if cached is None else cached
@@ -127,7 +127,7 @@ def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:
     return Rates(_price_above(fresh, -1), _price_above(cached, -1), _price_above(out, -1), longer)
 
 
-def _price_above(listed: Any, start: int) -> float:
-    """The price of requests just longer than this."""
-    tiers = [tier for tier in getattr(listed, "tiers", ()) if tier.start <= start]
-    return float(tiers[-1].price if tiers else getattr(listed, "base", listed))
+def _price_above(price: Any, start: int) -> float:
+    """The price of requests just longer than `start` tokens."""
+    tiers = [tier for tier in getattr(price, "tiers", ()) if tier.start <= start]
+    return float(tiers[-1].price if tiers else getattr(price, "base", price))

@@ -1,4 +1,4 @@
-"""Models that are served by somebody: each request is made once, bounded in time and size."""
+"""Models served by a provider: each request is sent once, bounded in time and size."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as LibraryModel
 
 _BYTES_PER_TOKEN, _BYTES = 16, 4_096
-"""A reply is cut off when it is longer than its limit in tokens could make it, and longer than this anyway."""
+"""A reply is refused when it is longer than its limit in tokens allows, and longer than this minimum."""
 _WHOLE = (None, "stop", "tool_call")
 _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
-"""Each vendor has its own word for it."""
+"""Each vendor has its own name for the count."""
 
 
-def make_provider_model(name: str, stated: ModelSpec, key: str | None) -> Model:
-    """The model that a provider serves. Raises Misuse when it cannot be asked from here."""
-    if not stated.model:
-        raise Misuse(f"model '{name}' has no `model`: state what {stated.provider} calls it")
+def make_provider_model(name: str, spec: ModelSpec, key: str | None) -> Model:
+    """The model that a provider serves. Raises Misuse when loopty cannot ask it."""
+    if not spec.model:
+        raise Misuse(f"model '{name}' has no `model`: give the name that {spec.provider} uses")
     if importlib.util.find_spec("pydantic_ai") is None:
         raise Misuse(f"model '{name}' needs the client library: pip install 'loopty[models]'")
-    return ProviderModel(stated, key, library_model(name, stated, key))
+    return ProviderModel(spec, key, library_model(name, spec, key))
 
 
 class ProviderModel:
-    """A model behind the client library. To be asked from one event loop only."""
+    """A model behind the client library. Ask it from one event loop only."""
 
-    def __init__(self, stated: ModelSpec, key: str | None, library: LibraryModel) -> None:
-        self.name = f"{stated.provider}:{stated.model}"
-        self._stated = stated
+    def __init__(self, spec: ModelSpec, key: str | None, library: LibraryModel) -> None:
+        self.name = f"{spec.provider}:{spec.model}"
+        self._spec = spec
         self._key = key
         self._library = library
 
     async def reply(self, prompt: Prompt) -> Reply:
-        exchange = _Exchange(self._stated, self._library, prompt)
+        exchange = _Exchange(self._spec, self._library, prompt)
         try:
-            async with asyncio.timeout(self._stated.timeout_seconds), close_answers():
-                return await (exchange.ask_streaming() if self._stated.stream else exchange.ask())
-        except Exception as error:  # noqa: BLE001 - what a server sends can raise anything in its client
-            fault = fault_of(error, self._stated, self._key, exchange.usage_so_far())
-        # Out of the handler: the error of the client may quote the key, and would travel along as the context.
+            async with asyncio.timeout(self._spec.timeout_seconds), close_answers():
+                return await (exchange.ask_streaming() if self._spec.stream else exchange.ask())
+        except Exception as error:  # noqa: BLE001 - a server's answer can raise anything in its client
+            fault = fault_of(error, self._spec, self._key, exchange.usage_so_far())
+        # Raised outside the handler: the client's error may quote the key, and would stay attached as the context.
         raise fault
 
 
 class _Exchange:
-    """One request and what has come back so far."""
+    """One request, and what has come back so far."""
 
-    def __init__(self, stated: ModelSpec, library: LibraryModel, prompt: Prompt) -> None:
+    def __init__(self, spec: ModelSpec, library: LibraryModel, prompt: Prompt) -> None:
         self._library = library
         self._request: dict[str, Any] = {
             "messages": list(client_prompts.messages(prompt)),
-            "model_settings": client_prompts.settings(stated, prompt),
+            "model_settings": client_prompts.settings(spec, prompt),
             "model_request_parameters": client_prompts.parameters(library, prompt),
         }
         self._input_tokens = sum(map(tokens, prompt.texts))
-        self._longest = max(_BYTES_PER_TOKEN * prompt.longest_reply(stated.max_output_tokens), _BYTES)
+        self._longest = max(_BYTES_PER_TOKEN * prompt.longest_reply(spec.max_output_tokens), _BYTES)
         self._bytes = 0
 
     async def ask(self) -> Reply:
@@ -81,18 +81,18 @@ class _Exchange:
             async for event in stream:
                 self._count(event)
             response = stream.get()
-        # The clients take a connection that was closed too early for the end of the stream.
+        # The clients take a connection that closed too early for the end of the stream.
         return self._read(response, ended=response.finish_reason == "content_filter")
 
     def usage_so_far(self) -> Usage:
-        """What the request may have cost by now, where nobody says."""
+        """An estimate of the request's usage so far, where the server reports none."""
         return Usage(self._input_tokens, tokens_for_bytes(self._bytes))
 
     def _read(self, response: ModelResponse, ended: bool) -> Reply:
         from pydantic_ai.messages import TextPart
 
         if not (ended or (response.provider_details or {}).get("finish_reason")):
-            raise BrokenReply("the reply is missing, or broke off before its end")
+            raise BrokenReply("the reply is missing, or ended too early")
         text = client_prompts.encodable_text(
             "".join(part.content for part in response.parts if isinstance(part, TextPart))
         )
@@ -101,7 +101,7 @@ class _Exchange:
         used = response.usage
         reasoning = next((used.details[word] for word in _REASONING if used.details.get(word)), 0)
         usage = Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, reasoning)
-        # A server that does not count is counted for, so that caps hold.
+        # Without reported usage loopty counts itself, so that caps hold.
         return Reply(text, usage if usage.tokens else self.usage_so_far(), response.finish_reason in _WHOLE)
 
     def _count(self, event: Any) -> None:
@@ -115,4 +115,4 @@ class _Exchange:
 
     def _check_length(self) -> None:
         if self._bytes > self._longest:
-            raise BrokenReply(f"the reply is longer than {self._longest:,} bytes, and was cut off")
+            raise BrokenReply(f"the reply is longer than {self._longest:,} bytes and was discarded")

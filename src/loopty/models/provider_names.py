@@ -1,4 +1,4 @@
-"""Who serves models, by name: a name that nobody has is told as such, before what else is missing."""
+"""Names of providers: an unknown name is reported before anything else that is missing."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _NAMES = (
     "xai",
     "zai",
 )
-"""Those that need no look into the client library, which takes a second."""
+"""Names that are known without importing the client library, which takes a second."""
 
 
 def provider_problem(name: str) -> str | None:
-    """That nobody of this name serves models, with the remedy; None where somebody does, or it cannot be told."""
+    """That no provider has this name, with the remedy, or None when one has it or nobody can tell."""
     return None if name in _NAMES or _in_library(name) else unknown_provider_message(name)
 
 
@@ -58,7 +58,7 @@ def unknown_provider_message(name: str) -> str:
 
 
 def _in_library(name: str) -> bool:
-    """Whether the client library knows it; without the library, whether it may."""
+    """Whether the client library knows the name; without the library, whether it might."""
     if importlib.util.find_spec("pydantic_ai") is None:
         return not difflib.get_close_matches(name.lower(), _NAMES, n=1)
     from pydantic_ai.providers import infer_provider_class
@@ -68,5 +68,5 @@ def _in_library(name: str) -> bool:
     except ValueError:
         return False
     except ImportError:
-        return True  # what it needs is not installed
+        return True  # its dependencies are not installed
     return True

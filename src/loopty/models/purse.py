@@ -12,10 +12,10 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, Roles
 from loopty.models import spend_caps
 from loopty.models.spend_caps import Price
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallReserved, CallSettled
 
 
 class RunPurse:

@@ -13,38 +13,38 @@ from loopty.kit import codec
 from loopty.kit.token_count import tokens
 
 ScriptLine = str | Reply | ModelFault
-"""One line of a script."""
+"""One line of a script: a reply, or a fault to raise."""
 Script = Sequence[ScriptLine] | Callable[[Prompt], ScriptLine]
 
 
 class ScriptedModel:
-    """Answers from a list, one after the other, or with what a function makes of the prompt."""
+    """Answers from a list, one reply after the other, or with a function of the prompt."""
 
     def __init__(self, replies: Script, usage: Usage | None = None, name: str = "scripted:script") -> None:
         self.name = name
         self.prompts: list[Prompt] = []
-        """What it was asked."""
+        """All prompts so far."""
         self._replies = replies
         self._usage = usage
 
     async def reply(self, prompt: Prompt) -> Reply:
         self.prompts.append(prompt)
-        said = self._next_reply(prompt)
-        if isinstance(said, ModelFault):
-            raise said
-        return said if isinstance(said, Reply) else Reply(said, self._usage or _estimate_usage(prompt, said))
+        line = self._next_reply(prompt)
+        if isinstance(line, ModelFault):
+            raise line
+        return line if isinstance(line, Reply) else Reply(line, self._usage or _estimate_usage(prompt, line))
 
     def _next_reply(self, prompt: Prompt) -> ScriptLine:
         if callable(self._replies):
             return self._replies(prompt)
         if len(self.prompts) > len(self._replies):
-            reason = f"the script is used up: it holds {len(self._replies)} replies, add more to it"
+            reason = f"the script is used up: it has {len(self._replies)} replies; add more"
             return ModelFault(reason, transient=False)
         return self._replies[len(self.prompts) - 1]
 
 
 def make_scripted_model(name: str, file: Path) -> ScriptedModel:
-    """The model whose script is in this file of JSON lines.
+    """The model with the script in this file of JSON lines.
 
     A line is `{"text": …}`, with `usage` and `whole` where they matter, or `{"fault": …, "transient": true}`, with
     `retry_after_seconds` where it matters.
@@ -53,10 +53,10 @@ def make_scripted_model(name: str, file: Path) -> ScriptedModel:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         raise Misuse(
-            f"model {name}: there is no script at {file}: write one, a JSON object on each line"
+            f"model {name}: there is no script at {file}: write one, with a JSON object on each line"
         ) from None
-    said = [_parse_line(line, name, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
-    return ScriptedModel(said, name=f"scripted:{file.stem}")
+    script = [_parse_line(line, name, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    return ScriptedModel(script, name=f"scripted:{file.stem}")
 
 
 def _parse_line(line: str, name: str, where: str) -> ScriptLine:
@@ -74,7 +74,8 @@ def _parse_line(line: str, name: str, where: str) -> ScriptLine:
         return str(data["text"])
     except (ValueError, TypeError, KeyError, AttributeError):
         raise Misuse(
-            f'model {name}: {where} is no line of a script: {{"text": "…"}} or {{"fault": "…", "transient": true}}'
+            f"model {name}: {where} is not a line of a script: "
+            'write {"text": "…"} or {"fault": "…", "transient": true}'
         ) from None
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from loopty.domain.task import Pools, Roles
+from loopty.record.calls import Reservation, Spend
 from loopty.record.run_record import Run
-from loopty.record.spend import Reservation, Spend
 
 
 @dataclass(frozen=True, slots=True)

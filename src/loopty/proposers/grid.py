@@ -1,8 +1,9 @@
-"""Every combination of evenly spread values, once."""
+"""Propose every combination of evenly spread values once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Proposal
@@ -12,6 +13,9 @@ from loopty.kit.option import option
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
 
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
+
 
 @dataclass(frozen=True, slots=True)
 class GridOptions:
@@ -19,7 +23,7 @@ class GridOptions:
 
 
 class GridProposer:
-    """Walks the grid in its natural order; the position is the number of its answers so far."""
+    """Walks the grid in its natural order; its position is the number of answers that it has given."""
 
     name = "grid"
     counts_turns = True
@@ -37,3 +41,7 @@ class GridProposer:
             self._walked.append(params)
         point = self._walked[position]
         return Proposal(self.name, parameter_parent(ask).id, params_line(point), point)
+
+
+def make_proposer(options: GridOptions, services: Services) -> GridProposer:
+    return GridProposer(services.space, options)

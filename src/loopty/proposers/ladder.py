@@ -1,68 +1,78 @@
-"""Proposers from the cheap to the broad: climb when one finds nothing any more, step down when one fails."""
+"""Proposers from cheap to broad: climb when one stops finding improvements, step down when one fails."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
+from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.option import option
 from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
 
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
+
 _MAX_FAILED_STAYS = 2
-"""Stays in a row on a rung that gave nothing to try; then it is left out until there is a new best."""
+"""Consecutive stays on a rung without a usable proposal; after them the rung is skipped until a new best node."""
 
 
 @dataclass(frozen=True, slots=True)
 class LadderOptions:
     rungs: tuple[Mapping[str, Any], ...] = option(
-        "The proposers from the cheap to the broad: each a table with its `kind`, the options of that kind and, "
-        "where it differs, its `patience`."
+        "The proposers from cheap to broad. Each is a table with its `kind`, the options of that kind and, where "
+        "it differs, its `patience`."
     )
-    patience: int = option("Trials without an improvement after which the next rung has its turn.", 8, minimum=1)
+    patience: int = option("Trials without an improvement before the ladder moves to the next rung.", 8, minimum=1)
     fallback: int = option(
-        "Proposals of a rung in a row that are no use (unreadable, unfit, forbidden or repeated) after which the "
-        "rung below has its turn. Twice in a row, and the rung is left out until there is a new best.",
+        "Consecutive unusable proposals of a rung (unreadable, not applicable, forbidden or repeated) before the "
+        "ladder moves to the rung below. A rung that fails twice in a row is skipped until there is a new best "
+        "node.",
         3,
         minimum=1,
     )
     cycle: bool = option(
-        "Whether the first rung has its turn again after the last one's patience; if not, the last one goes on.",
+        "Whether the ladder starts again at the first rung when the last one runs out of patience; if not, it "
+        "stays on the last rung.",
         True,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
+    """One proposer of a ladder."""
+
     proposer: Proposer
     patience: int
     name: str
 
 
 class Ladder:
-    """Where it stands is in the history: a new process goes on from the same rung."""
+    """Asks one of its proposers at a time. The history has its rung, so a new process continues from there."""
 
     name = "ladder"
 
     def __init__(self, rungs: Sequence[Rung], options: LadderOptions) -> None:
         if not rungs:
             raise Misuse("a ladder needs rungs: add [[proposer.rungs]] with a kind")
-        # Those that count their turns in the history cannot tell each other's apart.
+        # A proposer counts its turns in the history by its name: two of one name would count each other's.
         counting = [rung.proposer.name for rung in rungs if getattr(rung.proposer, "counts_turns", False)]
-        if twice := next((name for name in counting if counting.count(name) > 1), None):
-            raise Misuse(f"the ladder has two rungs of kind '{twice}': leave one out, the ladder comes back to it")
+        if repeated := next((name for name in counting if counting.count(name) > 1), None):
+            raise Misuse(
+                f"the ladder has two rungs of kind '{repeated}': remove one, the ladder comes back to the other"
+            )
         self._rungs = rungs
         self._options = options
         self.width = min(getattr(rung.proposer, "width", 1) for rung in rungs)
         self._empty_reasons: dict[int, str] = {}
-        """Rungs that had nothing to propose since the last new best, and why."""
+        """Rungs that had nothing to propose since the last new best node, and why."""
         self._best: NodeId | None = None
 
     async def propose(self, ask: Ask) -> Suggestion | None:
@@ -70,47 +80,45 @@ class Ladder:
         state, best = LadderState.of(run, ask.pool), Incumbents.of(run, ask.pool).best
         if best != self._best:
             self._best, self._empty_reasons = best, {}
-        at = min(state.rung, len(self._rungs) - 1)  # the task file may have lost rungs
-        if step := self._due_step(ask, state, at):
+        index = min(state.rung, len(self._rungs) - 1)  # the task file may have fewer rungs now
+        if step := self._due_step(ask, state, index):
             return step
-        name = self._rungs[at].name
+        name = self._rungs[index].name
         try:
-            return await self._rungs[at].proposer.propose(ask)
+            return await self._rungs[index].proposer.propose(ask)
         except Crowded:
-            raise  # it has something, a little later
+            raise  # it will have a proposal soon
         except Exhausted as end:
-            self._empty_reasons[at] = f"{name} has nothing left: {end}"
-            step = self._step_to_first(
-                (*self._rungs_above(state, at), *self._rungs_below(at), *self._other_rungs(at)),
-                self._empty_reasons[at],
-            )
+            self._empty_reasons[index] = f"{name} has nothing left: {end}"
+            rungs = (*self._rungs_above(state, index), *self._rungs_below(index), *self._other_rungs(index))
+            step = self._step_to_first(rungs, self._empty_reasons[index])
             if step is None:
                 raise Exhausted(
                     "; ".join(self._empty_reasons[rung] for rung in sorted(self._empty_reasons))
                 ) from None
         except Outage as outage:
-            step = self._step_to_first(self._rungs_below(at), f"{name} cannot be asked: {outage}")
+            step = self._step_to_first(self._rungs_below(index), f"{name} cannot be asked: {outage}")
             if step is None:
                 raise
         return step
 
     def _due_step(self, ask: Ask, state: LadderState, index: int) -> RungChange | None:
-        """The step that the trials and the refusals on this rung call for."""
+        """The step that is due after the trials and refusals on this rung, or None."""
         rung = self._rungs[index]
         if state.refused >= self._options.fallback:
-            ways = (*self._rungs_below(index), *self._rungs_above(state, index))
-            return self._step_to_first(ways, f"refused in a row on {rung.name}: {state.refused}")
+            rungs = (*self._rungs_below(index), *self._rungs_above(state, index))
+            return self._step_to_first(rungs, f"proposals refused in a row on {rung.name}: {state.refused}")
         run = ask.history.runs[ask.run]
         running = sum(trial.pool is ask.pool for trial in Trials.of(run).running.values())
         ended = TrialCounts.of(run, ask.pool).started - state.started - running
         if min(Incumbents.of(run, ask.pool).since_best, ended) >= rung.patience:
             again = self._first_rungs_again(state, index) if self._options.cycle else []
-            ways = (*self._rungs_above(state, index), *again)
-            return self._step_to_first(ways, f"trials on {rung.name} without an improvement: {rung.patience}")
+            rungs = (*self._rungs_above(state, index), *again)
+            return self._step_to_first(rungs, f"trials on {rung.name} without an improvement: {rung.patience}")
         return None
 
     def _step_to_first(self, rungs: Iterable[int], reason: str) -> RungChange | None:
-        """To the first of these rungs."""
+        """A step to the first of these rungs; None when there are none."""
         return next((RungChange(rung, self._rungs[rung].name, reason) for rung in rungs), None)
 
     def _rungs_above(self, state: LadderState, index: int) -> list[int]:
@@ -123,8 +131,18 @@ class Ladder:
         return [rung for rung in reversed(range(index)) if rung not in self._empty_reasons]
 
     def _other_rungs(self, index: int) -> list[int]:
-        """Where else there may be something left, also rungs that failed before."""
+        """Every other rung that may still have proposals, including rungs that failed before."""
         return [rung for rung in range(len(self._rungs)) if rung != index and rung not in self._empty_reasons]
 
     def _is_open(self, state: LadderState, rung: int) -> bool:
         return rung not in self._empty_reasons and state.falls.get(str(rung), 0) < _MAX_FAILED_STAYS
+
+
+def make_proposer(options: LadderOptions, services: Services) -> Ladder:
+    return Ladder([_make_rung(table, options.patience, services) for table in options.rungs], options)
+
+
+def _make_rung(table: Mapping[str, Any], patience: int, services: Services) -> Rung:
+    options = {name: value for name, value in table.items() if name not in ("kind", "patience")}
+    proposer = services.make_proposer(PluginChoice(table["kind"], options))
+    return Rung(proposer, table.get("patience", patience), table["kind"])

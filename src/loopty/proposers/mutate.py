@@ -1,22 +1,26 @@
-"""Seeded random edits of the writable code: the honest control of every code search. Needs no model."""
+"""Seeded random edits of the writable code: the control for every code search. Needs no model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.proposal import Proposal
 from loopty.engine.protocols import Ask, Selector
 from loopty.kit.option import option
 
+if TYPE_CHECKING:
+    from loopty.proposers.services import Services
+
 
 @dataclass(frozen=True, slots=True)
 class MutateOptions:
-    parents: str = option(
-        "What is changed next: `best`, `tournament` (the better of a few) or `root` (no memory).",
+    parents: str | Mapping[str, Any] = option(
+        "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
+        'the baseline). With options: a table, as in `{ kind = "tournament", size = 8 }`.',
         "best",
-        choices=("best", "tournament", "root"),
     )
 
 
@@ -36,7 +40,7 @@ class MutateProposer:
         self._text = text
 
     async def propose(self, ask: Ask) -> Proposal | None:
-        from loopty.proposers.mutation import mutate  # verbs that only check the options need none of it
+        from loopty.proposers.mutation import mutate  # commands that only check the options do not load it
 
         selection = self._selector.select(ask)
         parent = selection.node
@@ -48,7 +52,7 @@ class MutateProposer:
             try:
                 mutation = mutate(before, path, ask.rng)
             except ValueError as error:
-                raise Misuse(f"{path}, {error}: mend the markers") from None
+                raise Misuse(f"{path}, {error}: fix the markers") from None
             if mutation is not None:
                 operator, summary = f"{self.name}:{mutation.operator}", f"{path}: {mutation.summary}"
                 return Proposal(
@@ -56,4 +60,9 @@ class MutateProposer:
                 )
         if ask.busy:
             return None
-        raise Exhausted("mutate found nothing to change in the writable files (access.write)")
+        raise Exhausted("mutate found nothing to change in the writable files: allow more under access.write")
+
+
+def make_proposer(options: MutateOptions, services: Services) -> MutateProposer:
+    files = services.files
+    return MutateProposer(services.make_selector(options.parents), files.writable_files, files.text)

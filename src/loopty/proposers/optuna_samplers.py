@@ -1,4 +1,4 @@
-"""Optuna's samplers over an in-memory study that is rebuilt from the history: the ledger is the only truth."""
+"""Optuna's samplers, each over an in-memory study rebuilt from the history: the ledger is the only truth."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-# TPE's cost grows with the trials it sees: past twice this many, only the best and the newest stay.
+    from loopty.proposers.services import Services
+
+# TPE's cost grows with the trials it sees: beyond twice this number, only the best and the newest stay.
 _CAP = 300
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerSpec:
-    """How one of Optuna's samplers is made."""
+    """How to make one of Optuna's samplers."""
 
     sampler: str
     needs: Mapping[str, str]
-    """Modules beyond Optuna itself, and the extra of loopty that brings each."""
+    """Modules beyond Optuna itself, and the extra of loopty that installs each."""
     options: Mapping[str, Any] = field(default_factory=dict)
     many_objectives: bool = False
 
@@ -44,18 +46,18 @@ STATELESS_SAMPLERS = {
     "tpe": SamplerSpec("TPESampler", {}, {"constant_liar": True}),
     "gp": SamplerSpec("GPSampler", {"scipy": "samplers", "torch": "gp"}),
 }
-"""Samplers that look at finished trials and keep nothing else."""
+"""Samplers that depend on finished trials alone and keep no other state."""
 
 STATEFUL_SAMPLERS = {
     "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, {"warn_independent_sampling": False}),
     "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, {"warn_independent_sampling": False}),
     "nsga2": SamplerSpec("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
 }
-"""Samplers that keep their state in the trials they were asked for: resuming asks them everything again."""
+"""Samplers that keep state in the trials they suggested: resuming asks them every earlier question again."""
 
 
 class _OptunaProposer:
-    """What both kinds share: the study, the space, the objective."""
+    """The study, the space and the objective, which both kinds of samplers share."""
 
     def __init__(self, name: str, spec: SamplerSpec, space: Space) -> None:
         self.name = name
@@ -68,17 +70,17 @@ class _OptunaProposer:
         self._nodes_seen = 0
 
     def _take_new_nodes(self, ask: Ask) -> list[Node]:
-        """The pool's nodes since the last question, so that one costs the same however long the history is."""
-        lane = ask.history.nodes_of_pool(ask.run, ask.pool)
-        new = [ask.history[node] for node in lane[self._nodes_seen :] if node.parent]
-        self._nodes_seen = len(lane)
+        """Take the pool's nodes since the last question, so that a question costs the same in a long history."""
+        nodes = ask.history.nodes_of_pool(ask.run, ask.pool)
+        new = [ask.history[node] for node in nodes[self._nodes_seen :] if node.parent]
+        self._nodes_seen = len(nodes)
         return new
 
     def _new_study(self, metrics: Sequence[Metric]) -> Study:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        with warnings.catch_warnings(action="ignore"):  # a range that is no multiple of its step is fine
+        with warnings.catch_warnings(action="ignore"):  # a range need not be a multiple of its step
             self._distributions = {
                 name: _distribution(parameter) for name, parameter in self._space.parameters.items()
             }
@@ -95,7 +97,7 @@ class _OptunaProposer:
 
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
             make = getattr(optuna.samplers, self._spec.sampler)
-            # Sobol' points come from one sequence; a new seed would start another.
+            # Sobol' points come from one sequence; a new seed would start another one.
             seed = 0 if self.name == "qmc" else rng.randrange(2**31)
             study.sampler = make(seed=seed, **self._spec.options)
             trial = study.ask()
@@ -110,40 +112,40 @@ class _OptunaProposer:
 
 
 class StatelessProposer(_OptunaProposer):
-    """TPE and GP: finished nodes are added to the study; nodes in flight count while a question is asked.
+    """TPE and GP: the study has the finished nodes, and during a question the running ones too.
 
-    Whoever made them: only what was measured with other code says nothing of the parameters.
+    Nodes of every proposer count, but only with the same code: results of other code say nothing about parameters.
     """
 
     def __init__(self, name: str, space: Space) -> None:
         super().__init__(name, STATELESS_SAMPLERS[name], space)
         self._study: Study | None = None
         self._tree = ""
-        """Of the code that the study is about."""
+        """The tree of the code that the study is about."""
         self._nodes: list[Node] = []
         self._undecided: list[NodeId] = []
-        """Nodes without a verdict when last looked at."""
+        """Nodes that had no verdict at the last question."""
 
     async def propose(self, ask: Ask) -> Proposal:
         from optuna.trial import TrialState, create_trial
 
         metrics = self._metrics(ask)
         self._switch_to_tree(parameter_parent(ask).tree)
-        waiting = [*map(ask.history.__getitem__, self._undecided), *self._take_new_nodes(ask)]
-        self._undecided = [node.id for node in waiting if not node.verdict]
-        for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
+        nodes = [*map(ask.history.__getitem__, self._undecided), *self._take_new_nodes(ask)]
+        self._undecided = [node.id for node in nodes if not node.verdict]
+        for node in sorted((node for node in nodes if node.verdict), key=lambda node: node.judged):
             self._take_verdict(node, metrics)
         study = self._study = self._study or self._rebuild_study(metrics)
-        flying = [node for node in waiting if not node.verdict and node.tree == self._tree and self._fits(node)]
-        for node in flying:
+        running = [node for node in nodes if not node.verdict and node.tree == self._tree and self._fits(node)]
+        for node in running:
             study.add_trial(
                 create_trial(
                     state=TrialState.RUNNING, params=dict(node.params), distributions=self._distributions_of(node)
                 )
             )
         trial, params = self._ask_sampler(study, ask.rng)
-        for number in range(trial.number - len(flying), trial.number + 1):
-            study.tell(number, state=TrialState.FAIL)  # the study holds what is finished, nothing else
+        for number in range(trial.number - len(running), trial.number + 1):
+            study.tell(number, state=TrialState.FAIL)  # the study keeps only finished trials
         return self._proposal(ask, params)
 
     def _switch_to_tree(self, tree: str) -> None:
@@ -181,7 +183,7 @@ class StatelessProposer(_OptunaProposer):
         )
 
     def _fits(self, node: Node) -> bool:
-        """Whether the node is a point of the space as it is now: the task file may have changed."""
+        """Whether the node is a point of the current space: the task file may have changed."""
         return self._space.fault(node.params) is None
 
     def _distributions_of(self, node: Node) -> dict[str, BaseDistribution]:
@@ -189,7 +191,7 @@ class StatelessProposer(_OptunaProposer):
 
 
 class StatefulProposer(_OptunaProposer):
-    """CMA-ES, QMC and NSGA-II: its own questions and answers, in the order in which they were asked and came."""
+    """CMA-ES, QMC and NSGA-II: the study has only its own questions and results, in their original order."""
 
     counts_turns = True
 
@@ -198,7 +200,7 @@ class StatefulProposer(_OptunaProposer):
         self._study: Study | None = None
         self._turn = 0
         self._own_nodes: dict[int, NodeId] = {}
-        """Its nodes whose results it was not told yet, by turn."""
+        """Its nodes whose results the sampler does not know yet, by turn."""
         self._open_trials: dict[int, tuple[Trial, dict[str, Value]]] = {}
 
     async def propose(self, ask: Ask) -> Proposal:
@@ -215,20 +217,20 @@ class StatefulProposer(_OptunaProposer):
         return self._proposal(ask, dict(self._open_trials[now][1]))
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
-        """Tell the results that came before that event, in the order in which they came."""
+        """Tell the sampler the results recorded before that event, in the order of their verdicts."""
         from optuna.trial import TrialState
 
-        came: list[tuple[int, int]] = []
-        for asked in self._open_trials:
-            node = self._node_at(ask, asked)
+        results: list[tuple[int, int]] = []
+        for at_turn in self._open_trials:
+            node = self._node_at(ask, at_turn)
             if node is None:
-                came.append((0, asked))  # that proposal was refused
+                results.append((0, at_turn))  # that proposal was refused
             elif node.verdict and (before is None or node.judged < before):
-                came.append((node.judged, asked))
-        for _, asked in sorted(came):
-            trial, params = self._open_trials.pop(asked)
-            node = self._node_at(ask, asked)
-            self._own_nodes.pop(asked, None)
+                results.append((node.judged, at_turn))
+        for _, at_turn in sorted(results):
+            trial, params = self._open_trials.pop(at_turn)
+            node = self._node_at(ask, at_turn)
+            self._own_nodes.pop(at_turn, None)
             values = _values(node, metrics) if node and dict(node.params) == params else None
             if values:
                 study.tell(trial, values)
@@ -240,7 +242,7 @@ class StatefulProposer(_OptunaProposer):
         return ask.history[node] if node else None
 
     def _event_of_question(self, ask: Ask, at_turn: int, now: int) -> int | None:
-        """The event before which this question was asked: its own node, or the next one."""
+        """The event before which this question was asked, read from its node or the next one; None if unknown."""
         later = (self._node_at(ask, other) for other in range(at_turn, now))
         return next((node.known_event + 1 for node in later if node), None)
 
@@ -274,7 +276,7 @@ def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
 
 
 def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
-    """What to tell of a node: its metrics, or None when there is nothing honest to tell."""
+    """The node's metrics, or None when it has no result that a sampler could learn from."""
     if node.outcome is None or node.outcome.ending is not Ending.FINISHED or node.verdict is Verdict.REJECTED:
         return None
     values = [node.outcome.metrics.get(metric.name) for metric in metrics]
@@ -282,7 +284,7 @@ def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
 
 
 def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:
-    """The best and the newest, in their order."""
+    """The best and the newest nodes, in their original order."""
 
     def value(node: Node) -> float:
         values = _values(node, [metric])
@@ -291,3 +293,9 @@ def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:
     best = sorted(nodes, key=value, reverse=True)[: _CAP // 2]
     chosen = {node.id for node in (*best, *nodes[-_CAP // 2 :])}
     return [node for node in nodes if node.id in chosen]
+
+
+def make_proposer(_options: object, services: Services) -> StatelessProposer | StatefulProposer:
+    if services.kind in STATELESS_SAMPLERS:
+        return StatelessProposer(services.kind, services.space)
+    return StatefulProposer(services.kind, services.space)

@@ -1,4 +1,4 @@
-"""Parameters in one short line."""
+"""Parameters as one short line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told before it proposes: the task, where the search stands, and how the node came about."""
+"""The context of a prompt: the task, the state of the search, and the history of the node to change."""
 
 from __future__ import annotations
 
@@ -11,47 +11,46 @@ from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.option import option
-from loopty.kit.token_budget import cut_to
+from loopty.kit.token_budget import cut_to, fence_to_budget
 from loopty.kit.token_count import tokens
 from loopty.proposers.context.experiments import ExperimentDigest
 from loopty.proposers.context.goal import objective_text, rules_text
 from loopty.proposers.context.lineage import child_lines, path_lines
 from loopty.proposers.context.node_line import NodeLines
 from loopty.proposers.context.node_results import inspiration_texts, leftover_texts, results_text
-from loopty.proposers.context.room import fence_to_budget
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
 
 _MAX_INSPIRATIONS = 8
 _HEADING_TOKENS = 48
-"""Tokens of the longest heading with its fence."""
+"""Tokens of the longest heading and its fence."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptContextOptions:
-    """How much a model is told."""
+    """How much context a prompt has."""
 
-    tokens: int = option("The longest briefing, in tokens.", 12_000, minimum=2_000)
+    tokens: int = option("Maximum length of the context, in tokens.", 12_000, minimum=2_000)
     digest_tokens: int = option(
-        "How much of it tells of all experiments and of what failed; 0: nothing.", 2_000, minimum=0
+        "Tokens of it for the digest of all experiments and failures; 0 leaves the digest out.", 2_000, minimum=0
     )
     lineage: int = option(
-        "How many nodes on the path from the baseline are told of: the first, and the last ones.", 12, minimum=2
+        "Nodes shown of the path from the baseline to the node: the first one and the last ones.", 12, minimum=2
     )
     artifacts: bool = option(
-        "Whether the results, traces and logs of the node that is changed are part of it.", True
+        "Whether the context has the results, traces and logs of the node that is changed.", True
     )
 
     def within(self, limit_tokens: int) -> PromptContextOptions:
-        """The same, in at most so many tokens."""
+        """The same options, cut to a token budget."""
         return replace(
             self, tokens=min(self.tokens, limit_tokens), digest_tokens=min(self.digest_tokens, limit_tokens // 3)
         )
 
 
 class PromptContext:
-    """Makes the briefings of one task. The same history gives the same text."""
+    """Writes the context of the prompts of one task. The same history gives the same text."""
 
     def __init__(
         self,
@@ -60,8 +59,9 @@ class PromptContext:
         read_leftovers: Callable[[Node], Leftovers],
         options: PromptContextOptions | None = None,
     ) -> None:
-        """`access` is that of the search, with the held-out split hidden, and None where no file is to be changed;
-        `notes` reads what a node left.
+        """`access` is the access of the search, which hides the held-out split; None when no file may be changed.
+
+        `read_leftovers` reads what the trial of a node left behind.
         """
         self._statement = statement
         self._access = access
@@ -72,26 +72,27 @@ class PromptContext:
         self._digests: dict[tuple[int, Pool, str], ExperimentDigest] = {}
 
     def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:
-        """Everything but the operator's own instruction and the files' text, within the tokens of the options."""
-        most, wanted = self._options.tokens, self._directive_sections(ask)
-        told = self._task_sections(ask)
-        told += self._node_sections(ask, parent, most - _tokens_of((*told, *wanted)))
-        room = most - _tokens_of((*told, *wanted))
-        others = self._search_sections(ask, inspirations[:_MAX_INSPIRATIONS], room)
+        """The whole prompt except the operator's instruction and the files, within the options' token budget."""
+        limit, directive = self._options.tokens, self._directive_sections(ask)
+        sections = self._task_sections(ask)
+        sections += self._node_sections(ask, parent, limit - _tokens_of((*sections, *directive)))
+        remaining = limit - _tokens_of((*sections, *directive))
+        search = self._search_sections(ask, inspirations[:_MAX_INSPIRATIONS], remaining)
         if self._options.artifacts:
-            left = leftover_texts(parent, self._leftovers_of(parent), room - _tokens_of(others) - _HEADING_TOKENS)
-            told += _section(f"# What the trial of node {parent.id.name} left", left)
-        return "\n\n".join((*told, *others, *wanted)) + "\n"
+            remaining -= _tokens_of(search) + _HEADING_TOKENS
+            texts = leftover_texts(parent, self._leftovers_of(parent), remaining)
+            sections += _section(f"# What the trial of node {parent.id.name} left", texts)
+        return "\n\n".join((*sections, *search, *directive)) + "\n"
 
     def _leftovers_of(self, node: Node) -> Leftovers:
-        """What the node left: read once for many changes of it, as what was decided of leaves nothing more."""
+        """The leftovers of the node, read once for many changes of it: a judged node leaves nothing more."""
         key = node.id, node.judged
         if self._last_leftovers is None or self._last_leftovers[0] != key or not node.judged:
             self._last_leftovers = key, self._read_leftovers(node)
         return self._last_leftovers[1]
 
     def _task_sections(self, ask: Ask) -> list[str]:
-        """The task, in half of the tokens at the most."""
+        """The task, in at most half of the tokens."""
         share = self._options.tokens // 8
         return [
             cut_to(f"# Task\n\n{self._statement.strip() or 'Improve the objective.'}", 2 * share),
@@ -100,14 +101,14 @@ class PromptContext:
         ]
 
     def _directive_sections(self, ask: Ask) -> list[str]:
-        """What the user asks for in the course of the run: last, where it is read best."""
+        """The user's directive, as the last section, where models notice it best."""
         directive = Directive.of(ask.history.runs[ask.run]).text
         return (
             [cut_to(f"# What the user wants now\n\n{directive}", self._options.tokens // 8)] if directive else []
         )
 
     def _node_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
-        """How the node came about, what was tried on it, what it gave: a quarter of the room each."""
+        """The node's path, the changes tried on it, and its results: a quarter of the budget each."""
         name = parent.id.name
         path = "\n".join(path_lines(ask.history, parent, self._options.lineage, self._node_lines))
         tried = "\n".join(child_lines(ask, parent, self._node_lines))
@@ -118,38 +119,38 @@ class PromptContext:
             (f"# What node {name} gave", "its results", results),
         )
         return [
-            made
-            for head, label, text in sections
-            for made in _section(head, [fence_to_budget(label, text, limit_tokens // 4, clean=True)])
+            section
+            for heading, label, text in sections
+            for section in _section(heading, [fence_to_budget(label, text, limit_tokens // 4, clean=True)])
         ]
 
     def _search_sections(self, ask: Ask, inspirations: Sequence[Node], limit_tokens: int) -> list[str]:
         lines = self._digest_lines(ask, min(self._options.digest_tokens, limit_tokens // 2) - _HEADING_TOKENS)
         digest = fence_to_budget("experiments, a line each", "\n".join(lines), limit_tokens // 2, clean=True)
-        inspiring = inspiration_texts(
+        others = inspiration_texts(
             ask.history, inspirations, self._read_leftovers, limit_tokens // 3, self._node_lines
         )
         return [
             *_section("# All experiments", [digest]),
-            *_section("# Other nodes, for inspiration", inspiring),
+            *_section("# Other nodes, for inspiration", others),
         ]
 
     def _digest_lines(self, ask: Ask, limit_tokens: int) -> list[str]:
         if limit_tokens <= 0:
             return []
-        # Results under different fingerprints do not compare: on another machine the lists begin anew.
+        # Results under different fingerprints cannot be compared: on another machine the lists start anew.
         key = (ask.run, ask.pool, Cohorts.of(ask.history.runs[ask.run]).fingerprint)
         if key not in self._digests:
             self._digests[key] = ExperimentDigest(ask.run, ask.pool, self._node_lines)
-        known = self._digests[key]
-        known.update(ask.history)
-        return known.lines(ask.history, limit_tokens)
+        digest = self._digests[key]
+        digest.update(ask.history)
+        return digest.lines(ask.history, limit_tokens)
 
 
 def _section(heading: str, texts: Iterable[str]) -> list[str]:
-    """The texts under their head; nothing where they are empty."""
-    found = [text for text in texts if text]
-    return ["\n\n".join((heading, *found))] if found else []
+    """One section of the texts that are not empty, under their heading; no section when all are empty."""
+    shown = [text for text in texts if text]
+    return ["\n\n".join((heading, *shown))] if shown else []
 
 
 def _tokens_of(sections: Iterable[str]) -> int:

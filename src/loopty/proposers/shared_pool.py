@@ -1,4 +1,4 @@
-"""Proposers that share a pool: which answers were whose, and whose code a change of parameters is made to."""
+"""Proposers that share a pool: how many answers each has given, and the node whose parameters they change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from loopty.record.proposals import Proposals
 
 
 def turn(ask: Ask, operator: str) -> int:
-    """How many answers this operator has given in the pool, whoever else answered in between."""
+    """How many answers this operator has given in the pool; the answers of others do not count."""
     return Proposals.of(ask.history.runs[ask.run], ask.pool).answers.get(operator, 0) + ask.ahead
 
 
 def parameter_parent(ask: Ask) -> Node:
-    """The node in which the best one's code first was: the baseline, as long as nothing but parameters changed."""
+    """The first node with the code of the best node: the baseline as long as only parameters have changed."""
     node = ask.best
     while (parent := node.id.parent) and ask.history[parent].tree == node.tree:
         node = ask.history[parent]

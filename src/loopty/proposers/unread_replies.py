@@ -1,4 +1,4 @@
-"""Proposals in replies that were paid for and wait to be taken."""
+"""Proposals in paid replies that no proposer has taken yet."""
 
 from __future__ import annotations
 
@@ -7,50 +7,53 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadItem:
-    """The next item of a reply."""
+    """The next proposal of a reply."""
 
     call: str
     operator: str
     node: NodeId
-    """What the call was about."""
-    item: int
+    """The node that the call was about."""
+    index: int
+    """The proposal's position in the reply, from 0."""
 
 
 class UnreadReplies:
-    """Hands out each item once, also where several are asked for at a time.
+    """Hands out each proposal once, even when several are asked for at the same time.
 
-    The ledger knows what waits; but it learns that an item was taken only after the proposer has answered with it,
-    and it knows of a reply before the one who asked for it has read it.
+    The ledger alone is not enough: it learns that a proposal is taken only after the proposer has answered with
+    it, and it knows of a reply before the caller has read it.
     """
 
     def __init__(self, operators: Collection[str]) -> None:
-        """`operators` are those whose replies are taken from here; others are left to others."""
+        """Serve the replies to these operators; other proposers take the rest."""
         self._operators = operators
         self._free_calls: set[str] | None = None
+        """Replies that nobody is reading; None before the first question."""
         self._next: dict[str, int] = {}
+        """The next position to hand out, by call."""
 
     def take(self, ask: Ask) -> UnreadItem | None:
-        """The next item that waits for this pool, from the oldest reply that nobody is reading."""
+        """Take the next proposal for this pool, from the oldest reply that nobody is reading, or None."""
         unread = Spend.of(ask.history.runs[ask.run]).unread
         if self._free_calls is None:
-            self._free_calls = set(unread)  # what an earlier process left
+            self._free_calls = set(unread)  # left by an earlier process
         self._free_calls &= unread.keys()
-        self._next = {call: item for call, item in self._next.items() if call in unread}
+        self._next = {call: index for call, index in self._next.items() if call in unread}
         for call, reply in unread.items():
-            ours = call in self._free_calls and reply.pool is ask.pool and reply.operator in self._operators
-            item = _first_free(reply.taken, self._next.get(call, 0))
-            if ours and reply.node and (item < reply.size or not reply.size):
-                self._next[call] = item + 1
-                return UnreadItem(call, reply.operator, reply.node, item)
+            is_ours = call in self._free_calls and reply.pool is ask.pool and reply.operator in self._operators
+            index = _first_free(reply.taken, self._next.get(call, 0))
+            if is_ours and reply.node and (index < reply.size or not reply.size):
+                self._next[call] = index + 1
+                return UnreadItem(call, reply.operator, reply.node, index)
         return None
 
     def put(self, call: str, taken: int, remaining: int) -> None:
-        """Let others have what waits in a reply, of which the first items are taken."""
+        """Offer the remaining proposals of a reply whose first `taken` are taken."""
         if not remaining:
             self.close(call)
         elif self._free_calls is not None:
@@ -58,13 +61,13 @@ class UnreadReplies:
             self._next[call] = taken
 
     def close(self, call: str) -> None:
-        """Nothing waits in this reply any more."""
+        """Offer nothing more from this reply."""
         if self._free_calls is not None:
             self._free_calls.discard(call)
 
 
 def _first_free(taken: Collection[int], start: int) -> int:
-    """The first number from the start on that is not taken."""
+    """The first number from `start` on that is not taken."""
     while start in taken:
         start += 1
     return start

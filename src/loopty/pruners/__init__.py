@@ -1,1 +1,1 @@
-"""Which trials are not worth finishing."""
+"""Pruners stop trials that are not worth finishing."""

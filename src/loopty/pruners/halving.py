@@ -11,10 +11,12 @@ from loopty.kit.option import option
 
 @dataclass(frozen=True, slots=True)
 class HalvingPruner:
-    """Rungs lie at `first_rung`, then each `factor` times further; one in `factor` passes each."""
+    """The first rung is at step `first_rung`, each next one `factor` times later; one trial in `factor` passes."""
 
     first_rung: float = option("Step of the first rung.", 1.0, above=0)
-    factor: int = option("Of so many trials at a rung one goes on; also the distance of rungs.", 3, minimum=2)
+    factor: int = option(
+        "At each rung one in this many trials goes on; each next rung is this many times later.", 3, minimum=2
+    )
 
     def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
         step = curve.points[-1][0]
@@ -29,7 +31,7 @@ class HalvingPruner:
         places = max((len(others) + 1) // self.factor, 1)
         if better < places:
             return None
-        return f"{value:g} at rung {rung:g} has {better} of {len(others)} peers before it, {places} go on"
+        return f"{better} of {len(others)} peers beat {value:g} at rung {rung:g}, where the best {places} go on"
 
     def _last_rung(self, step: float) -> float | None:
         """The last rung at or before the step."""

@@ -12,7 +12,7 @@ from loopty.kit.option import option
 
 @dataclass(frozen=True, slots=True)
 class MedianPruner:
-    """The one at the median stays; nothing is pruned without peers or during warm-up."""
+    """A trial at the median goes on; nothing is pruned without peers or during warm-up."""
 
     warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)
     startup_trials: int = option("Never prune with fewer completed peers.", 4, minimum=1)

@@ -11,9 +11,9 @@ from loopty.kit.option import option
 
 @dataclass(frozen=True, slots=True)
 class PatiencePruner:
-    """Looks at the trial alone: so many reports without a better value, and it is over."""
+    """Looks at the trial alone and stops it after `reports` reports without a better value."""
 
-    reports: int = option("Stop after so many reports without improvement.", 10, minimum=1)
+    reports: int = option("Stop after this many reports without an improvement.", 10, minimum=1)
     tolerance: float = option("An improvement must be larger than this.", 0.0, minimum=0)
 
     def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:  # noqa: ARG002

@@ -61,5 +61,4 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
 FAMILY = Family(
     (MachineSeen, RunRebaselined),
     {MachineSeen: _note_machine, RunRebaselined: _rebaseline},
-    run_parts=(Cohorts,),
 )

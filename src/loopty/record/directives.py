@@ -29,4 +29,4 @@ def _set(state: FoldState, event: DirectiveSet, _at: float) -> None:
     state.put_run(state.runs[event.run].with_part(Directive(event.text)))
 
 
-FAMILY = Family((DirectiveSet,), {DirectiveSet: _set}, run_parts=(Directive,))
+FAMILY = Family((DirectiveSet,), {DirectiveSet: _set})

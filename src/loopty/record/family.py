@@ -8,7 +8,6 @@ from typing import Any
 
 from loopty.record.event import Event
 from loopty.record.fold_state import FoldState
-from loopty.record.run_record import PoolPart, RunPart
 
 Fold = Callable[[FoldState, Any, float], None]
 """Folds one event, recorded at this time, into the state. Constant work, whatever the length of the history."""
@@ -22,5 +21,3 @@ class Family:
     """The events that the family defines. Each is stored under its name: `NodeAdded` as `node-added`."""
     folds: Mapping[type[Event], Fold] = field(default_factory=dict)
     """What the family does at each event; it may fold events of other families, too."""
-    run_parts: tuple[type[RunPart], ...] = ()
-    pool_parts: tuple[type[PoolPart], ...] = ()

@@ -7,13 +7,15 @@ events equals `History` opened from the pages.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from loopty.domain.ids import NodeId
+from loopty.kit import codec
 from loopty.record.event import Recorded
-from loopty.record.families import FOLDS, decode_run
 from loopty.record.fold_state import FoldState
+from loopty.record.run_record import Run
 
 FOLD_VERSION = 8
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
@@ -29,7 +31,7 @@ class History(FoldState):
         history.number = number
         for key, body in pages:
             if key.startswith("run "):
-                run = decode_run(body)
+                run = codec.build(Run, json.loads(body))
                 history.runs[run.number] = run
             else:
                 history._nodes[NodeId(key)] = body
@@ -37,6 +39,9 @@ class History(FoldState):
 
     def apply(self, recorded: Recorded) -> None:
         """Fold one event in: each family that subscribes to its type, in the order of the table."""
+        # Here, because reading opens the saved pages and needs no fold.
+        from loopty.record.families import FOLDS
+
         self.number = recorded.number
         for fold in FOLDS[type(recorded.event)]:
             fold(self, recorded.event, recorded.at)

@@ -38,4 +38,4 @@ def _add(state: FoldState, event: GateAdded, _at: float) -> None:
     state.put_run(run.with_part(NodeGates({**gates, event.node: (*gates.get(event.node, ()), event.gate)})))
 
 
-FAMILY = Family((GateAdded,), {GateAdded: _add}, run_parts=(NodeGates,))
+FAMILY = Family((GateAdded,), {GateAdded: _add})

@@ -96,4 +96,4 @@ def _seal(state: FoldState, event: NodeSealed, _at: float) -> None:
     state.seal_in_index(node)
 
 
-FAMILY = Family((NodeAdded, NodeSealed), {NodeAdded: _add, NodeSealed: _seal}, run_parts=(NodeCount,))
+FAMILY = Family((NodeAdded, NodeSealed), {NodeAdded: _add, NodeSealed: _seal})

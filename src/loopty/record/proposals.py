@@ -82,4 +82,4 @@ def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
     state.put_run(run.with_pool_part(event.pool, Proposals.of(run, event.pool).with_refusal(event)))
 
 
-FAMILY = Family((ProposalRefused,), {ProposalRefused: _refuse}, pool_parts=(Proposals,))
+FAMILY = Family((ProposalRefused,), {ProposalRefused: _refuse})

@@ -42,4 +42,4 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         state.put_run(run.with_pool_part(node.pool, Reviews(rejected)))
 
 
-FAMILY = Family((), {TrialEnded: _end, NodeJudged: _judge}, pool_parts=(Reviews,))
+FAMILY = Family((), {TrialEnded: _end, NodeJudged: _judge})

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
+from loopty.kit import codec
 from loopty.kit.replace import replace
 
 R = TypeVar("R", bound="RunPart")
 P = TypeVar("P", bound="PoolPart")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Run:
     data: str = ""
     criteria_parts: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """By the name of the part's class."""
+    """By the name of the part's class. In a saved page, plain data, from which `of` builds the part."""
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By pool, then by the name of the part's class."""
 
@@ -53,8 +55,7 @@ class RunPart:
 
     @classmethod
     def of(cls: type[R], run: Run) -> R:
-        part: R | None = run.parts.get(cls.__name__)
-        return part or cls()
+        return _part(cls, run.parts)
 
 
 class PoolPart:
@@ -64,5 +65,12 @@ class PoolPart:
 
     @classmethod
     def of(cls: type[P], run: Run, pool: Pool) -> P:
-        part: P | None = run.pools.get(pool, {}).get(cls.__name__)
-        return part or cls()
+        return _part(cls, run.pools.get(pool, {}))
+
+
+def _part(cls: type[T], parts: Mapping[str, Any]) -> T:
+    """The part of this class. Reading verbs load only the families whose parts they ask for."""
+    part = parts.get(cls.__name__)
+    if isinstance(part, dict) and isinstance(parts, dict):
+        part = parts[cls.__name__] = codec.build(cls, part)
+    return part or cls()

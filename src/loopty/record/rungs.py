@@ -83,5 +83,4 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
 FAMILY = Family(
     (RungChanged,),
     {RungChanged: _change, NodeAdded: _add, ProposalRefused: _refuse, NodeJudged: _judge},
-    pool_parts=(LadderState,),
 )

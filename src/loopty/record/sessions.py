@@ -7,13 +7,13 @@ from typing import Any
 
 from loopty.domain.pool import Pool
 from loopty.kit.replace import replace
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused, Proposals
 from loopty.record.run_record import RunPart
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.trials import TrialEnded, TrialStarted
 
 
@@ -115,5 +115,4 @@ FAMILY = Family(
         CallReserved: _tick,
         CallSettled: _tick,
     },
-    run_parts=(Session,),
 )

@@ -159,6 +159,4 @@ def _counting_sample(state: FoldState, node: NodeId, outcome: Outcome) -> tuple[
 FAMILY = Family(
     (TrialStarted, SplitShown, TrialEnded),
     {TrialStarted: _start, TrialEnded: _end},
-    run_parts=(Trials,),
-    pool_parts=(TrialCounts,),
 )

@@ -88,5 +88,4 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
 FAMILY = Family(
     (NodeJudged,),
     {NodeJudged: _judge, RunRebaselined: _rebaseline},
-    pool_parts=(Incumbents,),
 )

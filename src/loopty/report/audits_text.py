@@ -1,4 +1,4 @@
-"""What audits found, as text: a line for each look, then what looks wrong."""
+"""Audits as text: a line for each time the split was seen, then what is suspicious."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from loopty.views.audit_rows import MANY_LOOKS, AuditRow
 
 _HEAD = ("look", "node", "when", "search", "gain", "held out", "gain", "survives")
 _WHEN = 2
-_TO_THE_LEFT = (1, _WHEN)
+_LEFT_ALIGNED = (1, _WHEN)
 _LONGEST_NAME = 16
 
 
-def audits_text(audits: Sequence[AuditRow], columns: int = 80, look: Terminal | None = None) -> str:
-    """The looks of one run, oldest first; those at another split apart."""
-    look = look or Terminal()
+def audits_text(audits: Sequence[AuditRow], columns: int = 80, terminal: Terminal | None = None) -> str:
+    """The audits of one run, oldest first, one block for each split."""
+    terminal = terminal or Terminal()
     if not audits:
         return "no audit yet"
-    blocks = [_block(split, audits, columns, look) for split in dict.fromkeys(row.split for row in audits)]
-    return look.render("\n\n".join(blocks))
+    blocks = [_block(split, audits, columns, terminal) for split in dict.fromkeys(row.split for row in audits)]
+    return terminal.render("\n\n".join(blocks))
 
 
 def looks_text(looks: int) -> str:
-    """What so many looks at a split mean."""
-    said = f"{plural(looks, 'look')} at this split"
+    """The number of looks at a split, with a warning if they are many."""
+    count = f"{plural(looks, 'look')} at this split"
     if looks < MANY_LOOKS:
-        return said
-    return f"{said}: each one spends a little of its independence, so a fresh split would say more"
+        return count
+    return f"{count}: each one makes it a little less independent, so a fresh split would say more"
 
 
-def _block(split: str, audits: Sequence[AuditRow], columns: int, look: Terminal) -> str:
+def _block(split: str, audits: Sequence[AuditRow], columns: int, terminal: Terminal) -> str:
     rows = [row for row in audits if row.split == split]
     metric = rows[-1].metric or "weighted sum"
-    lines = [f"{look.paint(f'split {split}', 'strong')}  {cut(metric, columns // 2)}", ""]
+    lines = [f"{terminal.paint(f'split {split}', 'strong')}  {cut(metric, columns // 2)}", ""]
     head, *table = _table([_HEAD, *map(_cells, rows)], columns)
-    lines.append(look.paint(head, "dim"))
+    lines.append(terminal.paint(head, "dim"))
     for row, line in zip(rows, table, strict=True):
-        lines.append(look.paint(line, "warn" if row.flags else ""))
+        lines.append(terminal.paint(line, "warn" if row.flags else ""))
         if row.ended:
-            lines += [" " * 6 + look.paint(text, "bad") for text in wrap(row.ended, columns - 6)]
+            lines += [" " * 6 + terminal.paint(text, "bad") for text in wrap(row.ended, columns - 6)]
     for text in _flags(rows):
-        lines += ["", *(look.paint(line, "warn") for line in wrap(text, columns))]
+        lines += ["", *(terminal.paint(line, "warn") for line in wrap(text, columns))]
     return "\n".join([*lines, "", *wrap(looks_text(rows[-1].look), columns)])
 
 
 def _table(cells: Sequence[Sequence[str]], columns: int) -> list[str]:
-    """The cells in columns; the time of each look where there is room for it."""
+    """The cells in columns; the time of each audit only if there is room for it."""
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
-    shown = [at for at in range(len(widths)) if at != _WHEN or sum(widths) + 2 * len(widths) <= columns]
-    lines = ("  ".join(pad(row[at], widths[at], right=at not in _TO_THE_LEFT) for at in shown) for row in cells)
+    shown = [i for i in range(len(widths)) if i != _WHEN or sum(widths) + 2 * len(widths) <= columns]
+    lines = ("  ".join(pad(row[i], widths[i], right=i not in _LEFT_ALIGNED) for i in shown) for row in cells)
     return [cut(line.rstrip(), columns) for line in lines]
 
 
@@ -77,6 +77,6 @@ def _gain(gain: float | None) -> str:
 
 
 def _flags(rows: Sequence[AuditRow]) -> Iterator[str]:
-    """What looks wrong, of the last look at each node."""
+    """What is suspicious about each node, from its last audit."""
     for row in {row.node: row for row in rows}.values():
         yield from (f"{short_id(row.node)} {flag.kind}: {flag.words}" for flag in row.flags)

@@ -1,4 +1,4 @@
-"""The best nodes, and what a session came to, as text."""
+"""The best nodes, and the result of a session, as text."""
 
 from __future__ import annotations
 
@@ -19,54 +19,51 @@ from loopty.views.verdict_tally import Tally
 
 
 def leaderboard_text(
-    places: Sequence[LeaderboardRow], metric: str, columns: int = 80, look: Terminal | None = None
+    rows: Sequence[LeaderboardRow], metric: str, columns: int = 80, terminal: Terminal | None = None
 ) -> str:
-    look = look or Terminal()
-    if not places:
+    terminal = terminal or Terminal()
+    if not rows:
         return "no results yet"
-    names = max(min(max(len(short_id(place.node.id)) for place in places), columns // 3), 4)
+    names = max(min(max(len(short_id(row.node.id)) for row in rows), columns // 3), 4)
     scores = max(10, min(len(metric), 16))
     head = f"{'':>3}  {'node':<{names}}  {pad(metric, scores, right=True)}  {'better by':>9}"
-    if any(place.varying for place in places):
+    if any(row.varying for row in rows):
         head += "  (kept first, then by score)"
-    lines = [look.paint(cut(head, columns), "dim")]
-    for place in places:
-        name = pad(short_id(place.node.id, names), names)
-        better = change_figure(place.over_baseline) if place.over_baseline else ""
-        line = f"{place.rank:>3}  {name}  {figure(place.score):>{scores}}  {better:>9}"
-        left = columns - len(line) - 2
-        text = (
-            cut(node_note(place.node, "measured once" if place.is_single_measurement else ""), left)
-            if left > 3
-            else ""
-        )
-        lines.append((look.paint(line, "best" if place.rank == 1 else "") + "  " + text).rstrip())
-    return look.render("\n".join(lines))
+    lines = [terminal.paint(cut(head, columns), "dim")]
+    for row in rows:
+        name = pad(short_id(row.node.id, names), names)
+        better = change_figure(row.over_baseline) if row.over_baseline else ""
+        line = f"{row.rank:>3}  {name}  {figure(row.score):>{scores}}  {better:>9}"
+        room = columns - len(line) - 2
+        note = node_note(row.node, "measured once" if row.is_single_measurement else "")
+        text = cut(note, room) if room > 3 else ""
+        lines.append((terminal.paint(line, "best" if row.rank == 1 else "") + "  " + text).rstrip())
+    return terminal.render("\n".join(lines))
 
 
 def other_cohorts_text(
-    cohorts: Sequence[Cohort], metric: str, columns: int = 80, look: Terminal | None = None
+    cohorts: Sequence[Cohort], metric: str, columns: int = 80, terminal: Terminal | None = None
 ) -> str:
     """The leaderboards of other machines, each under its own heading."""
-    look = look or Terminal()
+    terminal = terminal or Terminal()
     parts = []
     for cohort in cohorts:
-        heading = wrap(f"elsewhere, not comparable with the above: {cohort.machine}", columns)
-        places = leaderboard_text(cohort.places, metric, columns, look)
-        parts.append("\n".join([*(look.paint(line, "strong") for line in heading), places]))
-    return look.render("\n\n".join(parts))
+        heading = wrap(f"on another machine, not comparable with the above: {cohort.machine}", columns)
+        rows = leaderboard_text(cohort.places, metric, columns, terminal)
+        parts.append("\n".join([*(terminal.paint(line, "strong") for line in heading), rows]))
+    return terminal.render("\n\n".join(parts))
 
 
 def closing_text(
-    status: RunStatus, reason: str, columns: int = 80, look: Terminal | None = None, tally: Tally | None = None
+    status: RunStatus, reason: str, columns: int = 80, terminal: Terminal | None = None, tally: Tally | None = None
 ) -> str:
-    """What `loopty optimize` says last."""
-    look = look or Terminal()
+    """The closing lines of `loopty optimize`."""
+    terminal = terminal or Terminal()
     improved = status.best is not None and status.best.over_baseline is not None
     style = "best" if improved else "strong"
-    lines = [look.paint(line, style) for line in wrap(_result(status), columns)]
+    lines = [terminal.paint(line, style) for line in wrap(_result(status), columns)]
     if weak := integrity_text(status):
-        lines += [look.paint(line, "warn") for line in wrap(f"integrity: {weak}", columns)]
+        lines += [terminal.paint(line, "warn") for line in wrap(f"integrity: {weak}", columns)]
     if status.control:
         lines += wrap(_control(status), columns)
     if tally and tally.over_control:
@@ -76,17 +73,17 @@ def closing_text(
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""
     lines += wrap(f"{spent} in {time_text(status)}; {reason}", columns)
     if status.tokens or status.money_usd:
-        lines += wrap(f"models: {usage_text(status)}; `loopty spend` says for what", columns)
+        lines += wrap(f"models: {usage_text(status)}; details: loopty spend", columns)
     if status.best and improved and status.best.params:
-        lines += wrap(f"its parameters: {_params_text(status.best.params)}", columns)
+        lines += wrap(f"best parameters: {_params_text(status.best.params)}", columns)
     if not (status.best and improved):
-        lines.append(look.paint("see what was tried: loopty tree", "dim"))
+        lines.append(terminal.paint("see what was tried: loopty tree", "dim"))
     elif status.best.edited:
-        lines.append(look.paint("see it: loopty diff best --baseline", "dim"))
-        lines.append(look.paint("use it: loopty apply best", "dim"))
+        lines.append(terminal.paint("see it: loopty diff best --baseline", "dim"))
+        lines.append(terminal.paint("use it: loopty apply best", "dim"))
     else:
-        lines.append(look.paint("see it: loopty show best", "dim"))
-    return look.render("\n".join(lines))
+        lines.append(terminal.paint("see it: loopty show best", "dim"))
+    return terminal.render("\n".join(lines))
 
 
 def _params_text(params: Mapping[str, Value]) -> str:
@@ -98,7 +95,7 @@ def _params_text(params: Mapping[str, Value]) -> str:
 def _result(status: RunStatus) -> str:
     if status.baseline is None:
         return "the baseline gave no result"
-    baseline = f"the baseline {figure(status.baseline.score)}"
+    baseline = f"the baseline ({figure(status.baseline.score)})"
     if status.best is None or status.best.over_baseline is None:
         return f"nothing better than {baseline} was found"
     score = f"best {short_id(status.best.node)}: {status.metric} {figure(status.best.score)}"

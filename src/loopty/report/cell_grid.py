@@ -1,4 +1,4 @@
-"""A plot of coloured cells, in which the most important thing wins its cell."""
+"""A plot of coloured cells; the most important mark wins a cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loopty.report.terminal import Terminal
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """What a cell shows. Where several things meet, the highest rank is seen."""
+    """The content of a cell. If several meet in a cell, the highest rank is shown."""
 
     glyph: str
     style: str
@@ -30,7 +30,8 @@ class Grid:
         if ink.rank > self._cells.get((row, column), _BLANK).rank:
             self._cells[row, column] = ink
 
-    def line(self, row: int, columns: int, look: Terminal) -> str:
+    def line(self, row: int, columns: int, terminal: Terminal) -> str:
+        """One row of cells as coloured text."""
         inks = (self._cells.get((row, column), _BLANK) for column in range(columns))
         spans = itertools.groupby(inks, key=lambda ink: ink.style)
-        return "".join(look.paint("".join(ink.glyph for ink in span), style) for style, span in spans)
+        return "".join(terminal.paint("".join(ink.glyph for ink in span), style) for style, span in spans)

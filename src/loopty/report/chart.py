@@ -1,4 +1,4 @@
-"""The dot chart: every experiment's score in the order of the experiments, and the best so far."""
+"""The dot chart: the score of every experiment in order, and the best so far."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _CONTROL = Ink("◦", "other", 3)
 
 @dataclass(frozen=True, slots=True)
 class _LineStyle:
-    """How the best so far is drawn."""
+    """How a line of the best so far is drawn."""
 
     flat: Ink
     steep: Ink
 
 
 _BEST = _LineStyle(Ink("─", "good", 2), Ink("│", "good", 2))
-# Among many points the line would drown in those that came close to it.
+# Among many points, the points close to the line would hide it.
 _BEST_AMONG_MANY = _LineStyle(replace(_BEST.flat, rank=5), replace(_BEST.steep, rank=5))
 _BEST_OF_CONTROL = _LineStyle(Ink("╌", "other", 1), Ink("╎", "other", 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _ScoredPoint:
-    """A point that has its place in the plot."""
+    """A point with a score."""
 
     order: int
     score: float
@@ -54,7 +54,7 @@ class _ScoredPoint:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where orders and scores lie in the plot."""
+    """Maps orders and scores to cells of the plot."""
 
     scale: AxisScale
     columns: int
@@ -69,30 +69,30 @@ class _Frame:
         return self.scale.row(score, self.rows)
 
 
-def chart(points: ScorePoints, columns: int = 80, rows: int = 20, look: Terminal | None = None) -> str:
-    """The chart in so many columns and rows; a little more where no chart would fit in them."""
-    look = look or Terminal()
+def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Terminal | None = None) -> str:
+    """The chart in this many columns and rows, or slightly more if no chart fits in them."""
+    terminal = terminal or Terminal()
     scored = [_ScoredPoint(p.order, p.score, p.pool, p.mark) for p in points.items if p.score is not None]
     if not scored:
         return f"no {points.metric} to draw yet" + (f": {len(points.items)} failed" if points.items else "")
     best = max(points.direction.sign * point.score for point in scored) * points.direction.sign
     scale = robust_scale([point.score for point in scored], best)
     failed = [point for point in points.items if point.score is None]
-    legend = _legend(points, scored, scale, columns, look)
+    legend = _legend(points, scored, scale, columns, terminal)
     height = max(rows - len(legend) - bool(failed) - 3, _FEWEST_ROWS)
     ticks = scale.ticks(max(height // 2, 2))
     names = dict(zip((scale.row(tick, height) for tick in ticks), tick_labels(ticks), strict=True))
     gutter = max([*map(width, names.values()), len(_FAILED) if failed else 0])
     frame = _Frame(scale, max(columns - gutter - 2, _FEWEST_COLUMNS), height, points.items[-1].order)
     grid = _draw_points(scored, failed, frame)
-    lines = [_title(points, columns, look)]
+    lines = [_title(points, columns, terminal)]
     for row in range(height):
         edge = f"{names.get(row, ''):>{gutter}} " + ("┤" if row in names else "│")
-        lines.append(look.paint(edge, "dim") + grid.line(row, frame.columns, look))
+        lines.append(terminal.paint(edge, "dim") + grid.line(row, frame.columns, terminal))
     if failed:
-        lines.append(look.paint(f"{_FAILED:>{gutter}} │", "dim") + grid.line(height, frame.columns, look))
-    lines += [look.paint(line, "dim") for line in _order_axis(frame, gutter)]
-    return look.render("\n".join(line.rstrip() for line in lines + legend))
+        lines.append(terminal.paint(f"{_FAILED:>{gutter}} │", "dim") + grid.line(height, frame.columns, terminal))
+    lines += [terminal.paint(line, "dim") for line in _order_axis(frame, gutter)]
+    return terminal.render("\n".join(line.rstrip() for line in lines + legend))
 
 
 def _draw_points(scored: list[_ScoredPoint], failed: list[ScorePoint], frame: _Frame) -> Grid:
@@ -104,9 +104,11 @@ def _draw_points(scored: list[_ScoredPoint], failed: list[ScorePoint], frame: _F
         elif point.score < frame.scale.low:
             ink = replace(ink, glyph="▼")
         grid.put(frame.row(point.score), frame.column(point.order), ink)
-    for lost in failed:
-        ink = _INKS[lost.mark]
-        grid.put(frame.rows, frame.column(lost.order), replace(ink, style="other") if _is_control(lost) else ink)
+    for missing in failed:
+        ink = _INKS[missing.mark]
+        grid.put(
+            frame.rows, frame.column(missing.order), replace(ink, style="other") if _is_control(missing) else ink
+        )
     crowded = len(scored) > frame.columns
     _draw_line(grid, scored, Pool.ATTEMPT, _BEST_AMONG_MANY if crowded else _BEST, frame)
     if any(point.pool is Pool.CONTROL for point in scored):
@@ -115,7 +117,7 @@ def _draw_points(scored: list[_ScoredPoint], failed: list[ScorePoint], frame: _F
 
 
 def _draw_line(grid: Grid, scored: list[_ScoredPoint], pool: Pool, line: _LineStyle, frame: _Frame) -> None:
-    """The best so far of one pool: it changes where a node was kept. Both start at the baseline."""
+    """Draw the best so far of one pool. It changes where a node was kept; both pools start at the baseline."""
     kept = [p for p in scored if p.mark is Mark.KEPT and (p.pool is pool or p.order == 1)]
     stops = [(frame.column(point.order), frame.row(point.score)) for point in kept]
     if not stops:
@@ -130,16 +132,16 @@ def _draw_line(grid: Grid, scored: list[_ScoredPoint], pool: Pool, line: _LineSt
             grid.put(between, right, line.steep)
 
 
-def _title(points: ScorePoints, columns: int, look: Terminal) -> str:
+def _title(points: ScorePoints, columns: int, terminal: Terminal) -> str:
     attempts = [point for point in points.items if point.mark is Mark.KEPT and point.pool is Pool.ATTEMPT]
-    left = f"{points.metric} ({'more' if points.direction.sign > 0 else 'less'} is better)"
+    left = f"{points.metric} ({'higher' if points.direction.sign > 0 else 'lower'} is better)"
     if not attempts:
-        return look.paint(cut(left, columns), "strong")
+        return terminal.paint(cut(left, columns), "strong")
     best = attempts[-1]
     right = f"best {short_id(best.node, 24)}: {figure(best.score or 0.0)}"
     left = cut(left, max(columns - len(right) - 2, 10))
     gap = max(columns - width(left) - len(right), 1)
-    return look.paint(left, "strong") + " " * gap + look.paint(right, "best")
+    return terminal.paint(left, "strong") + " " * gap + terminal.paint(right, "best")
 
 
 def _order_axis(frame: _Frame, gutter: int) -> list[str]:
@@ -159,9 +161,9 @@ def _order_axis(frame: _Frame, gutter: int) -> list[str]:
 
 
 def _legend(
-    points: ScorePoints, scored: list[_ScoredPoint], scale: AxisScale, columns: int, look: Terminal
+    points: ScorePoints, scored: list[_ScoredPoint], scale: AxisScale, columns: int, terminal: Terminal
 ) -> list[str]:
-    """What the glyphs mean and how many there are of each, in as many lines as that takes."""
+    """The meaning and the number of each glyph, wrapped into lines."""
     attempts = Counter(point.mark for point in points.items if not _is_control(point) or point.score is None)
     control = len(points.items) - attempts.total()
     entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := attempts[mark])]
@@ -169,7 +171,7 @@ def _legend(
         entries.append((_CONTROL, f"{control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
     entries.append((_BEST.flat, "best so far"))
     if points.under_other_fingerprints:
-        entries.append((Ink("≠", "warn", 0), f"{points.under_other_fingerprints} elsewhere, not drawn"))
+        entries.append((Ink("≠", "warn", 0), f"{points.under_other_fingerprints} on other machines, not drawn"))
     if above := [point.score for point in scored if point.score > scale.high]:
         entries.append((Ink("▲", "warn", 0), f"{len(above)} off the chart, up to {figure(max(above))}"))
     if below := [point.score for point in scored if point.score < scale.low]:
@@ -180,7 +182,7 @@ def _legend(
         if used and used + 3 + needed > columns:
             lines.append("")
             used = 0
-        lines[-1] += "   " * bool(used) + f"{look.paint(ink.glyph, ink.style)} {text}"
+        lines[-1] += "   " * bool(used) + f"{terminal.paint(ink.glyph, ink.style)} {text}"
         used += needed + 3 * bool(used)
     return lines
 

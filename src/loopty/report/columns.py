@@ -1,17 +1,43 @@
-"""Text in terminal columns: cut, padded, and without anything that could steer the terminal."""
+"""Text in terminal columns: cut, padded, wrapped, listed as facts, and free of control characters."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from loopty.report.terminal import Terminal
+
+NAME_COLUMNS = 10
+"""Columns of a fact's name."""
 
 _LONGEST_ID = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and a text, shown in two columns."""
+
+    name: str
+    text: str
+    style: str = ""
+
+
+def fact_lines(facts: Iterable[Fact], columns: int, terminal: Terminal) -> list[str]:
+    """The facts as lines: names in one column, texts wrapped in the next."""
+    lines = []
+    for fact in facts:
+        first, *more = wrap(fact.text, max(columns - NAME_COLUMNS - 2, 1))
+        lines.append(terminal.paint(f"  {fact.name:<{NAME_COLUMNS}}", "dim") + terminal.paint(first, fact.style))
+        lines += [" " * (NAME_COLUMNS + 2) + terminal.paint(line, fact.style) for line in more]
+    return lines
+
+
 def printable_line(text: str) -> str:
-    """One line without control characters: proposals are written by models and copied from anywhere."""
+    """The text as one line without control characters: models write proposals, and copy from anywhere."""
     if text.isascii() and text.isprintable():
         return text
-    # Cc and Cf hold the escape character, and the marks that turn the direction of writing around.
+    # Cc and Cf contain the escape character and the marks that reverse the writing direction.
     return "".join(
         " " if letter.isspace() else letter
         for letter in text
@@ -20,34 +46,34 @@ def printable_line(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns the text takes."""
+    """The number of columns the text takes."""
     return len(text) if text.isascii() else sum(map(_letter_width, text))
 
 
 def cut(text: str, columns: int) -> str:
-    """The text in at most so many columns."""
+    """Cut the text to this many columns; an ellipsis marks the cut."""
     text = printable_line(text)
     if width(text) <= columns:
         return text
     kept: list[str] = []
-    left = columns - 1
+    room = columns - 1
     for letter in text:
-        left -= _letter_width(letter)
-        if left < 0:
+        room -= _letter_width(letter)
+        if room < 0:
             break
         kept.append(letter)
     return "".join(kept) + "…" if columns > 0 else ""
 
 
 def pad(text: str, columns: int, right: bool = False) -> str:
-    """The text in exactly so many columns."""
+    """Cut or pad the text to exactly this many columns."""
     text = cut(text, columns)
     gap = " " * (columns - width(text))
     return gap + text if right else text + gap
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """The text in lines of at most so many columns, at least one; words that are longer are broken."""
+    """Wrap the text into lines of at most this many columns, at least one line; longer words are broken."""
     lines = [""]
     for word in printable_line(text).split():
         if lines[-1] and width(lines[-1]) + 1 + width(word) <= columns:
@@ -63,13 +89,13 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def text_beside(head: str, text: str, columns: int) -> str:
-    """The text beside its head, in as many lines as that takes."""
+    """The text beside its head, wrapped and indented by the width of the head."""
     room = max(columns - width(head), 1)
     return head + f"\n{' ' * width(head)}".join(wrap(text, room))
 
 
 def short_id(node: str, columns: int = _LONGEST_ID) -> str:
-    """The id, or its head and tail: a chain of thousands of changes has an id of kilobytes."""
+    """The id, cut to its head and tail if it is long: a chain of thousands of changes has an id of kilobytes."""
     if len(node) <= columns:
         return str(node)
     head = columns // 3

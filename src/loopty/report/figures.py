@@ -8,7 +8,7 @@ from loopty.views.score_change import ScoreChange
 
 
 def figure(value: float) -> str:
-    """Six digits that count, without an exponent where that can be."""
+    """Six significant digits, without an exponent if possible."""
     if 1e6 <= abs(value) < 1e12:
         return f"{value:.0f}"
     return f"{value:.6g}"
@@ -22,11 +22,12 @@ def change_figure(change: ScoreChange) -> str:
 
 
 def rough_figure(value: float) -> str:
-    """Three digits that count, with a sign: for what is known with an interval only."""
+    """Three significant digits with a sign, for values that are known only with an interval."""
     return _sign(value) + three_digits(abs(value))
 
 
 def three_digits(value: float) -> str:
+    """Three significant digits."""
     return figure(float(f"{value:.3g}"))
 
 
@@ -34,12 +35,12 @@ def change_text(change: ScoreChange, than: str) -> str:
     """The change as words: `24.3 % better than the baseline`."""
     if change.amount == 0:
         return f"no better than {than}"
-    much = figure(abs(change.amount)) if change.percent is None else f"{percent(change.percent)} %"
-    return f"{much} {'better' if change.amount > 0 else 'worse'} than {than}"
+    amount = figure(abs(change.amount)) if change.percent is None else f"{percent(change.percent)} %"
+    return f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
 
 
 def deviation(sigma: float, share: float | None) -> str:
-    """`± 0.8 %`, or in the metric's unit where there is no percent."""
+    """`± 0.8 %`, or in the metric's unit if there is no percentage."""
     return f"± {figure(sigma)}" if share is None else f"± {percent(share)} %"
 
 
@@ -57,18 +58,18 @@ def duration(seconds: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Month, day and time here, of seconds since the epoch."""
+    """Local month, day and time of this many seconds since the epoch."""
     return time.strftime("%m-%d %H:%M", time.localtime(at))
 
 
 def rate(per_second: float) -> str:
-    """In the unit that gives a readable number."""
+    """`12.5 trials/min`, in the unit that gives a readable number."""
     unit, seconds = ("s", 1) if per_second >= 1 else ("min", 60) if per_second >= 1 / 60 else ("h", 3600)
     return f"{per_second * seconds:.1f} trials/{unit}"
 
 
 def dollars(amount: float) -> str:
-    """Cents, and two digits more where there are only a few of them, or four."""
+    """Dollars and cents; two or four more digits for small amounts."""
     return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.{4 if amount >= 0.001 else 6}f}"
 
 

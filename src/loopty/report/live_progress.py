@@ -1,4 +1,4 @@
-"""Progress on a terminal: a few lines, drawn over themselves."""
+"""Progress on a terminal: a few lines that redraw themselves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopty.domain.task import Pools
+from loopty.record.calls import CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallSettled
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, width
 from loopty.report.live_frame import FrameLine, LatestRow, frame
@@ -22,7 +22,7 @@ _SECONDS_BETWEEN_FRAMES = 0.25
 
 
 class LiveProgress:
-    """Listens to a recorder. Hearing an event costs O(1); drawing is bounded to a few frames per second."""
+    """Listens to a recorder. An event costs O(1); drawing is limited to a few frames per second."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class LiveProgress:
         run: int,
         pools: Pools,
         out: TextIO,
-        look: Terminal,
+        terminal: Terminal,
         clock: Callable[[], float],
         size: Callable[[], os.terminal_size],
         latest: LatestRow,
@@ -39,14 +39,14 @@ class LiveProgress:
         self._run = run
         self._pools = pools
         self._out = Outlet(out)
-        self._look = look
+        self._terminal = terminal
         self._clock = clock
         self._size = size
         self._latest = latest
         self._pace = Pace(clock())
         self._last: NodeJudged | None = None
         self._failure = ""
-        """Why the last call of a model gave no reply."""
+        """Why the last model call gave no reply; empty if it gave one."""
         self._drawn_at = 0.0
         self._line_widths: list[int] = []
         """The widths of the lines on the screen."""
@@ -60,13 +60,13 @@ class LiveProgress:
         self.tick()
 
     def tick(self) -> None:
-        """Draw if it is time to."""
+        """Draw a frame if it is due."""
         now = self._clock()
         if abs(now - self._drawn_at) >= _SECONDS_BETWEEN_FRAMES:
             self._draw(now)
 
     def close(self) -> None:
-        """Leave the screen as it was."""
+        """Erase the display."""
         self._out.write(self._erase_code(self._size().columns))
         self._line_widths = []
 
@@ -74,21 +74,21 @@ class LiveProgress:
         history = self._recorder.history
         run = history.runs.get(self._run)
         if run is None:
-            return  # a write failed, and the recorder has yet to catch up
+            return  # a write failed, and the recorder has not caught up yet
         size = self._size()
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)
-        found = status(history, run, now, lambda _: True, self._pools)
-        lines = frame(found, self._pace.throughput(now), self._last, self._latest, columns)
+        current = status(history, run, now, lambda _: True, self._pools)
+        lines = frame(current, self._pace.throughput(now), self._last, self._latest, columns)
         if self._failure:
-            lines.append(FrameLine(cut(f"no reply of a model: {self._failure}", columns), "warn"))
+            lines.append(FrameLine(cut(f"no reply from a model: {self._failure}", columns), "warn"))
         lines = lines[: max(size.lines - 1, 1)]
-        text = "".join(self._look.paint(line.text, line.style) + "\n" for line in lines)
-        self._out.write(self._erase_code(size.columns) + self._look.render(text))
+        text = "".join(self._terminal.paint(line.text, line.style) + "\n" for line in lines)
+        self._out.write(self._erase_code(size.columns) + self._terminal.render(text))
         self._line_widths = [width(line.text) for line in lines]
         self._drawn_at = now
 
     def _erase_code(self, columns: int) -> str:
-        """What clears the lines drawn before. A terminal made narrower has wrapped them."""
-        rows = sum(max(-(-drawn // max(columns, 1)), 1) for drawn in self._line_widths)
+        """The escape code that clears the drawn lines. A terminal that became narrower has wrapped them."""
+        rows = sum(max(-(-line_width // max(columns, 1)), 1) for line_width in self._line_widths)
         return f"\x1b[{rows}F\x1b[J" if rows else ""

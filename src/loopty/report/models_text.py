@@ -1,4 +1,4 @@
-"""The models that can be named, as text."""
+"""The known models as text."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from collections.abc import Iterator, Sequence
 
 from loopty.models.model_list import ModelEntry
 from loopty.models.prices import Rates
-from loopty.report.columns import cut
-from loopty.report.facts import Fact, fact_lines
+from loopty.report.columns import Fact, cut, fact_lines
 from loopty.report.figures import dollars, figure
 from loopty.report.terminal import Terminal
 
 
-def models_text(models: Sequence[ModelEntry], columns: int = 80, look: Terminal | None = None) -> str:
-    look = look or Terminal()
+def models_text(models: Sequence[ModelEntry], columns: int = 80, terminal: Terminal | None = None) -> str:
+    terminal = terminal or Terminal()
     blocks = []
     for model in models:
         head = cut(f"{model.name}  {model.model}", columns)
         name = head[: len(model.name)]
         blocks.append(
-            "\n".join([look.paint(name, "strong") + head[len(name) :], *fact_lines(_facts(model), columns, look)])
+            "\n".join(
+                [terminal.paint(name, "strong") + head[len(name) :], *fact_lines(_facts(model), columns, terminal)]
+            )
         )
-    return look.render("\n\n".join(blocks))
+    return terminal.render("\n\n".join(blocks))
 
 
 def price_text(rates: Rates | None) -> str:
     if rates is None:
-        return "unknown: only tokens are counted; give input_usd and output_usd"
+        return "unknown: only tokens are counted; set input_usd and output_usd"
     if not (rates.input_usd or rates.cached_usd or rates.output_usd):
         return "free"
     text = f"{dollars(rates.input_usd)} in, {dollars(rates.cached_usd)} cached, {dollars(rates.output_usd)} out"
-    more = ", more where the prompt is long" if rates.longer else ""
-    return f"{text}, a million tokens{more}"
+    more = ", more for long prompts" if rates.longer else ""
+    return f"{text} per million tokens{more}"
 
 
 def _facts(model: ModelEntry) -> Iterator[Fact]:
@@ -48,4 +49,4 @@ def _facts(model: ModelEntry) -> Iterator[Fact]:
         *([f"{model.tokens_per_minute:,.0f} tokens"] if model.tokens_per_minute else []),
     ]
     if limits:
-        yield Fact("limits", f"{' and '.join(limits)} a minute")
+        yield Fact("limits", f"{' and '.join(limits)} per minute")

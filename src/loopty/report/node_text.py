@@ -1,4 +1,4 @@
-"""Everything known of one node, as text."""
+"""Everything known about one node, as text."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ from collections.abc import Iterator
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
-from loopty.report.columns import cut, pad, printable_line, short_id, width
-from loopty.report.facts import NAME_COLUMNS, Fact, fact_lines
+from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
 from loopty.report.figures import change_figure, duration, figure, percent, plural, rough_figure, three_digits
+from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
-from loopty.report.verification import review_text
 from loopty.views.node_detail import MetricDetail, NodeDetail
 
 _INTEGRITY = {
-    Integrity.STRONG: "strong: the candidate ran apart from what scored it",
+    Integrity.STRONG: "strong: the candidate ran apart from the code that scored it",
     Integrity.WEAK: "weak: the candidate ran in the benchmark's own sandbox",
 }
 _WITH_BASELINE = 50
-"""Columns from which on the metrics of the baseline have their place."""
+"""Columns from which the baseline's metrics are shown, too."""
 
 
-def node_text(detail: NodeDetail, folder: str, columns: int = 80, look: Terminal | None = None) -> str:
-    """`folder` is where the node's logs and results lie."""
-    look = look or Terminal()
+def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Terminal | None = None) -> str:
+    """The page of a node; `folder` has its logs and results."""
+    terminal = terminal or Terminal()
     node = detail.node
     glyph, style = node_glyph(node)
-    waiting = "measured, without a verdict yet" if node.outcome else "waiting for its trial"
+    waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
     state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
-    head = look.paint(short_id(node.id), "strong") + "  " + look.paint(f"{glyph} {state}".strip(), style)
+    head = terminal.paint(short_id(node.id), "strong") + "  " + terminal.paint(f"{glyph} {state}".strip(), style)
     if detail.is_best:
-        head += look.paint(", the best of its run", "best")
-    lines = [head, "", *fact_lines(_facts(detail, folder), columns, look)]
+        head += terminal.paint(", best of its run", "best")
+    lines = [head, "", *fact_lines(_facts(detail, folder), columns, terminal)]
     if detail.metrics:
-        lines += ["", *_metrics(detail.metrics, columns, look)]
+        lines += ["", *_metrics(detail.metrics, columns, terminal)]
     if node.params:
-        lines += ["", *_params(detail, columns, look)]
-    return look.render("\n".join(lines))
+        lines += ["", *_params(detail, columns, terminal)]
+    return terminal.render("\n".join(lines))
 
 
 def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
@@ -47,7 +46,7 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
     if short_id(node.id) != node.id:
         yield Fact("id", str(node.id))
     if node.reason:
-        # The rest of such a reason is the effect in fewer words.
+        # The rest of such a reason repeats the effect in fewer words.
         yield Fact("because", re.split(r" by | \(", node.reason)[0] if node.effect else node.reason)
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
@@ -55,8 +54,8 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
     if node.calls:
-        made = f"{plural(len(node.calls), 'call')} of a model made it"
-        yield Fact("calls", f"{made}: loopty show {short_id(node.id)} --prompt")
+        calls = plural(len(node.calls), "model call")
+        yield Fact("calls", f"made with {calls}: loopty show {short_id(node.id)} --prompt")
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:
@@ -70,7 +69,7 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         if len(node.samples) > 1:
             yield Fact("measured", _spread(detail))
         if detail.other_machine:
-            yield Fact("machine", f"{detail.other_machine}: not comparable with the present one")
+            yield Fact("machine", f"{detail.other_machine}: not comparable with the present machine")
         if outcome.integrity:
             yield Fact("integrity", _INTEGRITY[outcome.integrity])
         if outcome.unenforced:
@@ -81,7 +80,7 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
     if detail.gates:
         yield Fact("gates", ", ".join(gate.name for gate in detail.gates))
     if node.trials > 1:
-        lost = f", {node.losses} lost with their process" if node.losses else ""
+        lost = f", {node.losses} lost when their process died" if node.losses else ""
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
     if not node.draft:
         yield Fact("commit", node.commit)
@@ -89,13 +88,15 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
     yield Fact("folder", folder)
 
 
-def _effect(effect: Effect, share: float | None, rival: NodeId | None) -> str:
-    """`score better by 0.21 (12 %) than 1 in 6 pairs; 90 % interval of the gain +0.05 to +0.4; error rate 5 %`."""
+def _effect(effect: Effect, share: float | None, incumbent: NodeId | None) -> str:
+    """`score better than 1 by 0.21 (12 %) in 6 pairs; 90 % interval of the gain +0.05 to +0.4; error rate 5 %`."""
     name, unit = (effect.metric, "") if effect.metric else ("all metrics", " times the noise")
-    much = three_digits(abs(effect.amount)) + unit + ("" if share is None else f" ({percent(share)} %)")
-    word = f"better by {much}" if effect.amount > 0 else f"worse by {much}" if effect.amount < 0 else "no better"
-    than, pairs = f" than {short_id(rival)}" if rival else "", plural(effect.pairs, "pair")
-    return f"{name} {word}{than} in {pairs}{_interval(effect)}; error rate {figure(100 * effect.error_rate)} %"
+    amount = three_digits(abs(effect.amount)) + unit + ("" if share is None else f" ({percent(share)} %)")
+    word = "better" if effect.amount > 0 else "worse" if effect.amount < 0 else "no better"
+    than = f" than {short_id(incumbent)}" if incumbent else ""
+    by = f" by {amount}" if effect.amount else ""
+    pairs, error_rate = plural(effect.pairs, "pair"), figure(100 * effect.error_rate)
+    return f"{name} {word}{than}{by} in {pairs}{_interval(effect)}; error rate {error_rate} %"
 
 
 def _interval(effect: Effect) -> str:
@@ -103,7 +104,7 @@ def _interval(effect: Effect) -> str:
         return ", too few for an interval"
     low = "…" if effect.low is None else rough_figure(effect.low)
     high = "…" if effect.high is None else rough_figure(effect.high)
-    # The bet is made on either side of the interval, each with its own chance to be wrong.
+    # Each side of the interval may be wrong with this error rate.
     return f"; {figure(100 * (1 - 2 * effect.error_rate))} % interval of the gain {low} to {high}"
 
 
@@ -114,38 +115,38 @@ def _spread(detail: NodeDetail) -> str:
     return f"{count} times: {first.name} {figure(first.low)} to {figure(first.high)}, median {figure(first.value)}"
 
 
-def _metrics(metrics: tuple[MetricDetail, ...], columns: int, look: Terminal) -> list[str]:
-    compared = any(metric.baseline is not None for metric in metrics)
+def _metrics(metrics: tuple[MetricDetail, ...], columns: int, terminal: Terminal) -> list[str]:
+    has_baseline = any(metric.baseline is not None for metric in metrics)
     longest = max(width(printable_line(metric.name)) for metric in metrics)
     names = max(min(longest, columns - 40), NAME_COLUMNS)
-    beside = compared and columns >= _WITH_BASELINE
+    shows_baseline = has_baseline and columns >= _WITH_BASELINE
     head = (
         f"  {'metric':<{names}}  {'value':>10}"
-        + f"  {'baseline':>10}" * beside
-        + f"  {'better by':>10}" * compared
+        + f"  {'baseline':>10}" * shows_baseline
+        + f"  {'better by':>10}" * has_baseline
     )
-    lines = [look.paint(head, "dim")]
+    lines = [terminal.paint(head, "dim")]
     for metric in metrics:
         line = f"  {pad(metric.name, names)}  {figure(metric.value):>10}"
-        if beside:
+        if shows_baseline:
             line += f"  {'' if metric.baseline is None else figure(metric.baseline):>10}"
         if metric.over_baseline is not None:
             style = "good" if metric.over_baseline.amount > 0 else "bad" if metric.over_baseline.amount < 0 else ""
-            line += "  " + look.paint(f"{change_figure(metric.over_baseline):>10}", style)
+            line += "  " + terminal.paint(f"{change_figure(metric.over_baseline):>10}", style)
         lines.append(line.rstrip())
     return lines
 
 
-def _params(detail: NodeDetail, columns: int, look: Terminal) -> list[str]:
+def _params(detail: NodeDetail, columns: int, terminal: Terminal) -> list[str]:
     names = min(max(width(printable_line(name)) for name in detail.node.params), columns // 2)
-    lines = [look.paint("  parameters", "dim")]
+    lines = [terminal.paint("  parameters", "dim")]
     for name, value in detail.node.params.items():
         text = _value(value)
         if name in detail.changed_params:
-            was = detail.changed_params[name]
-            text += " (new)" if was is None else f" (was {_value(was)})"
+            before = detail.changed_params[name]
+            text += " (new)" if before is None else f" (was {_value(before)})"
         line = f"  {pad(name, names)}  {cut(text, columns - names - 4)}"
-        lines.append(look.paint(line, "strong") if name in detail.changed_params else line)
+        lines.append(terminal.paint(line, "strong") if name in detail.changed_params else line)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""A stream that may go away: a run outlives its terminal."""
+"""An output stream that may disappear: a run outlives its terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TextIO
 
 
 class Outlet:
+    """Writes to a stream until that fails, then drops everything."""
+
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
 

@@ -1,4 +1,4 @@
-"""How fast it goes: trials that end and nodes that get their verdict, over the last few of them."""
+"""The pace of a run: ended trials and verdicts per second, over the last few of each."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _MEMORY = 64
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Per second; None until there was one."""
+    """Rates of trials and verdicts; None before the first one."""
 
     trials_per_second: float | None
     verdicts_per_second: float | None
 
 
 class Pace:
-    """Counts from `began` until it has seen enough to forget the first ones. It falls while nothing happens."""
+    """Counts from `start`, later over the last few events. The rate falls while nothing happens."""
 
-    def __init__(self, began: float) -> None:
-        self._trials: deque[float] = deque([began], maxlen=_MEMORY)
-        self._verdicts: deque[float] = deque([began], maxlen=_MEMORY)
+    def __init__(self, start: float) -> None:
+        self._trials: deque[float] = deque([start], maxlen=_MEMORY)
+        self._verdicts: deque[float] = deque([start], maxlen=_MEMORY)
 
     def on_event(self, recorded: Recorded) -> None:
         match recorded.event:
@@ -39,6 +39,6 @@ class Pace:
         return Throughput(_per_second(self._trials, now), _per_second(self._verdicts, now))
 
 
-def _per_second(marks: deque[float], now: float) -> float | None:
-    since, count = marks[0], len(marks) - 1
-    return count / (now - since) if count and now > since else None
+def _per_second(times: deque[float], now: float) -> float | None:
+    start, count = times[0], len(times) - 1
+    return count / (now - start) if count and now > start else None

@@ -1,4 +1,4 @@
-"""Progress without a terminal: a line for each node worth a look, and a sign of life now and then."""
+"""Progress without a terminal: a line for each notable verdict, and a progress line now and then."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TextIO
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.record.calls import CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
-from loopty.record.spend import CallSettled
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, printable_line, short_id
 from loopty.report.figures import change_figure, duration, figure, plural, rate
@@ -22,35 +22,41 @@ from loopty.report.pace import Pace, Throughput
 from loopty.report.terminal import Terminal
 from loopty.views.run_status import RunStatus, status
 
-_LEAST_SECONDS, _MOST_SECONDS = 5.0, 60.0
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 5.0, 60.0
 _LONGEST_REASON = 200
 _SHORT_REASON = 80
-"""Of what is told whole when the session ends for it."""
+"""For a reason that is printed in full when it ends the session."""
 
 
 class PlainProgress:
-    """Listens to a recorder. Hearing an event costs O(1)."""
+    """Listens to a recorder. An event costs O(1)."""
 
     def __init__(
-        self, recorder: Recorder, run: int, pools: Pools, out: TextIO, look: Terminal, clock: Callable[[], float]
+        self,
+        recorder: Recorder,
+        run: int,
+        pools: Pools,
+        out: TextIO,
+        terminal: Terminal,
+        clock: Callable[[], float],
     ) -> None:
         self._recorder = recorder
         self._run = run
         self._pools = pools
         self._out = Outlet(out)
-        self._look = look
+        self._terminal = terminal
         self._clock = clock
-        self._began = self._said_at = clock()
-        self._pace = Pace(self._began)
+        self._start = self._printed_at = clock()
+        self._pace = Pace(self._start)
         self._failure = ""
-        """Why the last call of a model gave no reply."""
+        """Why the last model call gave no reply; empty if it gave one."""
 
     def on_event(self, recorded: Recorded) -> None:
         self._pace.on_event(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
         elif isinstance(recorded.event, RungChanged):
-            self._say(f"on to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
+            self._say(f"switched to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
         elif isinstance(recorded.event, SessionStalled):
             self._say_stall(recorded.event.reason)
         elif isinstance(recorded.event, CallSettled) and recorded.event.usage:
@@ -58,53 +64,53 @@ class PlainProgress:
         self.tick()
 
     def tick(self) -> None:
-        """Say that it goes on if nothing was said for a while; the longer it goes on, the more rarely."""
+        """Print a progress line if none was printed for a while; the longer the run, the longer the pause."""
         now = self._clock()
-        pause = min(max((now - self._began) / 20, _LEAST_SECONDS), _MOST_SECONDS)
+        pause = min(max((now - self._start) / 20, _MIN_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
         history = self._recorder.history
-        # There is no run while a recorder whose write failed has yet to catch up.
+        # There is no run while a recorder that failed to write has not caught up yet.
         run = history.runs.get(self._run)
-        if run and abs(now - self._said_at) >= pause:
-            found = status(history, run, now, lambda _: True, self._pools)
-            self._say(_progress_line(found, self._pace.throughput(now)))
-            self._said_at = now
+        if run and abs(now - self._printed_at) >= pause:
+            current = status(history, run, now, lambda _: True, self._pools)
+            self._say(_progress_line(current, self._pace.throughput(now)))
+            self._printed_at = now
 
     def close(self) -> None:
-        """Nothing is left to say."""
+        """Do nothing: every line is complete."""
 
     def _say_verdict(self, judged: NodeJudged) -> None:
         node = self._recorder.history[judged.node]
         tampered = node.outcome is not None and node.outcome.ending is Ending.TAMPERED
-        vetoed = node.review is not None and judged.verdict is Verdict.REJECTED
-        if tampered or vetoed or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
+        rejected_by_verifier = node.review is not None and judged.verdict is Verdict.REJECTED
+        if tampered or rejected_by_verifier or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
             self._say(f"{word} {short_id(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
 
     def _say_failure(self, failure: str) -> None:
-        """Once for as long as it stays the same: a model that is out is asked again and again."""
+        """Print a failure once until it changes: an unavailable model is asked again and again."""
         if failure and failure != self._failure:
-            self._say(f"no reply of a model: {cut(failure, _SHORT_REASON)}")
+            self._say(f"no reply from a model: {cut(failure, _SHORT_REASON)}")
         self._failure = failure
 
     def _say_stall(self, reason: str) -> None:
-        """Without the reason where the line before has told it: what the session ends with tells it whole."""
-        told = bool(self._failure) and self._failure in reason
-        self._say(f"stalled: {'a model could not be had' if told else cut(reason, _LONGEST_REASON)}")
+        """Print the reason unless the line before did; the closing lines print it in full."""
+        is_known = bool(self._failure) and self._failure in reason
+        self._say(f"stalled: {'a model is unavailable' if is_known else cut(reason, _LONGEST_REASON)}")
 
     def _say(self, text: str) -> None:
-        self._out.write(self._look.render(printable_line(text)) + "\n")
+        self._out.write(self._terminal.render(printable_line(text)) + "\n")
 
 
-def _progress_line(status: RunStatus, tempo: Throughput) -> str:
+def _progress_line(status: RunStatus, throughput: Throughput) -> str:
     parts = [pool_progress(status)]
     if status.best:
         better = f" ({change_figure(status.best.over_baseline)})" if status.best.over_baseline else ""
         parts.append(f"best {short_id(status.best.node)} {figure(status.best.score)}{better}")
     if status.asking:
-        parts.append(f"{plural(status.asking, 'call')} of a model in flight")
-    if tempo.trials_per_second:
-        parts.append(rate(tempo.trials_per_second))
-    if (seconds := remaining_seconds(status, tempo)) is not None:
+        parts.append(f"{plural(status.asking, 'model call')} in flight")
+    if throughput.trials_per_second:
+        parts.append(rate(throughput.trials_per_second))
+    if (seconds := remaining_seconds(status, throughput)) is not None:
         parts.append(f"about {duration(seconds)} to go")
     return ", ".join(parts)

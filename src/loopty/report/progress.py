@@ -1,4 +1,4 @@
-"""Progress of `loopty optimize` while it runs, as the stream allows."""
+"""Progress of `loopty optimize` while it runs: live on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ _SIZE_UNKNOWN = os.terminal_size((80, 24))
 
 
 class Progress(Protocol):
+    """Shows the progress of a run."""
+
     def on_event(self, recorded: Recorded) -> None:
-        """For `Scribe.listeners`."""
+        """Show what the event changes; a listener for `Recorder.listeners`."""
         ...
 
     def tick(self) -> None:
-        """To be called a few times per second, so that times move on while nothing ends."""
+        """Call this a few times per second, so that times move on between events."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Erase what must not stay on the screen."""
+        ...
 
 
 def make_progress(
@@ -38,16 +42,16 @@ def make_progress(
     clock: Callable[[], float],
     latest: LatestRow = lambda _: None,
 ) -> Progress:
-    """`clock` is the recorder's."""
-    look = Terminal.for_stream(out, env)
+    """The progress display that suits the stream; `clock` is the recorder's."""
+    terminal = Terminal.for_stream(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
-        return PlainProgress(recorder, run, pools, out, look, clock)
+        return PlainProgress(recorder, run, pools, out, terminal, clock)
 
     def size() -> os.terminal_size:
         try:
-            found = os.get_terminal_size(out.fileno())
+            current = os.get_terminal_size(out.fileno())
         except OSError:
             return _SIZE_UNKNOWN
-        return found if found.columns and found.lines else _SIZE_UNKNOWN
+        return current if current.columns and current.lines else _SIZE_UNKNOWN
 
-    return LiveProgress(recorder, run, pools, out, look, clock, size, latest)
+    return LiveProgress(recorder, run, pools, out, terminal, clock, size, latest)

@@ -1,4 +1,4 @@
-"""Where a run stands, as text."""
+"""The status of a run, as text."""
 
 from __future__ import annotations
 
@@ -6,51 +6,49 @@ from collections.abc import Iterator
 
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
-from loopty.report.columns import cut, printable_line, short_id
-from loopty.report.facts import Fact, fact_lines
+from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
 from loopty.report.figures import change_text, deviation, dollars, duration, figure, plural, rate
 from loopty.report.live_frame import running_trial_text
-from loopty.report.tally_text import uplift_text, verdicts_text
+from loopty.report.tally_text import uplift_text, verdicts_text, verifier_text
 from loopty.report.terminal import Terminal
-from loopty.report.verification import verifier_text
 from loopty.views.against_baseline import AgainstBaseline
 from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
 
-_MOST_FLIGHTS = 8
-# Its verdict is `rejected`, and what is called refused here is a proposal without a trial.
-_ENDED: dict[str, str] = {Ending.REFUSED: "rejected by a gate"}
+_MAX_TRIALS = 8
+# Its verdict is `rejected`; a refused proposal, in contrast, gets no trial.
+_ENDING_NAMES: dict[str, str] = {Ending.REFUSED: "rejected by a gate"}
 
 
 def status_text(
-    status: RunStatus, columns: int = 80, look: Terminal | None = None, tally: Tally | None = None
+    status: RunStatus, columns: int = 80, terminal: Terminal | None = None, tally: Tally | None = None
 ) -> str:
-    look = look or Terminal()
-    lines = [_headline(status, columns, look), "", *fact_lines(_facts(status, tally), columns, look)]
-    return look.render("\n".join(lines))
+    terminal = terminal or Terminal()
+    lines = [_headline(status, columns, terminal), "", *fact_lines(_facts(status, tally), columns, terminal)]
+    return terminal.render("\n".join(lines))
 
 
 def owner_text(owner: str) -> str:
-    """The owner of a trial or session in words."""
+    """The owner of a trial or session: `process 4711 on host`."""
     host, *rest = owner.rsplit(":", 2)
     return printable_line(f"process {rest[0]} on {host}" if len(rest) == 2 else owner)
 
 
 def endings_text(count: PoolCount) -> str:
-    """`51 finished, 6 failed`; what was cancelled is told apart, because it was given back."""
-    told = ", ".join(
-        f"{number:,} {_ENDED.get(ending, ending)}"
+    """`51 finished, 6 failed`; cancelled trials stand apart, because they are given back to the pool."""
+    charged = ", ".join(
+        f"{number:,} {_ENDING_NAMES.get(ending, ending)}"
         for ending, number in count.endings.items()
         if ending != Ending.CANCELLED
     )
     cancelled = count.endings.get(Ending.CANCELLED, 0)
     if not cancelled:
-        return told
-    return f"{told}; {cancelled:,} more cancelled" if told else f"{cancelled:,} cancelled"
+        return charged
+    return f"{charged}; {cancelled:,} more cancelled" if charged else f"{cancelled:,} cancelled"
 
 
 def time_text(status: RunStatus) -> str:
-    """`3 min 12 s`; what was done by hand took the time of its trials alone."""
+    """`3 min 12 s`; for trials run by hand, the time of the trials alone."""
     if not status.by_hand:
         return duration(status.elapsed_seconds)
     trials = f"{duration(status.busy_seconds)} of trials"
@@ -58,31 +56,35 @@ def time_text(status: RunStatus) -> str:
 
 
 def usage_text(status: RunStatus) -> str:
-    """What models used. No money is told as none: it may as well be that the price is not known."""
+    """Tokens and money used by models. Without a cost the money is left out: the price may be unknown."""
     money = f", {dollars(status.money_usd)}" if status.money_usd else ""
     return f"{plural(status.tokens, 'token')}{money}"
 
 
 def integrity_text(status: RunStatus) -> str:
-    """A warning where the best could have cheated; nothing where it only has other parameters."""
+    """A warning if the best node could have cheated; empty if only its parameters differ."""
     weak = status.best is not None and status.best.edited and status.best.integrity is Integrity.WEAK
-    return "weak: the candidate could reach what scored it; isolated = true keeps it apart" if weak else ""
+    return (
+        "weak: the candidate could reach the code that scored it; set isolated = true to separate them"
+        if weak
+        else ""
+    )
 
 
-def _headline(status: RunStatus, columns: int, look: Terminal) -> str:
+def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
     state = {
         RunState.RUNNING: f"running ({owner_text(status.driver)})",
-        RunState.LOST: f"interrupted: {owner_text(status.driver)} died; `loopty optimize` goes on",
+        RunState.LOST: f"interrupted: {owner_text(status.driver)} died; `loopty optimize` resumes it",
         RunState.STOPPED: "stopped",
-        RunState.IDLE: "not driven by `loopty optimize` yet",
+        RunState.IDLE: "not started by `loopty optimize` yet",
     }[status.state]
     style = {RunState.RUNNING: "good", RunState.LOST: "warn"}.get(status.state, "")
     head = f"run {status.run}"
-    return f"{look.paint(head, 'strong')}  {look.paint(cut(state, columns - len(head) - 2), style)}"
+    return f"{terminal.paint(head, 'strong')}  {terminal.paint(cut(state, columns - len(head) - 2), style)}"
 
 
 def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
-    better = "more" if status.direction.sign > 0 else "less"
+    better = "higher" if status.direction.sign > 0 else "lower"
     if status.state is RunState.STOPPED:
         yield Fact("because", status.reason)
     if status.best:
@@ -96,7 +98,7 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
     if status.control:
         yield Fact("control", _node_text(status.control, status.metric))
     if status.uplift:
-        plain = f"the best attempt is {change_text(status.uplift, 'the best of the control')}"
+        plain = f"the best attempt is {change_text(status.uplift, 'the best control')}"
         yield Fact("uplift", uplift_text(tally.over_control) if tally and tally.over_control else plain)
     for other in status.other_fingerprints:
         yield Fact("elsewhere", f"best {_node_text(other.best, status.metric)} ({other.machine})")
@@ -108,42 +110,44 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
         if count.pool is Pool.ATTEMPT and status.since_best:
             text += f"; {status.since_best:,} since the best"
         yield Fact(f"{count.pool}s", text)
-    if tally and (told := verdicts_text(tally)):
-        yield Fact("verdicts", told)
+    if tally and (verdicts := verdicts_text(tally)):
+        yield Fact("verdicts", verdicts)
     if status.rung:
         yield Fact("ladder", printable_line(status.rung))
     if status.verified:
         yield Fact("verifier", verifier_text(status.verified))
     if status.refusals:
-        yield Fact("refused", f"{plural(status.refusals, 'proposal')}, at the price of no attempt")
+        yield Fact(
+            "refused", f"{plural(status.refusals, 'proposal')} rejected before running; not counted as attempts"
+        )
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
     yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:
         yield Fact("models", usage_text(status))
     if status.stalls:
-        lasted = f"{status.stalls:,} of {duration(status.stalled_seconds)} in all"
-        yield Fact("stalls", f"{lasted}: a model could not be had; no trial was charged for them", "warn")
+        lasted = f"{status.stalls:,} ({duration(status.stalled_seconds)} in total)"
+        yield Fact("stalls", f"{lasted}: model unavailable; no trial charged", "warn")
     if status.left:
-        yield Fact("left", _remaining_text(status.left))
-    for flight in status.flights[:_MOST_FLIGHTS]:
-        yield Fact("running", running_trial_text(flight))
-    if (more := len(status.flights) - _MOST_FLIGHTS) > 0:
+        yield Fact("remaining", _remaining_text(status.left))
+    for trial in status.flights[:_MAX_TRIALS]:
+        yield Fact("running", running_trial_text(trial))
+    if (more := len(status.flights) - _MAX_TRIALS) > 0:
         yield Fact("", f"and {more} more")
     yield Fact("criteria", status.criteria)
 
 
-def _node_text(standing: AgainstBaseline, metric: str) -> str:
-    text = f"{short_id(standing.node)}: {metric} {figure(standing.score)}"
-    if standing.over_baseline is None:
+def _node_text(node: AgainstBaseline, metric: str) -> str:
+    text = f"{short_id(node.node)}: {metric} {figure(node.score)}"
+    if node.over_baseline is None:
         return f"{text}, the baseline itself"
-    return f"{text}, {change_text(standing.over_baseline, 'the baseline')}"
+    return f"{text}, {change_text(node.over_baseline, 'the baseline')}"
 
 
 def _noise(noise: NoiseFloor, metric: str) -> str:
     if not noise.sigma:
         return f"none seen in {plural(noise.measurements, 'measurement')}"
-    measured = plural(noise.measurements, "measurement")
-    return f"{metric} {deviation(noise.sigma, noise.percent)} ({measured} of the baseline)"
+    measurements = plural(noise.measurements, "measurement")
+    return f"{metric} {deviation(noise.sigma, noise.percent)} ({measurements} of the baseline)"
 
 
 def _remaining_text(left: Remaining) -> str:

@@ -1,6 +1,6 @@
-"""What the terminal can show: colour or not, Unicode or not.
+"""The abilities of a terminal: colour or not, Unicode or not.
 
-Text is written with the Unicode characters below and plain spaces, and comes out as ASCII where it must.
+Text is written with the Unicode characters below and plain spaces, and rendered as ASCII if necessary.
 """
 
 from __future__ import annotations
@@ -50,16 +50,19 @@ _ASCII = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
+    """What a terminal can show."""
+
     colour: bool = False
     unicode: bool = True
 
     @classmethod
     def for_stream(cls, stream: TextIO, env: Mapping[str, str]) -> Terminal:
-        """What this stream can show. NO_COLOR: https://no-color.org."""
+        """The terminal behind this stream. NO_COLOR: https://no-color.org."""
         colour = stream.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         return cls(colour, (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf8sig"))
 
     def paint(self, text: str, style: str) -> str:
+        """The text in this style, if the terminal has colour."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
     def render(self, text: str) -> str:

@@ -1,1 +1,1 @@
-"""Where trials run: bounded, without survivors, and with no more rights than they need."""
+"""Sandboxes for trials: bounded, without survivors, with no more rights than a trial needs."""

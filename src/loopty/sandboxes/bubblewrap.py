@@ -1,4 +1,4 @@
-"""Run a launch under bubblewrap: own namespaces, read-only system, no privilege, no survivor."""
+"""Run a launch under bubblewrap: own namespaces, a read-only system, no privileges, no survivors."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from loopty.sandboxes.trial_user import trial_owner
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILLED = 128 + signal.SIGKILL
-# bubblewrap names its child within milliseconds, or dies.
+# bubblewrap reports its child's pid within milliseconds, or dies.
 _STATUS_SECONDS = 10.0
 _STATUS_BYTES = 1 << 16
 _PACKAGES = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
 
-# Until bubblewrap has set up its processes, --die-with-parent does not hold, and a trial would outlive a loopty
-# that is killed in these milliseconds. So the command waits behind this guard, which greets us on its standard
-# input and goes on only when we answer: we are alive then, and the processes around it are bound to us.
+# --die-with-parent takes effect only once bubblewrap has set up its processes; a trial would outlive a loopty that
+# is killed in the milliseconds before. So the command waits behind this guard, which greets us on its standard
+# input and goes on only when we answer: then we are alive, and the processes around it are bound to us.
 _GUARD = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" </dev/null', "guard")
-# A channel comes as standard output, because the shell may know no descriptor above 9 by its number.
+# The channel is passed as standard output, because some shells cannot name a descriptor above 9.
 _GUARD_OF_CHANNEL = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" <&1', "guard")
 _MESSAGE_BYTES = 1000
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
@@ -49,9 +49,9 @@ class Bubblewrap:
     """The default sandbox on Linux.
 
     One instance serves one thread, and that thread starts every trial: a trial dies with the thread that
-    started it (PR_SET_PDEATHSIG), and only that thread sees what was staged for an unprivileged user. The
-    process becomes a subreaper: bubblewrap leaves each trial's first process to whoever inherits orphans, and
-    in a container that is often a program that never reaps.
+    started it (PR_SET_PDEATHSIG), and only that thread sees the aliases made for an unprivileged user. The
+    process becomes a subreaper: bubblewrap leaves each trial's first process to the process that inherits
+    orphans, and in a container that is often a program that never reaps.
     """
 
     name = "bubblewrap"
@@ -61,12 +61,12 @@ class Bubblewrap:
         self._system = bubblewrap_options.system_options()
         self._filter = seccomp.program(platform.machine())
         self._owner = trial_owner()
-        self._staging = None if self._owner is None else BindAliases(*self._owner)
+        self._aliases = None if self._owner is None else BindAliases(*self._owner)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Protections that this machine does not let us give."""
+        """The protections that bubblewrap cannot give on this machine."""
         missing = []
         if self._filter is None:
             words = f"the system call filter (no table of calls for {platform.machine()})"
@@ -78,15 +78,15 @@ class Bubblewrap:
         elif not can_make_cgroups():
             missing.append(Gap(Protection.MEMORY, UNCOUNTED_MEMORY))
         if not sees_files_between_processes():
-            words = "files on their way between processes are not counted (needs Linux 5.7)"
+            words = "files in transit between processes are not counted (needs Linux 5.7)"
             missing.append(Gap(Protection.DISK, words))
         return tuple(missing)
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
         """Run to the end, to a bound, or until `cancel` is set; the whole process tree is dead on return.
 
-        As root the trial runs as `trial_owner()`, which must be able to read what it is shown. A signal that
-        ends the command gives 128 plus its number, a command that is not found 127.
+        As root the trial runs as `trial_owner()`, who must be able to read the mounts. The exit code is 128 plus
+        the number of the signal that ended the command, or 127 when the command is not found.
         """
         with contextlib.ExitStack() as resources:
             tree = self._start(launch, resources)
@@ -103,15 +103,15 @@ class Bubblewrap:
     def _start(self, launch: Launch, resources: contextlib.ExitStack) -> _Namespace:
         if (cgroup := Cgroup.create(launch.bounds)) is not None:
             resources.callback(cgroup.remove)
-        # In a file, because a pipe that nobody reads any more would kill bubblewrap halfway.
+        # A file: a pipe that nobody reads any more would kill bubblewrap halfway.
         status = _close_with(_memory_file(b""), resources)
         ours, theirs = socket.socketpair()
         resources.enter_context(ours)
-        with contextlib.ExitStack() as passed:
-            passed.enter_context(theirs)
+        with contextlib.ExitStack() as handed_over:
+            handed_over.enter_context(theirs)
             if launch.channel is not None:
-                _close_with(launch.channel, passed)
-            sources = [_close_with(self._open_source(mount.source), passed) for mount in launch.mounts]
+                _close_with(launch.channel, handed_over)
+            sources = [_close_with(self._open_source(mount.source), handed_over) for mount in launch.mounts]
             options = [
                 *self._system,
                 *bubblewrap_options.trial_options(launch, sources),
@@ -120,10 +120,10 @@ class Bubblewrap:
             ]
             inherited = [*sources, status]
             if self._filter is not None:
-                inherited.append(_close_with(_memory_file(self._filter), passed))
+                inherited.append(_close_with(_memory_file(self._filter), handed_over))
                 options += ["--seccomp", str(inherited[-1])]
-            # By descriptor, because the trial can read the command line of its first process.
-            inherited.append(_close_with(_memory_file(_join_with_nulls(options)), passed))
+            # Options go by descriptor, because the trial can read the command line of its first process.
+            inherited.append(_close_with(_memory_file(_join_with_nulls(options)), handed_over))
             command = [
                 self._program_path("bwrap"),
                 "--args",
@@ -135,7 +135,7 @@ class Bubblewrap:
                 "--",
                 *launch.argv,
             ]
-            process = _spawn(self._as_trial_user(command), theirs, inherited, launch.channel)
+            process = _start_process(self._as_trial_user(command), theirs, inherited, launch.channel)
         resources.enter_context(process)
         resources.callback(process.kill)
         tree = _Namespace(process, status, ours, launch, cgroup)
@@ -148,14 +148,14 @@ class Bubblewrap:
         return path
 
     def _open_source(self, source: Path) -> int:
-        # bubblewrap resolves the path behind the descriptor once more, as the unprivileged user, and gives up
-        # when it then finds another file.
-        return open_source(source if self._staging is None else self._staging.reachable_path(source))
+        # bubblewrap resolves the path behind the descriptor again, as the unprivileged user, and fails when it
+        # finds another file there.
+        return open_source(source if self._aliases is None else self._aliases.reachable_path(source))
 
     def _as_trial_user(self, command: list[str]) -> list[str]:
         if self._owner is None:
             return command
-        # By a program, because Python forks its whole memory when it is to change the user itself.
+        # By a program, because Python forks its whole memory when it changes the user itself.
         uid, gid = self._owner
         return [
             self._program_path("setpriv"),
@@ -168,7 +168,7 @@ class Bubblewrap:
 
 
 class _Namespace:
-    """A process tree in a pid namespace: its first process dies, and the kernel takes all others with it."""
+    """A process tree in a pid namespace: when its first process dies, the kernel kills all others."""
 
     def __init__(
         self,
@@ -183,22 +183,22 @@ class _Namespace:
         self.problem = ""
         self.start_time = time.monotonic()
         self._process = process
-        self._leader = os.pidfd_open(process.pid)
+        self._bwrap_pidfd = os.pidfd_open(process.pid)
         self._status = status
         self._guard = guard
         self._launch = launch
-        self._first: int | None = None
+        self._first_pidfd: int | None = None
         self._first_pid: int | None = None
         self._footprint: Footprint | None = None
         self._cgroup = cgroup
-        # It is its children that matter, but the first to be admitted takes the longest. So one is already while
-        # bubblewrap sets up.
+        # Only its children matter, but the first admission takes longest; so bubblewrap itself is admitted while
+        # it sets up.
         self._tasks = [asyncio.create_task(self._admit(process.pid))]
         asyncio.get_running_loop().add_reader(guard, self._on_greeting)
 
     @property
     def kernel_stop(self) -> Stop | None:
-        """Whether the kernel had to end something of it."""
+        """Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
         return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     def excess(self) -> Stop | None:
@@ -217,24 +217,23 @@ class _Namespace:
         return self.kernel_stop or self._footprint.excess(self._launch.bounds)
 
     def kill(self) -> None:
-        # While it is being set up, the first process outlives bubblewrap, so it must be known before anything
-        # is killed.
+        # During set-up the first process outlives bubblewrap, so we must know its pid before we kill anything.
         deadline = time.monotonic() + _STATUS_SECONDS
-        while self._first_pid is None and time.monotonic() < deadline and not _is_ready(self._leader, 0.001):
+        while self._first_pid is None and time.monotonic() < deadline and not _is_ready(self._bwrap_pidfd, 0.001):
             self._read_status()
-        if self._first is None:
+        if self._first_pidfd is None:
             self._process.kill()
             return
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            signal.pidfd_send_signal(self._first_pidfd, signal.SIGKILL)
 
     async def wait_until_dead(self) -> None:
-        await wait_readable(self._leader)
+        await wait_readable(self._bwrap_pidfd)
         self._read_status()
-        if self._first is not None:
-            # bubblewrap leaves as soon as the command has; what the command left behind may still be alive.
+        if self._first_pidfd is not None:
+            # bubblewrap exits as soon as the command does; processes that the command left may still be alive.
             self.kill()
-            await wait_readable(self._first)
+            await wait_readable(self._first_pidfd)
         self.kill_and_wait()
 
     def kill_and_wait(self) -> None:
@@ -242,19 +241,19 @@ class _Namespace:
             return
         self.kill()
         self._process.wait()
-        if self._first is not None:
-            select.select([self._first], [], [])
-            # Ours by now, unless bubblewrap had the time to reap it.
+        if self._first_pidfd is not None:
+            select.select([self._first_pidfd], [], [])
+            # It is our child by now, unless bubblewrap had time to reap it.
             with contextlib.suppress(ChildProcessError):
-                os.waitid(os.P_PIDFD, self._first, os.WEXITED | os.WNOHANG)
+                os.waitid(os.P_PIDFD, self._first_pidfd, os.WEXITED | os.WNOHANG)
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._guard)
         for task in self._tasks:
             task.cancel()
-        os.close(self._leader)
-        if self._first is not None:
-            os.close(self._first)
+        os.close(self._bwrap_pidfd)
+        if self._first_pidfd is not None:
+            os.close(self._first_pidfd)
 
     def _on_greeting(self) -> None:
         asyncio.get_running_loop().remove_reader(self._guard)
@@ -287,8 +286,8 @@ class _Namespace:
             if "child-pid" in fields and self._first_pid is None:
                 self._first_pid = fields["child-pid"]
                 with contextlib.suppress(ProcessLookupError):
-                    self._first = os.pidfd_open(fields["child-pid"])
-            # Written only once the command was started, so that its absence means that the sandbox failed.
+                    self._first_pidfd = os.pidfd_open(fields["child-pid"])
+            # bubblewrap writes this only once the command has started; without it the sandbox has failed.
             self.code = fields.get("exit-code", self.code)
 
 
@@ -296,7 +295,7 @@ def _is_ready(descriptor: int, seconds: float) -> bool:
     return bool(select.select([descriptor], [], [], seconds)[0])
 
 
-def _spawn(
+def _start_process(
     command: list[str], guard: socket.socket, inherited: list[int], channel: int | None
 ) -> subprocess.Popen[bytes]:
     try:
@@ -317,9 +316,9 @@ def _spawn(
 
 @contextlib.contextmanager
 def _high_oom_score() -> Iterator[None]:
-    """Have what is started meanwhile inherit a high score with the kernel's out-of-memory killer."""
-    # By way of our own score: everyone may raise that and lower it again to where it was, while the score of
-    # a process in another user namespace may be out of reach.
+    """Processes started in this context inherit a high out-of-memory score: the kernel kills them first."""
+    # We change our own score: every process may raise it and lower it again to its former value, while the score
+    # of a process in another user namespace may be out of reach.
     before = _OOM_SCORE.read_text(encoding="ascii")
     if int(before) >= int(_TRIAL_OOM_SCORE):
         yield
@@ -332,10 +331,10 @@ def _high_oom_score() -> Iterator[None]:
 
 
 def _limit_options(launch: Launch) -> list[str]:
-    """Options of prlimit, which runs inside: from outside even root may lack the right to set limits."""
+    """Options for prlimit, which runs inside: from outside even root may lack the right to set limits."""
     limits = ["--core=0", f"--fsize={launch.bounds.disk_mb << 20}"]
     if counts_processes_by_namespace():
-        # Counted are the threads in the trial's own user namespace, with bubblewrap's reaper as one of them.
+        # The kernel counts the threads in the trial's own user namespace, bubblewrap's reaper included.
         limits.append(f"--nproc={launch.bounds.processes + 1}")
     return limits
 

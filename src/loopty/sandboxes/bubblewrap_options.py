@@ -1,4 +1,4 @@
-"""What a trial sees: bubblewrap's options for its namespaces and its file system."""
+"""Bubblewrap's options for a trial: its namespaces and what it sees of the file system."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from loopty.domain.launch import Launch, SandboxError
 HOME = "/tmp/home"
 _TEMPORARY = ("/tmp", "/dev/shm")
 
-# What dynamic linking, name look-up, certificates, time zones and Debian's Java need, and no more: each costs
-# a tenth of a millisecond a trial, and /etc as a whole holds secrets that its owner's trials could read.
+# Only what dynamic linking, name look-up, certificates, time zones and Debian's Java need: each entry costs a
+# tenth of a millisecond per trial, and /etc as a whole holds secrets that its owner's trials could read.
 _SETTINGS = (
     "alternatives",
     "group",
@@ -32,7 +32,7 @@ _SETTINGS = (
 
 
 def system_paths() -> Iterator[Path]:
-    """What every trial is shown of the system: programs, libraries, and a few settings."""
+    """The system paths that every trial sees: programs, libraries and a few settings."""
     for name in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt"):
         yield Path(name)
     for pattern in _SETTINGS:
@@ -40,7 +40,7 @@ def system_paths() -> Iterator[Path]:
 
 
 def system_options() -> tuple[str, ...]:
-    """The part of the view that is the same for every trial on this machine."""
+    """The options that are the same for every trial on this machine."""
     return tuple(_system_options())
 
 
@@ -61,9 +61,9 @@ def _system_mount(path: Path) -> tuple[str, ...]:
 
 
 def trial_options(launch: Launch, sources: Sequence[int]) -> Iterator[str]:
-    """The part of the view that this launch asks for; `sources` are its mounts' sources, opened, in order.
+    """The options for this launch; `sources` are the open descriptors of its mounts' sources, in order.
 
-    Mounts come in their order, each over the earlier ones; scratch comes over the mounts.
+    Mounts keep their order, each over the earlier ones; scratch directories come over the mounts.
     """
     refuse_mount_points_that_a_trial_could_move(launch)
     if launch.network:
@@ -83,14 +83,14 @@ def trial_options(launch: Launch, sources: Sequence[int]) -> Iterator[str]:
 
 
 def temporary_directories(launch: Launch) -> tuple[str, ...]:
-    """Where the trial sees file systems that live in memory."""
+    """Where the trial sees file systems that are kept in memory."""
     return (*_TEMPORARY, *launch.scratch)
 
 
 def refuse_mount_points_that_a_trial_could_move(launch: Launch) -> None:
     """Raise SandboxError for a mount point inside a directory that the trial may write."""
-    # Inside a writable directory the trial can rename the parent of a mount point, and bubblewrap would
-    # follow links that an earlier trial left there and create the mount point on the host.
+    # In a writable directory the trial can rename the parent of a mount point, and bubblewrap would follow links
+    # that an earlier trial left there and create the mount point on the host.
     writable = [PurePosixPath(mount.target) for mount in launch.mounts if mount.writable]
     for target in (*(mount.target for mount in launch.mounts), *launch.scratch):
         for above in PurePosixPath(target).parents:

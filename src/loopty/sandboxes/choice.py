@@ -1,4 +1,4 @@
-"""Which sandbox trials run in: the one that is named, or the first that gives what is required."""
+"""Choose the sandbox for trials: the one that is named, or the first that gives the required protections."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopty import __version__
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
 from loopty.kit.atomic_file import write_atomically
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.probe import ProbeReport, probe
+from loopty.version import __version__
 
 _KINDS = ("bubblewrap", "landlock", "container")
 _PROGRAMS = ("bwrap", "prlimit", "setpriv", "podman", "docker")
 _ENGINES = ("podman", "docker")
-_ELSEWHERE = (
-    "trials need Linux (pidfd, /proc), with a sandbox or without: run loopty in a Linux virtual machine; there is "
+_LINUX_ONLY = (
+    "trials need Linux (pidfd, /proc), with or without a sandbox: run loopty in a Linux virtual machine; there is "
     "no Seatbelt back end for macOS, because none could be tested honestly"
 )
-_UNSAFE = "`--unsafe-no-sandbox` runs candidates with all your rights"
+_UNSAFE = "`--unsafe-no-sandbox` runs candidates with your full permissions"
 
 
 @dataclass(frozen=True, slots=True)
 class BackEnd:
-    """A back end and what came of trying it."""
+    """A back end and the report of its probe."""
 
     probe: ProbeReport
     make: Callable[[], Sandbox] | None
-    """None when it was not even tried."""
+    """None when it was not probed."""
 
     def refusal(self, spec: SandboxSpec) -> str:
-        """Why it cannot be taken, or an empty text."""
+        """Why trials cannot run in it, or an empty text."""
         if self.probe.problem:
             return self.probe.problem
         return "; ".join(f"{gap.protection}: {gap.words}" for gap in self.probe.gaps_in(spec.require))
 
 
-class Tried:
-    """A sandbox with the gaps that were found by trying it, beside those that it knows of."""
+class ProbedSandbox:
+    """A sandbox whose gaps include those that its probe found."""
 
     def __init__(self, sandbox: Sandbox, gaps: tuple[Gap, ...]) -> None:
         self.name = sandbox.name
@@ -57,32 +57,33 @@ class Tried:
         self._sandbox = sandbox
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
-        """As the sandbox does."""
+        """Run as the sandbox does."""
         return await self._sandbox.run(launch, cancel)
 
 
 def choose_sandbox(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Sandbox:
-    """The sandbox for trials that start in the calling thread. SandboxError when none gives what is required.
+    """The sandbox for trials that start in the calling thread.
 
-    What was found is kept in the file `cache` until the machine or a program changes.
+    Reports of probes are kept in the file `cache` until the machine or a program changes. Raises SandboxError when
+    no sandbox gives the required protections.
     """
     if system != "linux":
-        raise SandboxError(_ELSEWHERE)
+        raise SandboxError(_LINUX_ONLY)
     refusals = []
-    for candidate in back_ends(spec, cache, system):
-        reason = candidate.refusal(spec)
-        if candidate.make is not None and not reason:
-            return Tried(candidate.make(), candidate.probe.gaps)
-        refusals.append(f"{candidate.probe.name}: {reason}")
+    for back_end in back_ends(spec, cache, system):
+        reason = back_end.refusal(spec)
+        if back_end.make is not None and not reason:
+            return ProbedSandbox(back_end.make(), back_end.probe.gaps)
+        refusals.append(f"{back_end.probe.name}: {reason}")
     raise SandboxError(
-        "no sandbox here gives what [sandbox] requires:\n  "
+        "no sandbox here gives the protections that [sandbox] requires:\n  "
         + "\n  ".join(refusals)
-        + f"\nrequire less with [sandbox] require = […], or knowingly nothing: {_UNSAFE}"
+        + f"\nrequire less with [sandbox] require = […], or run without a sandbox: {_UNSAFE}"
     )
 
 
 def back_ends(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Iterator[BackEnd]:
-    """The back ends that may be taken, in their order; each is tried when it is asked for."""
+    """The back ends to choose from, in order of preference; each is probed when the iterator reaches it."""
     for kind in _KINDS if spec.kind == "auto" else (spec.kind,):
         if obstacle := _obstacle(kind, spec, system):
             yield BackEnd(ProbeReport(kind, obstacle, ()), None)
@@ -91,20 +92,22 @@ def back_ends(spec: SandboxSpec, cache: Path | None = None, system: str = sys.pl
             yield BackEnd(_probe_with_cache(kind, spec, make, cache), make)
 
 
-def _obstacle(kind: str, wanted: SandboxSpec, system: str) -> str:
-    """Why it is not even worth trying."""
+def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
+    """Why probing it is pointless, or an empty text."""
     if system != "linux":
-        return _ELSEWHERE
-    if kind == "container" and not wanted.image:
+        return _LINUX_ONLY
+    if kind == "container" and not spec.image:
         engines = [name for name in _ENGINES if shutil.which(name)]
-        there = (
-            f"{' and '.join(engines)} is there, but " if engines else "neither podman nor docker is there, and "
+        installed = (
+            f"{' and '.join(engines)} is installed, but "
+            if engines
+            else "neither podman nor docker is installed, and "
         )
-        return f'{there}no image is named: [sandbox] image = "…"'
+        return f'{installed}no image is named: [sandbox] image = "…"'
     return ""
 
 
-def _maker(kind: str, wanted: SandboxSpec) -> Callable[[], Sandbox]:
+def _maker(kind: str, spec: SandboxSpec) -> Callable[[], Sandbox]:
     match kind:
         case "bubblewrap":
             from loopty.sandboxes.bubblewrap import Bubblewrap
@@ -117,34 +120,34 @@ def _maker(kind: str, wanted: SandboxSpec) -> Callable[[], Sandbox]:
         case _:
             from loopty.sandboxes.container import Container
 
-            return lambda: Container(wanted.engine, wanted.image, wanted.gpus)
+            return lambda: Container(spec.engine, spec.image, spec.gpus)
 
 
 def _probe_with_cache(
-    kind: str, wanted: SandboxSpec, make: Callable[[], Sandbox], cache: Path | None
+    kind: str, spec: SandboxSpec, make: Callable[[], Sandbox], cache: Path | None
 ) -> ProbeReport:
-    key = _cache_key(wanted)
+    key = _cache_key(spec)
     known = _read_cache(cache)
     if known.get(kind, {}).get("key") == key:
         with contextlib.suppress(TypeError, ValueError, KeyError, AttributeError):
             return codec.build(ProbeReport, known[kind]["probe"])
-    found = _run_probe(make)
-    # A problem is looked at again each time: it may have been mended.
-    if cache is not None and found.ok:
-        _write_cache(cache, {**known, kind: {"key": key, "probe": codec.plain(found)}})
-    return found
+    report = _run_probe(make)
+    # A problem is not kept: the user may have fixed it by the next time.
+    if cache is not None and report.ok:
+        _write_cache(cache, {**known, kind: {"key": key, "probe": codec.plain(report)}})
+    return report
 
 
 def _run_probe(make: Callable[[], Sandbox]) -> ProbeReport:
-    # In a thread of its own: the caller may be in an event loop, and a sandbox binds the thread that uses it.
+    # In its own thread: the caller may be in an event loop, and a sandbox is bound to the thread that uses it.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(probe(make()))).result()
 
 
-def _cache_key(wanted: SandboxSpec) -> str:
-    """What the answer of a probe depends on."""
+def _cache_key(spec: SandboxSpec) -> str:
+    """Everything that the report of a probe depends on, as text."""
     facts: list[object] = [__version__, platform.release(), os.geteuid(), can_make_cgroups()]
-    facts += [wanted.engine, wanted.image, wanted.gpus]
+    facts += [spec.engine, spec.image, spec.gpus]
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
     programs = (shutil.which(name) for name in _PROGRAMS)

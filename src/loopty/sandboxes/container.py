@@ -1,4 +1,4 @@
-"""Run a launch in a container of podman or docker: the image brings the toolchain, the launch all the rest."""
+"""Run a launch in a container of podman or docker: the image has the toolchain, the launch has the rest."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ from loopty.sandboxes.trial_user import trial_owner
 _KILLED = 128 + signal.SIGKILL
 _NOT_FOUND = 127
 _MESSAGE_BYTES = 4000
-# What podman's init says before it ends with 1, as a command may do by itself.
-_FOUND_NO_COMMAND = b"failed to exec pid1"
-# An engine's program that is told to go first finishes what it is writing.
-_LEAVING_SECONDS = 10.0
+# podman's init prints this before it exits with 1, which is also a code that a command may return.
+_COMMAND_NOT_FOUND = b"failed to exec pid1"
+# An engine's program first finishes what it is writing when it gets SIGTERM.
+_EXIT_SECONDS = 10.0
 _NO_CONTROLLER = "no controller for it: a rootless engine needs cgroup v2 with delegation"
 
 
 class Container:
-    """A sandbox by the command line of a container engine: podman, docker, or "auto" for the first there is.
+    """A sandbox that calls the command line of a container engine: podman, docker, or "auto" for the first found.
 
-    The image must be on this machine; it is taken by its content, once, so that all trials of this instance get
-    the same. Its own variables stay; its entry point, user, volumes and health check do not.
+    The image must be on this machine. Its name is resolved to its content once, so that all trials of this
+    instance get the same image. Its own variables stay; its entry point, user, volumes and health check do not.
     """
 
     def __init__(self, engine: str, image: str, gpus: bool) -> None:
-        self._wanted = engine
+        self._engine_name = engine
         self._image = image
         self._gpus = gpus
         self._engine: ContainerEngine | None = None
-        self._terms: ContainerSetup | None = None
-        self._preparing = asyncio.Lock()
+        self._setup: ContainerSetup | None = None
+        self._preparation = asyncio.Lock()
 
     @property
     def name(self) -> str:
-        """With the image by its content, which is the toolchain of its trials."""
+        """Includes the content id of the image, because the image is the toolchain of the trials."""
         try:
             image = self._find_engine().image(self._image).id[:19]
             return f"container {self._image} ({image})" + (" with GPUs" if self._gpus else "")
@@ -68,7 +68,7 @@ class Container:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Protections that the engine does not give here; none where it does not answer, for then nothing runs."""
+        """The protections that the engine does not give here; empty when it does not answer: then nothing runs."""
         try:
             return tuple(_gaps(self._find_engine()))
         except SandboxError:
@@ -77,9 +77,9 @@ class Container:
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
         """Run to the end, to a bound, or until `cancel` is set; the container is dead and removed on return.
 
-        As root the trial runs as `trial_owner()`, which must be able to read what it is shown. A signal that
-        ends the command gives 128 plus its number, a command that is not found 127. The time that the engine
-        needs to start, a fifth of a second or more, counts.
+        As root the trial runs as `trial_owner()`, who must be able to read the mounts. The exit code is 128 plus
+        the number of the signal that ended the command, or 127 when the command is not found. The time that the
+        engine needs to start, a fifth of a second or more, counts.
         """
         with contextlib.ExitStack() as ours:
             if launch.channel is not None:
@@ -87,33 +87,33 @@ class Container:
             refuse_mount_points_that_a_trial_could_move(launch)
             for mount in launch.mounts:
                 os.close(open_source(mount.source))
-            async with self._preparing:
-                if self._terms is None:
-                    self._terms = await asyncio.to_thread(self._prepare)
-            box = _start(self._terms, launch)
-        with contextlib.closing(box):
-            stop = await supervise(box, launch, cancel)
+            async with self._preparation:
+                if self._setup is None:
+                    self._setup = await asyncio.to_thread(self._prepare)
+            container = _start(self._setup, launch)
+        with contextlib.closing(container):
+            stop = await supervise(container, launch, cancel)
         if stop is not None:
-            return Exit(_KILLED, box.seconds, stop)
-        return self._exit_of(box, self._terms.engine, launch)
+            return Exit(_KILLED, container.seconds, stop)
+        return self._exit_of(container, self._setup.engine, launch)
 
-    def _exit_of(self, box: _RunningContainer, engine: ContainerEngine, launch: Launch) -> Exit:
-        if box.succeeded:
-            return Exit(0, box.seconds)
-        if box.state is None or not box.state.started:
+    def _exit_of(self, container: _RunningContainer, engine: ContainerEngine, launch: Launch) -> Exit:
+        if container.succeeded:
+            return Exit(0, container.seconds)
+        if container.state is None or not container.state.started:
             raise SandboxError(
                 failure_message(engine.program, _first_bytes(launch.stderr).decode(errors="replace"), self._image)
             )
-        if box.state.first_pid:
-            raise SandboxError(f"{engine.program} left before its container ended")
-        code = box.state.code
-        if code == 1 and _FOUND_NO_COMMAND in _first_bytes(launch.stderr):
+        if container.state.first_pid:
+            raise SandboxError(f"{engine.program} exited before its container ended")
+        code = container.state.code
+        if code == 1 and _COMMAND_NOT_FOUND in _first_bytes(launch.stderr):
             code = _NOT_FOUND
-        return Exit(code, box.seconds, Stop.MEMORY if box.state.out_of_memory else None)
+        return Exit(code, container.seconds, Stop.MEMORY if container.state.out_of_memory else None)
 
     def _find_engine(self) -> ContainerEngine:
         if self._engine is None:
-            self._engine = engine_of(self._wanted)
+            self._engine = engine_of(self._engine_name)
         return self._engine
 
     def _prepare(self) -> ContainerSetup:
@@ -127,71 +127,71 @@ class Container:
 
 
 class _RunningContainer:
-    """A container and the engine's program that is attached to it. The program goes first, then the container."""
+    """A container and the engine's program attached to it. The program is ended first, then the container."""
 
-    def __init__(self, process: subprocess.Popen[bytes], name: str, terms: ContainerSetup, launch: Launch) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], name: str, setup: ContainerSetup, launch: Launch) -> None:
         self.pipes = pipes_of(process)
         self.seconds = 0.0
         self.succeeded = False
         self.state: ContainerState | None = None
-        self._started = time.monotonic()
+        self._start_time = time.monotonic()
         self._process = process
-        self._leader = os.pidfd_open(process.pid)
+        self._program_pidfd = os.pidfd_open(process.pid)
         self._name = name
-        self._engine = terms.engine
+        self._engine = setup.engine
         self._launch = launch
-        self._temporary = temporary_directories(terms, launch)
-        self._first: int | None = None
+        self._temporary = temporary_directories(setup, launch)
+        self._first_pid: int | None = None
         self._footprint: Footprint | None = None
-        self._over = asyncio.Event()
-        self._asking = threading.Lock()
-        self._buried = False
+        self._is_over = asyncio.Event()
+        self._lock = threading.Lock()
+        self._is_removed = False
 
     def excess(self) -> Stop | None:
-        with self._asking:
-            if self._first is None and not self._buried:
-                self._first = self._first_process()
-        if self._first is None:
+        with self._lock:
+            if self._first_pid is None and not self._is_removed:
+                self._first_pid = self._first_process()
+        if self._first_pid is None:
             return None
         if self._footprint is None:
-            root = Path(f"/proc/{self._first}/root")
+            root = Path(f"/proc/{self._first_pid}/root")
             self._footprint = Footprint(
-                self._first,
-                tuple(root / directory.lstrip("/") for directory in self._temporary) if self._first else (),
+                self._first_pid,
+                tuple(root / directory.lstrip("/") for directory in self._temporary) if self._first_pid else (),
                 tuple(mount for mount in self._launch.mounts if mount.writable),
             )
         return self._footprint.excess(self._launch.bounds)
 
     def kill(self) -> None:
-        # Not by SIGKILL: podman leaves broken layers and stuck processes behind when it goes amid its work.
+        # Not SIGKILL: podman killed in the middle of its work leaves broken layers and stuck processes.
         self._process.terminate()
-        self._over.set()
+        self._is_over.set()
 
     async def wait_until_dead(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._leader, self._over.set)
+        loop.add_reader(self._program_pidfd, self._is_over.set)
         try:
-            await self._over.wait()
+            await self._is_over.wait()
         finally:
-            loop.remove_reader(self._leader)
-        self.seconds = time.monotonic() - self._started
+            loop.remove_reader(self._program_pidfd)
+        self.seconds = time.monotonic() - self._start_time
         await asyncio.to_thread(self.kill_and_wait)
 
     def kill_and_wait(self) -> None:
-        # Those who cannot await may come while a thread is at it, or while another still asks for the container.
-        with self._asking:
-            if self._buried:
+        # A caller that cannot await may come while a thread does this, or while another asks for the state.
+        with self._lock:
+            if self._is_removed:
                 return
             self._end_program()
-            # One that has succeeded needs no questions: it can be removed without force only when it has ended.
+            # After success no state is needed: a container can be removed without force only when it has ended.
             self.succeeded = self._process.returncode == 0 and self._engine.remove_if_ended(self._name)
             if not self.succeeded:
                 self.state = self._engine.state(self._name)
                 self._engine.remove(self._name)
-            self._buried = True
+            self._is_removed = True
 
     def close(self) -> None:
-        os.close(self._leader)
+        os.close(self._program_pidfd)
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -200,12 +200,12 @@ class _RunningContainer:
         for push in (self._process.terminate, lambda: self._engine.remove(self._name), self._process.kill):
             push()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LEAVING_SECONDS)
+                self._process.wait(_EXIT_SECONDS)
                 return
         self._process.wait()
 
     def _first_process(self) -> int | None:
-        """The container's first process by our numbers, 0 when it is out of sight, None when not known yet."""
+        """The pid of the container's first process on this host, 0 when not visible, None when not known yet."""
         state = self._engine.state(self._name)
         if state is None or not state.first_pid:
             return None
@@ -213,14 +213,14 @@ class _RunningContainer:
             status = Path(f"/proc/{state.first_pid}/status").read_text(encoding="ascii", errors="replace")
         except OSError:
             return 0
-        # In a virtual machine the numbers are other ones, and this process is somebody else.
+        # An engine in a virtual machine has pids of its own; on this host the pid is another process.
         numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
         return state.first_pid if len(numbers) > 1 and numbers[-1] == "1" else 0
 
 
-def _start(terms: ContainerSetup, launch: Launch) -> _RunningContainer:
+def _start(setup: ContainerSetup, launch: Launch) -> _RunningContainer:
     name = fresh_name()
-    command = [terms.engine.program, *run_options(terms, launch, name, _mount_points())]
+    command = [setup.engine.program, *run_options(setup, launch, name, _mount_points())]
     channel = launch.channel
     try:
         process = subprocess.Popen(
@@ -231,28 +231,28 @@ def _start(terms: ContainerSetup, launch: Launch) -> _RunningContainer:
             bufsize=0,
             env=engine_environment(launch.env),
             cwd="/",
-            # A Ctrl-C in the terminal is loopty's to act on.
+            # loopty itself handles a Ctrl-C in the terminal.
             start_new_session=True,
         )
     except OSError as error:
         raise SandboxError(f"cannot start {command[0]}: {error.strerror}") from error
-    return _RunningContainer(process, name, terms, launch)
+    return _RunningContainer(process, name, setup, launch)
 
 
 def _gaps(engine: ContainerEngine) -> list[Gap]:
-    calls = "system calls are filtered by the engine's own profile, which lets more through than ours"
-    missing = [Gap(Protection.CALLS, calls if engine.seccomp else "no system call is filtered by this engine")]
+    calls = "system calls are filtered by the engine's own profile, which allows more than loopty's"
+    missing = [Gap(Protection.CALLS, calls if engine.seccomp else "this engine filters no system calls")]
     if "pids" not in engine.controllers and not engine.counts_processes:
         missing.append(Gap(Protection.FORKS, f"processes are not bounded ({_NO_CONTROLLER})"))
     if "memory" not in engine.controllers:
-        # The watcher sees processes and file systems; the engine's profile lets through calls that need neither.
+        # The watcher sees processes and file systems; the engine's profile allows calls that need neither.
         words = f"memory behind memfd_create or shmget is not counted ({_NO_CONTROLLER})"
         missing.append(Gap(Protection.MEMORY, words))
     return missing
 
 
 def _trial_user(engine: ContainerEngine) -> tuple[int, int]:
-    # Inside of a daemon without privileges, root is the user outside.
+    # Under a rootless daemon, root inside is the user outside.
     if engine.kind is EngineKind.DOCKER and engine.rootless:
         return (0, 0)
     return trial_owner() or (os.geteuid(), os.getegid())

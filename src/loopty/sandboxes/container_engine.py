@@ -1,4 +1,4 @@
-"""The container engine of this machine: what it is, what it can do, what it says of images and containers."""
+"""The container engine of this machine: what it can do, and the state of its images and containers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from loopty.domain.launch import SandboxError
 from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 
-# Asking takes 50 ms; a storage that is busy with another image can hold an engine up for long.
+# A question takes 50 ms; a storage that is busy with another image can delay an engine for long.
 _ANSWER_SECONDS = 120.0
 _PREFERRED = ("podman", "docker")
-# The engine, what it starts and Go's run time act on these: the host's values are theirs, and a trial's are kept
-# from them. Nothing else of the host's environment reaches them.
-_ENGINES_OWN = re.compile(
+# The engine, the programs it starts and Go's run time act on these variables: they get the host's values, never a
+# trial's. Nothing else of the host's environment reaches them.
+_ENGINE_VARIABLES = re.compile(
     r"PATH|HOME|USER|LOGNAME|TMPDIR|NOTIFY_SOCKET|GODEBUG|GOGC|GOMAXPROCS|GOMEMLIMIT|GOTRACEBACK"
     r"|(LD|LISTEN|XDG|DBUS|DOCKER|CONTAINERS?|_CONTAINERS|PODMAN|BUILDAH|STORAGE|REGISTRY)_.*"
 )
 
 
 class EngineKind(enum.StrEnum):
-    """Whose command line the program speaks."""
+    """Which command line the program has."""
 
     PODMAN = "podman"
     DOCKER = "docker"
@@ -38,7 +38,7 @@ class EngineKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """What an engine knows of a container. `first` is its first process, 0 when it is not running."""
+    """What an engine knows about a container. `first_pid` is its first process, 0 when it is not running."""
 
     started: bool
     code: int
@@ -48,7 +48,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image by its content, and the directories that it wants writable."""
+    """An image by its content id, and the directories that it declares as volumes."""
 
     id: str
     volumes: tuple[str, ...]
@@ -56,7 +56,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ContainerEngine:
-    """A program that runs containers, as it described itself."""
+    """A program that runs containers, as it describes itself."""
 
     program: str
     kind: EngineKind
@@ -64,76 +64,79 @@ class ContainerEngine:
     controllers: frozenset[str]
     seccomp: bool
     counts_processes: bool
-    """Whether a limit on a user's processes counts those of one container alone."""
+    """Whether a limit on a user's processes counts the processes of one container only."""
     profile: str = ""
-    """The file with its filter of system calls, where it tells."""
+    """The file with its system call filter, or empty when it names none."""
 
     def state(self, name: str) -> ContainerState | None:
-        """What became of a container, or None when there is none of that name."""
-        asked = _run_engine(self.program, "inspect", "--type", "container", "--format", "{{json .State}}", name)
-        if asked.returncode != 0:
+        """The state of a container, or None when no container has that name."""
+        done = _run_engine(self.program, "inspect", "--type", "container", "--format", "{{json .State}}", name)
+        if done.returncode != 0:
             return None
-        fields = json.loads(asked.stdout)
-        # Go's zero time: it was made, and then something failed.
+        fields = json.loads(done.stdout)
+        # Go's zero time: the container was created, and then something failed.
         started = not fields["StartedAt"].startswith("0001-")
         return ContainerState(started, fields["ExitCode"], bool(fields["OOMKilled"]), fields["Pid"])
 
     def image(self, name: str) -> Image:
-        """The image of that name, which must be here: nothing is fetched while trials run."""
-        asked = _run_engine(self.program, "image", "inspect", "--format", "{{.Id}} {{json .Config.Volumes}}", name)
-        if asked.returncode != 0:
-            raise SandboxError(failure_message(self.program, asked.stderr, name))
-        id_, _, volumes = asked.stdout.partition(" ")
+        """The image of that name. Raises SandboxError when it is not on this machine: we never fetch images."""
+        done = _run_engine(self.program, "image", "inspect", "--format", "{{.Id}} {{json .Config.Volumes}}", name)
+        if done.returncode != 0:
+            raise SandboxError(failure_message(self.program, done.stderr, name))
+        id_, _, volumes = done.stdout.partition(" ")
         return Image(id_, tuple(json.loads(volumes) or ()))
 
     def container_names(self, prefix: str) -> tuple[str, ...]:
-        """The containers whose names begin with `prefix`, also dead ones."""
-        asked = _run_engine(self.program, "ps", "--all", "--filter", f"name=^{prefix}", "--format", "{{.Names}}")
-        return tuple(asked.stdout.split())
+        """The names of all containers that begin with `prefix`, also of dead ones."""
+        done = _run_engine(self.program, "ps", "--all", "--filter", f"name=^{prefix}", "--format", "{{.Names}}")
+        return tuple(done.stdout.split())
 
     def remove_if_ended(self, name: str) -> bool:
-        """Remove a container that has ended; false when it is alive, or there is none."""
+        """Remove a container that has ended; false when it is alive or does not exist."""
         return _run_engine(self.program, "rm", "--volumes", name).returncode == 0
 
     def remove(self, *names: str) -> None:
-        """Kill these containers and remove them; no harm when there are none."""
-        asked = _run_engine(self.program, "rm", "--force", "--volumes", *names)
-        if asked.returncode != 0 and any(self.state(name) is not None for name in names):
+        """Kill these containers and remove them; those that do not exist are skipped."""
+        done = _run_engine(self.program, "rm", "--force", "--volumes", *names)
+        if done.returncode != 0 and any(self.state(name) is not None for name in names):
             raise SandboxError(
-                f"cannot remove container {', '.join(names)}: {failure_message(self.program, asked.stderr)}"
+                f"cannot remove container {', '.join(names)}: {failure_message(self.program, done.stderr)}"
             )
 
 
 def engine_of(name: str) -> ContainerEngine:
-    """The engine of that name, or for "auto" the first that is installed: podman, then docker."""
+    """The engine of that name, or for "auto" the first that is installed: podman, then docker.
+
+    Raises SandboxError when the engine is not installed or does not answer.
+    """
     program = _find_program(name)
-    asked = _run_engine(program, "info", "--format", "{{json .}}")
-    fields = json.loads(asked.stdout or "{}")
-    # Docker's program describes itself also where its daemon is out of reach.
-    if asked.returncode != 0 or fields.get("ServerErrors"):
-        raise SandboxError(failure_message(program, "\n".join([*fields.get("ServerErrors", ()), asked.stderr])))
-    # By the answer, because distributions install podman under docker's name.
+    done = _run_engine(program, "info", "--format", "{{json .}}")
+    fields = json.loads(done.stdout or "{}")
+    # Docker's program describes itself even when it cannot reach its daemon.
+    if done.returncode != 0 or fields.get("ServerErrors"):
+        raise SandboxError(failure_message(program, "\n".join([*fields.get("ServerErrors", ()), done.stderr])))
+    # We go by the answer, because some distributions install podman under docker's name.
     return _podman_engine(program, fields["host"]) if "host" in fields else _docker_engine(program, fields)
 
 
 def engine_environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What an engine's program is started with: its own of the host's, and of `variables` those that are not."""
+    """The environment for an engine's program: its variables from the host, all others from `variables`."""
     own = {name: value for name, value in os.environ.items() if is_engine_variable(name)}
     return own | {name: value for name, value in (variables or {}).items() if not is_engine_variable(name)}
 
 
 def is_engine_variable(name: str) -> bool:
     """Whether an engine's program would itself act on a variable of that name."""
-    return _ENGINES_OWN.fullmatch(name) is not None
+    return _ENGINE_VARIABLES.fullmatch(name) is not None
 
 
 def limits_to_inherit() -> dict[str, str]:
-    """Limits to ask for, because an engine's defaults may lie above what this process may hand on."""
+    """Limits to pass explicitly, because an engine's defaults may be above what this process may pass on."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Podman takes no more than there are process numbers.
-    most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+    # Podman accepts at most the number of possible pids.
+    pid_max = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    processes = most if hard == resource.RLIM_INFINITY else min(hard, most)
+    processes = pid_max if hard == resource.RLIM_INFINITY else min(hard, pid_max)
     return {"nofile": f"{files[0]}:{files[1]}", "nproc": f"{processes}:{processes}"}
 
 
@@ -147,7 +150,7 @@ def _podman_engine(program: str, host: Mapping[str, Any]) -> ContainerEngine:
         rootless,
         controllers,
         security["seccompEnabled"],
-        # Each of its containers has a user namespace of its own.
+        # Each container of a rootless podman has its own user namespace.
         counts_processes=rootless and counts_processes_by_namespace(),
         profile=security.get("seccompProfilePath", ""),
     )
@@ -155,8 +158,8 @@ def _podman_engine(program: str, host: Mapping[str, Any]) -> ContainerEngine:
 
 def _docker_engine(program: str, fields: Mapping[str, Any]) -> ContainerEngine:
     options = {option.split(",")[0] for option in fields.get("SecurityOptions") or ()}
-    named = {"memory": fields.get("MemoryLimit"), "pids": fields.get("PidsLimit")}
-    controllers = frozenset(name for name, there in named.items() if there)
+    support = {"memory": fields.get("MemoryLimit"), "pids": fields.get("PidsLimit")}
+    controllers = frozenset(name for name, has_it in support.items() if has_it)
     return ContainerEngine(
         program, EngineKind.DOCKER, "name=rootless" in options, controllers, "name=seccomp" in options, False
     )
@@ -181,7 +184,7 @@ def _run_engine(program: str, *words: str) -> subprocess.CompletedProcess[str]:
             timeout=_ANSWER_SECONDS,
             env=engine_environment(),
             cwd="/",
-            # A Ctrl-C in the terminal is loopty's to act on.
+            # loopty itself handles a Ctrl-C in the terminal.
             start_new_session=True,
         )
     except OSError as error:

@@ -1,4 +1,4 @@
-"""No container outlives the loopty that started it: a watcher buries, a sweep is second."""
+"""No container outlives the loopty that started it: a watcher removes it, or else the next loopty does."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes.container_engine import ContainerEngine, engine_environment
-from loopty.sandboxes.owned_names import is_abandoned, prefix_of, shared_prefix
+from loopty.sandboxes.owned_names import common_prefix, is_abandoned, prefix_of
 
-# It reads a line when all is well, and the end of its input when loopty is gone, however it went. Several times,
-# because an engine's program that has outlived loopty may be about to start a container.
+# The watcher reads a line when all is well, and the end of its input when loopty is gone, for any reason. It looks
+# several times, because an engine's program that outlives loopty may be about to start a container.
 _WATCH = """
 read -r _ && exit
 for pause in 0 1 5 20; do
@@ -24,16 +24,16 @@ done
 
 
 def remove_abandoned(engine: ContainerEngine) -> None:
-    """Remove the containers of processes that are gone."""
-    gone = [name for name in engine.container_names(f"{shared_prefix()}-") if is_abandoned(name)]
-    if gone:
-        # Whose they were is gone; a failure is no trial's matter.
+    """Remove the containers of loopty processes that are gone."""
+    abandoned = [name for name in engine.container_names(f"{common_prefix()}-") if is_abandoned(name)]
+    if abandoned:
+        # Their owner is gone; a failure here concerns no trial.
         with contextlib.suppress(SandboxError):
-            engine.remove(*gone)
+            engine.remove(*abandoned)
 
 
 def start_watcher(engine: ContainerEngine) -> Callable[[], None]:
-    """Have this process's containers removed when it is killed. Returns how to call that off."""
+    """Start a watcher that removes this process's containers when it is killed; returns how to stop it."""
     try:
         watcher = subprocess.Popen(
             ["/bin/sh", "-c", _WATCH, "watch", engine.program, prefix_of(os.getpid())],
@@ -42,7 +42,7 @@ def start_watcher(engine: ContainerEngine) -> Callable[[], None]:
             stderr=subprocess.DEVNULL,
             env=engine_environment(),
             cwd="/",
-            # A Ctrl-C in the terminal must not take the watcher along with the watched.
+            # A Ctrl-C in the terminal must not kill the watcher together with loopty.
             start_new_session=True,
         )
     except OSError as error:
@@ -50,7 +50,7 @@ def start_watcher(engine: ContainerEngine) -> Callable[[], None]:
     owner = os.getpid()
 
     def stop_watcher() -> None:
-        # A forked child inherits this, but not the right to call off its parent's watcher.
+        # A forked child inherits this function, but must not stop its parent's watcher.
         if os.getpid() == owner:
             with contextlib.suppress(BrokenPipeError):
                 watcher.communicate(b"\n")

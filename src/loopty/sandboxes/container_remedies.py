@@ -1,11 +1,11 @@
-"""Why a container engine does not run a trial, and what to do about it."""
+"""Why a container engine did not run a trial, and what to do about it."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-# What an engine says, in lower case, and what helps; the first that fits.
-_SAYINGS = (
+# Parts of an engine's messages, in lower case, and the remedy; the first match counts.
+_ADVICE = (
     (("image not known", "no such image", "unable to find image"), "fetch it first: {engine} pull {image}"),
     (
         ("permission denied while trying to connect", "docker.sock: connect: permission denied"),
@@ -21,7 +21,7 @@ _SAYINGS = (
     ),
     (
         ("could not select device driver",),
-        "teach the engine GPUs: nvidia-ctk runtime configure --runtime=docker, and restart the daemon",
+        "set up GPUs for the engine: nvidia-ctk runtime configure --runtime=docker, and restart the daemon",
     ),
     (("container-init binary", "docker-init"), "install the engine's init: apt install catatonit or tini"),
     (
@@ -41,7 +41,7 @@ _SAYINGS = (
 
 
 def failure_message(program: str, stderr: str, image: str = "IMAGE") -> str:
-    """The engine's own words about its failure, in one line, with the remedy where we know one."""
+    """The engine's own error message in one line, with the remedy where we know one."""
     engine = PurePath(program).name
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
@@ -51,4 +51,4 @@ def failure_message(program: str, stderr: str, image: str = "IMAGE") -> str:
 
 
 def _advice(words: str) -> str:
-    return next((advice for sayings, advice in _SAYINGS if any(saying in words for saying in sayings)), "")
+    return next((advice for parts, advice in _ADVICE if any(part in words for part in parts)), "")

@@ -1,4 +1,4 @@
-"""What the running kernel can do that an older one cannot."""
+"""Features of the running kernel that older ones lack."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import platform
 
 def counts_processes_by_namespace() -> bool:
     """Whether RLIMIT_NPROC counts within a user namespace, so that it can bound one trial."""
-    # Before 5.14 it counts whatever else the user runs, and every trial would fail at random.
+    # Before 5.14 it counts all processes of the user, and trials would fail at random.
     major, minor = platform.release().split(".")[:2]
     return (int(major), int(minor.split("-")[0])) >= (5, 14)

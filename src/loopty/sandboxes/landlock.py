@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import loopty
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
@@ -27,7 +26,7 @@ from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 from loopty.sandboxes.trial_user import trial_owner
 
-# A byte of the standard input says that the warden may begin; an end says that it is not wanted any more.
+# A byte on standard input lets the supervisor begin; the end of input tells it to exit.
 _START = """
 import os, sys
 os.read(0, 1) or os._exit(0)
@@ -35,45 +34,45 @@ sys.path.append(sys.argv[1])
 from loopty.sandboxes.landlock_supervisor.supervisor import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
-_PACKAGES = str(Path(loopty.__file__).resolve().parent.parent)
+_PACKAGES = str(Path(__file__).resolve().parents[2])
 _TEMPORARY = "/tmp"
 _RESOLVER = "/etc/resolv.conf"
-_THROUGH = 0o711
+_SEARCH_ONLY = 0o711
 _KILLED = 128 + signal.SIGKILL
 _REPORT_BYTES = 1 << 16
-# A warden kills its trial within milliseconds; one that has been stopped never does.
-_DYING_SECONDS = 20.0
-_TRUNCATING_VERSION = 3
+# A supervisor kills its trial within milliseconds; one that was stopped (SIGSTOP) never does.
+_KILL_SECONDS = 20.0
+_TRUNCATE_VERSION = 3
 
 
 class Landlock:
-    """A sandbox without namespaces: Landlock rules files, a system call filter and a warden rule the rest.
+    """A sandbox without namespaces: Landlock guards files, a system call filter and a supervisor guard the rest.
 
-    The view is laid out in a directory, and the paths in the command, its variables and its place are moved
-    there (not those in the middle of a word or a shell line); `TMPDIR` and `HOME` lead to directories of the
-    trial. What differs from namespaces for an honest program: the real /tmp and /dev/shm cannot be written, so
-    named semaphores (as of Python's multiprocessing) fail; without the network there is no loopback either; of
-    /proc the command sees itself and the machine, and what it starts not even itself; watching files, extended
-    attributes and changes of owner fail.
+    The mounts are laid out in a directory, and paths in the command, in its variables and in its working directory
+    are translated to it (but not in the middle of a word or of a shell line); `TMPDIR` and `HOME` name directories
+    of the trial. An honest program sees these differences from namespaces: the real /tmp and /dev/shm cannot be
+    written, so named semaphores (as in Python's multiprocessing) fail; without the network there is no loopback
+    either; the command sees only itself and the machine in /proc, and its children do not see even themselves;
+    file watches, extended attributes and changes of owner fail.
     """
 
     name = "landlock"
 
     def __init__(self, abi: int | None = None) -> None:
-        """`abi`: speak an older version of Landlock than the kernel does."""
+        """`abi`: the version of Landlock to use, by default the kernel's."""
         self._abi = _landlock_version() if abi is None else abi
         self._owner = trial_owner()
         self._system = tuple(str(path) for path in bubblewrap_options.system_paths() if path.exists())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Protections that this kernel does not let us give."""
+        """The protections that Landlock cannot give on this kernel."""
         return tuple(self._gaps())
 
     def _gaps(self) -> Iterator[Gap]:
         yield Gap(
             Protection.CALLS,
-            "whether a hidden file exists, and its size, times and owner, can be asked (never its content)",
+            "a trial can learn whether a hidden file exists, and its size, times and owner (never its content)",
         )
         if not can_make_cgroups():
             yield Gap(Protection.MEMORY, UNCOUNTED_MEMORY)
@@ -81,19 +80,19 @@ class Landlock:
             needs = "(needs Linux 6.12)"
             yield Gap(Protection.OTHERS, f"processes of the same user can be signalled {needs}")
             yield Gap(Protection.SURVIVORS, f"a trial can kill the process that would end it {needs}")
-        if self._abi < _TRUNCATING_VERSION and self._owner is None:
+        if self._abi < _TRUNCATE_VERSION and self._owner is None:
             yield Gap(Protection.WRITE, "files of the user can be emptied (needs Linux 6.2)")
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
         """Run to the end, to a bound, or until `cancel` is set; the whole process tree is dead on return.
 
-        As root the trial runs as `trial_owner()`, which must be able to read what it is shown. A signal that
-        ends the command gives 128 plus its number, a command that is not found 127.
+        As root the trial runs as `trial_owner()`, who must be able to read the mounts. The exit code is 128 plus
+        the number of the signal that ended the command, or 127 when the command is not found.
         """
         with contextlib.ExitStack() as ours:
             if launch.channel is not None:
                 ours.callback(os.close, launch.channel)
-            guarded = self._call_filter(launch)
+            call_filter = self._call_filter(launch)
             for mount in launch.mounts:
                 os.close(open_source(mount.source))
             layout = Layout(
@@ -102,7 +101,7 @@ class Landlock:
             cgroup = Cgroup.create(launch.bounds)
             try:
                 await _finish_in_thread(lambda: self._lay_out(layout))
-                tree = _start(self._make_order(layout, launch, guarded), layout, launch, cgroup)
+                tree = _start(self._make_order(layout, launch, call_filter), layout, launch, cgroup)
                 ours.close()
                 with contextlib.closing(tree):
                     return tree.exit(await supervise(tree, launch, cancel) or tree.kernel_stop)
@@ -117,22 +116,22 @@ class Landlock:
                 "this kernel has no Landlock: it needs Linux 5.13 or later with `landlock` among the security "
                 "modules (kernel parameter lsm=landlock,…)"
             )
-        if (guarded := seccomp.notify_filter(platform.machine(), network=launch.network)) is None:
+        if (call_filter := seccomp.notify_filter(platform.machine(), network=launch.network)) is None:
             raise SandboxError(f"there is no table of system calls for {platform.machine()}")
         if not Path("/proc/thread-self/children").exists():
             raise SandboxError("the kernel does not list the children of a process (CONFIG_PROC_CHILDREN)")
-        return guarded
+        return call_filter
 
     def _lay_out(self, layout: Layout) -> None:
         layout.build()
-        layout.root.chmod(_THROUGH)
+        layout.root.chmod(_SEARCH_ONLY)
         if self._owner is not None:
             for directory in layout.private_directories:
                 os.chown(directory, *self._owner)
 
-    def _make_order(self, layout: Layout, launch: Launch, guarded: seccomp.NotifyFilter) -> SupervisorOrder:
+    def _make_order(self, layout: Layout, launch: Launch, call_filter: seccomp.NotifyFilter) -> SupervisorOrder:
         resolver = (_RESOLVER,) if launch.network and Path(_RESOLVER).exists() else ()
-        shown = [mount.source for mount in launch.mounts if not mount.writable]
+        sources = [mount.source for mount in launch.mounts if not mount.writable]
         return SupervisorOrder(
             argv=tuple(map(layout.translate, launch.argv)),
             env={"TMPDIR": str(layout.host_path(_TEMPORARY)), **layout.environment},
@@ -141,18 +140,18 @@ class Landlock:
             owner=self._owner,
             abi=self._abi,
             network=launch.network,
-            program=guarded.program,
-            asked=guarded.notify_calls,
+            call_filter=call_filter.program,
+            notify_calls=call_filter.notify_calls,
             processes=launch.bounds.processes,
             disk_bytes=launch.bounds.disk_mb << 20,
-            readable=(*self._system, *resolver),
-            shown=tuple(map(str, (layout.root, *shown))),
-            writable=tuple(map(str, layout.writable_paths)),
+            system_paths=(*self._system, *resolver),
+            launch_paths=tuple(map(str, (layout.root, *sources))),
+            writable_paths=tuple(map(str, layout.writable_paths)),
         )
 
 
 class _SupervisedTree:
-    """The process tree below a warden, which dies when the pipe to it closes."""
+    """The process tree below a supervisor, which kills it and exits when the pipe to the supervisor closes."""
 
     def __init__(
         self,
@@ -164,20 +163,20 @@ class _SupervisedTree:
     ) -> None:
         self.pipes = pipes_of(process)
         self._process = process
-        self._leader = os.pidfd_open(process.pid)
+        self._supervisor_pidfd = os.pidfd_open(process.pid)
         self._report = report
-        self._started = time.monotonic()
+        self._start_time = time.monotonic()
         self._footprint = Footprint(
             process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable_paths)
         )
         self._bounds = launch.bounds
         self._cgroup = cgroup
         self._problem = ""
-        self._beginning = asyncio.create_task(self._begin())
+        self._begin_task = asyncio.create_task(self._begin())
 
     @property
     def kernel_stop(self) -> Stop | None:
-        """Whether the kernel had to end something of it."""
+        """Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
         return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     def excess(self) -> Stop | None:
@@ -188,7 +187,7 @@ class _SupervisedTree:
         self._process.stdin.close()
 
     async def wait_until_dead(self) -> None:
-        await wait_readable(self._leader)
+        await wait_readable(self._supervisor_pidfd)
         self.kill_and_wait()
 
     def kill_and_wait(self) -> None:
@@ -196,33 +195,33 @@ class _SupervisedTree:
             return
         self.kill()
         try:
-            self._process.wait(_DYING_SECONDS)
+            self._process.wait(_KILL_SECONDS)
         except subprocess.TimeoutExpired as error:
             self._process.kill()
             self._process.wait()
-            raise SandboxError("the warden of a trial did not end it in time") from error
+            raise SandboxError("the supervisor of a trial did not end it in time") from error
 
     def exit(self, stop: Stop | None) -> Exit:
-        """How the command ended, by the report of the warden."""
+        """How the command ended, from the supervisor's report. Raises SandboxError when it could not run."""
         report = os.pread(self._report, _REPORT_BYTES, 0)
         if report.startswith(ENDED):
             code, seconds = report.removeprefix(ENDED).split()
             return Exit(int(code) if int(code) >= 0 else 128 - int(code), float(seconds), stop)
         if stop is not None:
-            return Exit(_KILLED, time.monotonic() - self._started, stop)
-        message = self._problem or report.decode(errors="replace") or "its warden was killed from outside"
+            return Exit(_KILLED, time.monotonic() - self._start_time, stop)
+        message = self._problem or report.decode(errors="replace") or "its supervisor was killed from outside"
         raise SandboxError(f"landlock failed: {message}")
 
     def close(self) -> None:
-        self._beginning.cancel()
+        self._begin_task.cancel()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-        os.close(self._leader)
+        os.close(self._supervisor_pidfd)
         os.close(self._report)
 
     async def _begin(self) -> None:
-        """Let the warden begin once it is in its cgroup; until then its interpreter starts."""
+        """Let the supervisor begin once it is in its cgroup; its interpreter starts in the meantime."""
         try:
             if self._cgroup is not None:
                 await asyncio.to_thread(self._cgroup.admit, self._process.pid)
@@ -237,17 +236,17 @@ class _SupervisedTree:
 
 def _start(order: SupervisorOrder, layout: Layout, launch: Launch, cgroup: Cgroup | None) -> _SupervisedTree:
     report = os.memfd_create("loopty-report")
-    told = os.memfd_create("loopty-order")
+    order_file = os.memfd_create("loopty-order")
     try:
-        os.write(told, order.dump())
-        command = (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(told), str(report))
+        os.write(order_file, order.dump())
+        command = (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(order_file), str(report))
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if launch.channel is None else launch.channel,
             stderr=subprocess.PIPE,
             bufsize=0,
-            pass_fds=(told, report),
+            pass_fds=(order_file, report),
             env={},
             cwd="/",
             start_new_session=True,
@@ -256,7 +255,7 @@ def _start(order: SupervisorOrder, layout: Layout, launch: Launch, cgroup: Cgrou
         os.close(report)
         raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
     finally:
-        os.close(told)
+        os.close(order_file)
     return _SupervisedTree(process, report, layout, launch, cgroup)
 
 
@@ -267,11 +266,11 @@ def _landlock_version() -> int:
         return 0
 
 
-async def _finish_in_thread(act: Callable[[], None]) -> None:
-    """Do something in a thread, and do not leave before it is done."""
-    doing = asyncio.ensure_future(asyncio.to_thread(act))
+async def _finish_in_thread(function: Callable[[], None]) -> None:
+    """Run a function in a thread and return only when it is done, even when cancelled."""
+    action = asyncio.ensure_future(asyncio.to_thread(function))
     try:
-        await asyncio.shield(doing)
+        await asyncio.shield(action)
     except asyncio.CancelledError:
-        await doing
+        await action
         raise

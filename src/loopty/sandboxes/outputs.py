@@ -1,4 +1,4 @@
-"""Copy what a process tree prints into two files, up to one bound over both."""
+"""Copy the output of a process tree into two files, up to one bound for both together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Outputs:
-    """Two pipes of a running tree, read as they fill. `flooded` is called when the bound is exceeded."""
+    """Two pipes of a running tree, read as they fill. `on_flood` is called when the bound is exceeded."""
 
     def __init__(self, pipes: dict[int, Path], limit: int, on_flood: Callable[[], None]) -> None:
-        self._left = limit
+        self._remaining = limit
         self._on_flood = on_flood
         self._failure: OSError | None = None
         self._files: dict[int, int] = {}
@@ -32,12 +32,12 @@ class Outputs:
             loop.add_reader(pipe, self._copy, pipe)
 
     def drain(self) -> None:
-        """Take what is left in the pipes once the tree is dead."""
+        """Copy what is left in the pipes once the tree is dead. Raises SandboxError when any copy failed."""
         for pipe in self._files:
             while self._copy(pipe):
                 pass
         if self._failure is not None:
-            raise SandboxError(f"cannot keep the output of a trial: {self._failure.strerror}") from self._failure
+            raise SandboxError(f"cannot write the output of a trial: {self._failure.strerror}") from self._failure
 
     def close(self) -> None:
         """Stop reading."""
@@ -48,7 +48,7 @@ class Outputs:
         self._files.clear()
 
     def _copy(self, pipe: int) -> bool:
-        """Copy one chunk; false when the pipe has no more to give at present."""
+        """Copy one chunk; false when the pipe is empty for now or closed."""
         try:
             chunk = os.read(pipe, _CHUNK_BYTES)
         except BlockingIOError:
@@ -64,9 +64,9 @@ class Outputs:
         return True
 
     def _write(self, file: int, chunk: memoryview) -> None:
-        kept = chunk[: self._left]
-        self._left -= len(kept)
-        if len(kept) < len(chunk):
+        part = chunk[: self._remaining]
+        self._remaining -= len(part)
+        if len(part) < len(chunk):
             self._on_flood()
-        while kept:
-            kept = kept[os.write(file, kept) :]
+        while part:
+            part = part[os.write(file, part) :]

@@ -1,4 +1,4 @@
-"""What does a sandbox really keep a trial from? Found out by trying, once, from inside."""
+"""Probe a sandbox: one trial tries to break out, and the report says which protections hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNTOUCHED = "untouched"
 _MODE = 0o666
 _LIMITED = b"open files 17 17"
 
-# A mounted interpreter may not run in a container, whose own may; some images have none.
+# A mounted interpreter may fail in a container, where the image's own works; some images have no interpreter.
 _RUN = (
     'for python in "$0" python3; do "$python" -I -S probe_script.py "$1" && exit 0; done; '
     'exec sh probe_script.sh "$1"'
@@ -59,20 +59,20 @@ _MEANINGS = {
     "keys": (Protection.CALLS, "the kernel's keys were not refused"),
     "userfaultfd": (Protection.CALLS, "userfaultfd was not refused"),
 }
-# For these the word of the attempt does not count: what is seen from outside does.
+# For these the attempt's own report does not count: only traces outside do.
 _SEEN_FROM_OUTSIDE = {"write", "mode", "datagram", "limit", "signal", "daemon"}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What came of trying a sandbox: `problem` is empty when it works, else the reason and the remedy."""
+    """The result of probing a sandbox: `problem` is empty when it works, else the reason and the remedy."""
 
     name: str
     problem: str
     gaps: tuple[Gap, ...]
-    """What the back end says that it does not give, and what it says to give but did not."""
+    """The gaps that the back end declares, and the protections that it claims but failed to give."""
     tried: tuple[Protection, ...] = ()
-    """The protections that were put to the test; others are as the back end says."""
+    """The protections that were tested; for the others the back end's own word stands."""
 
     @property
     def ok(self) -> bool:
@@ -80,47 +80,47 @@ class ProbeReport:
         return not self.problem
 
     def gaps_in(self, required: Iterable[Protection]) -> tuple[Gap, ...]:
-        """The gaps in what is required."""
+        """The gaps in the required protections."""
         wanted = set(required)
         return tuple(gap for gap in self.gaps if gap.protection in wanted)
 
 
 async def probe(sandbox: Sandbox) -> ProbeReport:
-    """Run one trial that tries to break out, in an arena made for it, and look at what it did."""
+    """Run one trial that tries to break out of the sandbox, and report what it achieved."""
     with _ProbeArena() as arena:
         try:
-            ended = await sandbox.run(arena.launch, asyncio.Event())
+            result = await sandbox.run(arena.launch, asyncio.Event())
         except SandboxError as error:
             return ProbeReport(sandbox.name, str(error), sandbox.gaps)
-        said = [line.split() for line in arena.launch.stdout.read_text(errors="replace").splitlines()]
-        tried = {words[1] for words in said if words[:1] == ["tried"]} & _MEANINGS.keys()
-        if not tried or not _is_expected(ended):
-            return ProbeReport(sandbox.name, _problem(ended, arena.launch.stderr), sandbox.gaps)
-        done = {words[1] for words in said if words[:1] == ["did"]} & _MEANINGS.keys() - _SEEN_FROM_OUTSIDE
+        lines = [line.split() for line in arena.launch.stdout.read_text(errors="replace").splitlines()]
+        tried = {words[1] for words in lines if words[:1] == ["tried"]} & _MEANINGS.keys()
+        if not tried or not _is_expected(result):
+            return ProbeReport(sandbox.name, _problem(result, arena.launch.stderr), sandbox.gaps)
+        done = {words[1] for words in lines if words[:1] == ["did"]} & _MEANINGS.keys() - _SEEN_FROM_OUTSIDE
         done |= arena.traces() & tried
     declared = {gap.protection for gap in sandbox.gaps}
     observed = [_MEANINGS[name] for name in _MEANINGS if name in done]
     return ProbeReport(
         sandbox.name,
         "",
-        (*sandbox.gaps, *(Gap(kind, f"tried: {words}") for kind, words in observed if kind not in declared)),
+        (*sandbox.gaps, *(Gap(kind, f"observed: {words}") for kind, words in observed if kind not in declared)),
         tuple(dict.fromkeys(kind for name, (kind, _) in _MEANINGS.items() if name in tried)),
     )
 
 
-def _is_expected(ended: Exit) -> bool:
-    # Writing too much is the last attempt, and may end the trial.
-    return ended.stop is Stop.DISK or (ended.stop is None and ended.code == 0)
+def _is_expected(result: Exit) -> bool:
+    # The last attempt writes too much, which may end the trial.
+    return result.stop is Stop.DISK or (result.stop is None and result.code == 0)
 
 
-def _problem(ended: Exit, stderr: Path) -> str:
+def _problem(result: Exit, stderr: Path) -> str:
     lines = stderr.read_text(errors="replace").strip().splitlines()
-    how = f"was stopped ({ended.stop})" if ended.stop else f"ended with {ended.code}"
-    return f"a command that tries what is allowed {how}" + (f": {lines[-1]}" if lines else "")
+    how = f"was stopped ({result.stop})" if result.stop else f"ended with {result.code}"
+    return f"the command of the probe {how}" + (f": {lines[-1]}" if lines else "")
 
 
 def bind_same_port() -> tuple[socket.socket, socket.socket]:
-    """A listener for streams and one for datagrams at the same port: where one is free, the other may not be."""
+    """Bind a stream and a datagram socket to one port: a port that is free for one may be taken for the other."""
     while True:
         streams = socket.create_server(("127.0.0.1", 0))
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -137,23 +137,23 @@ def bind_same_port() -> tuple[socket.socket, socket.socket]:
 
 
 class _ProbeArena:
-    """Things of the host that a trial must not get at, although its user could."""
+    """Files, sockets and a process on the host that a trial must not reach, although its user could."""
 
     def __init__(self) -> None:
         self._resources = contextlib.ExitStack()
         self._token = f"loopty-probe-{secrets.token_hex(8)}"
 
     def __enter__(self) -> _ProbeArena:
-        with contextlib.ExitStack() as made:
-            self._root = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="loopty-probe-"))).resolve()
+        with contextlib.ExitStack() as stack:
+            self._root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopty-probe-"))).resolve()
             self._root.chmod(0o755)
-            self._tcp, self._datagrams = map(made.enter_context, bind_same_port())
-            self._listen(made)
-            self._decoy = made.enter_context(_start_decoy())
-            made.callback(self._decoy.kill)
+            self._tcp, self._datagrams = map(stack.enter_context, bind_same_port())
+            self._listen(stack)
+            self._decoy = stack.enter_context(_start_decoy())
+            stack.callback(self._decoy.kill)
             self._write_files()
-            made.callback(self._kill_daemon)
-            self._resources = made.pop_all()
+            stack.callback(self._kill_daemon)
+            self._resources = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,7 +161,7 @@ class _ProbeArena:
 
     @property
     def launch(self) -> Launch:
-        """The attempts, as a trial."""
+        """The trial that makes the attempts."""
         python, mounts = _interpreter()
         return Launch(
             argv=("/bin/sh", "-c", _RUN, python, self._token),
@@ -174,10 +174,10 @@ class _ProbeArena:
         )
 
     def traces(self) -> set[str]:
-        """Which attempts have left traces outside."""
+        """The attempts that have left traces outside."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._decoy.wait(0.01)  # a signal takes a moment
-        signs = {
+        checks = {
             "write": self._outside.read_text() != _UNTOUCHED,
             "mode": self._outside.stat().st_mode & 0o777 != _MODE,
             "datagram": self._has_received(),
@@ -185,7 +185,7 @@ class _ProbeArena:
             "signal": self._decoy.returncode is not None,
             "daemon": bool(self._daemons()),
         }
-        return {name for name, is_there in signs.items() if is_there}
+        return {name for name, is_there in checks.items() if is_there}
 
     @property
     def _outside(self) -> Path:
@@ -242,7 +242,7 @@ class _ProbeArena:
 def _start_decoy() -> subprocess.Popen[bytes]:
     owner = trial_owner()
     uid, gid = owner if owner is not None else (None, None)
-    # A shell that waits for a word: it is everywhere, whatever the search path.
+    # A shell that waits for input: every machine has one at this path.
     return subprocess.Popen(
         [_DECOY, "-c", "read word"],
         executable="/bin/sh",
@@ -255,7 +255,7 @@ def _start_decoy() -> subprocess.Popen[bytes]:
 
 
 def _interpreter() -> tuple[str, tuple[Mount, ...]]:
-    """An interpreter that the trial can start, and what it must be shown for it."""
+    """An interpreter that the trial can start, and the mounts that it needs."""
     if Path("/usr/bin/python3").exists():
         return "/usr/bin/python3", ()
     prefix = Path(sys.base_prefix).resolve()

@@ -1,7 +1,7 @@
-"""Tries inside a sandbox what a sandbox must not let happen. Run by the probe, on any Python from 3.8.
+"""Attempts, from inside a sandbox, that a sandbox must prevent. Run by the probe, on any Python from 3.8.
 
-Each attempt is harmless where it succeeds. It prints `tried NAME` and, where it can see by itself that it went
-through, `did NAME`; the rest is seen from outside.
+Each attempt does no harm when it succeeds. It prints `tried NAME` and, when it can itself see that it succeeded,
+`did NAME`; the probe sees the others from outside.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SECRET = "loopty-secret"
 _EXTRA_PROCESSES = 4
 _FILE_BYTES = 1 << 20
 _EXTRA_FILES = 2
-_WATCHED_SECONDS = 3.0
+_NOTICE_SECONDS = 3.0
 _CLONE_NEWUSER = 0x10000000
 _FEW_FILES = 17
 _AF_VSOCK, _HYPERVISOR = 40, 2
 
 
 def main() -> None:
-    """Try everything; the last attempt may end it."""
+    """Make every attempt; the sandbox may end the script at the last one."""
     facts = json.loads(Path("facts.json").read_text(encoding="utf-8"))
     for name, attempt in (
         ("read", lambda: _read(facts)),
@@ -83,23 +83,23 @@ def _write(facts: dict[str, Any]) -> None:
 
 
 def _connect(family: int, address: Any) -> None:
-    with socket.socket(family, socket.SOCK_STREAM) as made:
-        made.settimeout(2)
-        made.connect(address)
+    with socket.socket(family, socket.SOCK_STREAM) as client:
+        client.settimeout(2)
+        client.connect(address)
 
 
 def _send_datagram(port: int) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-        made.sendto(b"x", ("127.0.0.1", port))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.sendto(b"x", ("127.0.0.1", port))
 
 
 def _reach_hypervisor() -> None:
-    with socket.socket(_AF_VSOCK, socket.SOCK_STREAM) as made:
-        made.settimeout(2)
+    with socket.socket(_AF_VSOCK, socket.SOCK_STREAM) as client:
+        client.settimeout(2)
         try:
-            made.connect((_HYPERVISOR, 1))
+            client.connect((_HYPERVISOR, 1))
         except OSError as error:
-            # Nobody need listen there: any other answer, or none, means that something was sent.
+            # No listener is needed: any other answer, or none, means that something was sent.
             if error.errno == errno.ENODEV:
                 raise
 
@@ -126,16 +126,16 @@ def _leave_daemon() -> None:
 
 
 def _fork_too_many(processes: int) -> None:
-    """Succeeds when more processes live at once than may."""
-    made: list[int] = []
+    """Succeeds when more processes than the bound live at once."""
+    pids: list[int] = []
     try:
-        while len(made) + 1 < processes + _EXTRA_PROCESSES:
+        while len(pids) + 1 < processes + _EXTRA_PROCESSES:
             if (pid := os.fork()) == 0:
                 time.sleep(60)
                 os._exit(0)
-            made.append(pid)
+            pids.append(pid)
     finally:
-        for pid in made:
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
@@ -149,7 +149,7 @@ def _try_calls() -> None:
     buffer = ctypes.create_string_buffer(256)
 
     def succeeds(attempt: Callable[[], int]) -> None:
-        # In a child, because some of these change the caller.
+        # In a child process, because some of these calls change the caller.
         if (pid := os.fork()) == 0:
             os._exit(0 if attempt() != -1 else 1)
         if os.waitpid(pid, 0)[1]:
@@ -159,7 +159,7 @@ def _try_calls() -> None:
     uffd = {"x86_64": 323, "aarch64": 282}.get(os.uname().machine)
     _try("ptrace", lambda: succeeds(lambda: library.ptrace(0, 0, 0, 0)))
     _try("namespace", lambda: succeeds(lambda: library.unshare(_CLONE_NEWUSER)))
-    # A file system that there is not: who may mount is asked first.
+    # A file system that does not exist: the kernel checks the right to mount first.
     _try("mount", lambda: succeeds(lambda: _may_mount(library, ctypes.get_errno)))
     _try("io_uring", lambda: succeeds(lambda: library.syscall(425, 1, buffer)))
     if key is not None:
@@ -174,14 +174,14 @@ def _may_mount(library: Any, last_error: Callable[[], int]) -> int:
 
 
 def _fill_disk(disk_mb: int) -> None:
-    """Write more than may be written. A sandbox ends this at once, or the whole trial a little later."""
+    """Write more than the bound. A sandbox refuses this at once, or ends the whole trial a little later."""
     directory = Path(os.environ.get("TMPDIR", "/tmp"))
     paths = [directory / f"loopty-fill-{os.getpid()}-{number}" for number in range(disk_mb + _EXTRA_FILES)]
     print("tried disk", flush=True)
     try:
         for path in paths:
             path.write_bytes(os.urandom(_FILE_BYTES))
-        time.sleep(_WATCHED_SECONDS)
+        time.sleep(_NOTICE_SECONDS)
         print("did disk", flush=True)
     except OSError:
         return

@@ -1,4 +1,4 @@
-# The attempts that need no Python. Run by the probe where there is none; lines as in probe_script.py.
+# The attempts that need no Python. The probe runs this where Python is missing; it prints lines as probe_script.py does.
 . ./facts.sh
 echo tried read
 [ "$(cat "$secret" 2>/dev/null)" = loopty-secret ] && echo did read

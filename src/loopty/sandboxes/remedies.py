@@ -1,4 +1,4 @@
-"""Why bubblewrap does not start here, and what to do about it."""
+"""Why bubblewrap does not start on this machine, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SWITCHES = (
     ),
 )
 
-_SAYINGS = (
+_ADVICE = (
     (
         "unknown option",
         "this bubblewrap is too old: install 0.8 or later with its distribution's security fixes",
@@ -30,10 +30,10 @@ _NAMESPACE_WORDS = ("namespace", "uid map", "gid map", "setting up", "loopback",
 
 
 def remedy(message: str) -> str:
-    """What to do about bubblewrap's message, or an empty text when we cannot tell."""
+    """The remedy for bubblewrap's message, or an empty text when none is known."""
     words = message.lower()
-    for saying, advice in _SAYINGS:
-        if saying in words:
+    for part, advice in _ADVICE:
+        if part in words:
             return advice
     if not any(word in words for word in _NAMESPACE_WORDS):
         return ""

@@ -1,4 +1,4 @@
-"""Let an unprivileged user reach bind sources that lie behind directories only root may enter."""
+"""Let an unprivileged user reach bind sources inside directories that only root may enter."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 0x2, 0x4, 0x1000, 0x4000, 0x80000
 _MNT_DETACH = 2
 
-# Not /tmp: a cleaner that removes old empty directories there would take the mounts away from a long run.
+# Not /tmp: a cleaner that removes old empty directories there would remove the mounts of a long run.
 _PARENT = "/run"
 
 
 def open_source(source: Path) -> int:
-    """Open a bind source as a bare path, refusing one that leads elsewhere.
+    """Open a bind source with O_PATH. Raises SandboxError when it does not exist or contains a symbolic link.
 
-    O_NOFOLLOW guards the last component only, so the kernel's own name for what was opened is compared too:
-    a link planted anywhere on the way would give the trial what it points to.
+    O_NOFOLLOW guards only the last component, so we also compare the kernel's own name for what was opened: a link
+    planted anywhere on the way would give the trial what it points to.
     """
     try:
         descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -41,10 +41,10 @@ def open_source(source: Path) -> int:
 class BindAliases:
     """Aliases of bind sources in a directory that everyone may enter.
 
-    The aliases are bind mounts in a private mount namespace, which the calling thread enters when the first
-    one is needed. Only that thread and its later children see them, so a trial must be started from the
-    thread that asked for its sources. The namespace goes when the process goes, however it goes; what can
-    be left behind is one empty directory.
+    The aliases are bind mounts in a private mount namespace, which the calling thread enters when it needs the
+    first alias. Only that thread and its later children see them, so a trial must be started from the thread that
+    asked for its sources. The namespace vanishes with the process, even when it is killed; at worst one empty
+    directory is left.
     """
 
     def __init__(self, uid: int, gid: int) -> None:
@@ -54,7 +54,7 @@ class BindAliases:
         self._aliases: dict[Path, Path] = {}
 
     def reachable_path(self, source: Path) -> Path:
-        """A path of `source` that the unprivileged user can resolve."""
+        """A path to `source` that the unprivileged user can resolve."""
         if (entry := self._entry_below_closed_folder(source)) is None:
             return source
         alias = self._aliases.get(entry)
@@ -63,8 +63,8 @@ class BindAliases:
         return alias / source.relative_to(entry)
 
     def _entry_below_closed_folder(self, source: Path) -> Path | None:
-        """The topmost part of `source` below the last directory that the user cannot search, if any."""
-        # One alias there serves every source below: the mounts do not grow with the number of trials.
+        """The topmost part of `source` below the last directory that the user cannot search, or None."""
+        # One alias there serves every source below it, so the number of mounts does not grow with the trials.
         entry = None
         steps = [*reversed(source.parents), source]
         for directory, below in itertools.pairwise(steps):
@@ -85,7 +85,7 @@ class BindAliases:
 
     def _make_alias(self, entry: Path) -> Path:
         try:
-            # The namespace first: what was opened outside cannot be mounted inside.
+            # Enter the namespace first: a file opened outside it cannot be mounted inside it.
             if self._directory is None:
                 self._directory = self._enter_namespace()
             alias = self._directory / str(len(list(self._directory.iterdir())))
@@ -101,18 +101,18 @@ class BindAliases:
         except OSError as error:
             raise SandboxError(
                 f"cannot show {entry} to an unprivileged user: {error.strerror}; run loopty as an ordinary "
-                "user, or keep the repository and its toolchain where every user may enter"
+                "user, or keep the repository and its toolchain in directories that every user may enter"
             ) from error
         return alias
 
     def _enter_namespace(self) -> Path:
         if _libc().unshare(_CLONE_NEWNS):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        # A slave still follows what the host mounts and unmounts, but shows it nothing of ours.
+        # A slave mount still follows what the host mounts and unmounts, but the host sees nothing of ours.
         _mount(None, Path("/"), None, _MS_REC | _MS_SLAVE)
         directory = Path(tempfile.mkdtemp(prefix="loopty-", dir=_PARENT))
         weakref.finalize(self, _unmount, directory, os.getpid())
-        # On a tmpfs of its own nothing is ever written to the host's directory, which stays removable.
+        # With its own tmpfs nothing is ever written to the host's directory, which stays removable.
         _mount("tmpfs", directory, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0711")
         return directory
 
@@ -125,7 +125,7 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def _unmount(directory: Path, owner: int) -> None:
-    # A forked child inherits this finalizer, but not the right to take the mounts from its parent.
+    # A forked child inherits this finalizer, but must not remove its parent's mounts.
     if os.getpid() == owner:
         _libc().umount2(os.fsencode(directory), _MNT_DETACH)
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""System calls that no trial needs, refused by a classic BPF program."""
+"""System call filters for trials, as classic BPF programs: they refuse the calls that no trial needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALLOW, _NOTIFY, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x8
 # Offsets in struct seccomp_data. Both machines are little endian: the low half of an argument comes first.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
-# x32 calls arrive under the x86_64 architecture with this bit set and would pass by every number below.
+# x32 calls arrive as x86_64 calls with this bit set and would match none of the numbers below.
 _X32_BIT = 0x40000000
 
 _CLONE_NEWUSER = 0x10000000
@@ -85,10 +85,10 @@ _FORBIDDEN = {
     "vhangup": (153, 58),
 }
 
-# Answered as a kernel without them would, because programs have a fallback for that (a file in /dev/shm for
-# memfd_create, epoll for io_uring, clone for clone3). Memory behind a memfd, a System V segment or a message
-# queue belongs to no process and to no mount, so the watcher could not count it. The flags of clone3 lie
-# behind a pointer, which a filter cannot read.
+# These fail as on a kernel without them, because programs have a fallback for that (a file in /dev/shm for
+# memfd_create, epoll for io_uring, clone for clone3). Memory behind a memfd, a System V segment or a message queue
+# belongs to no process and to no mount, so the watcher could not count it. The flags of clone3 are behind a
+# pointer, which a filter cannot read.
 _ABSENT = {
     "clone3": (435, 435),
     "io_uring_enter": (426, 426),
@@ -106,15 +106,15 @@ _CLONE, _IOCTL, _SOCKET, _SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
 
 # The tables below are for a trial without namespaces, which shares the machine with the host's processes.
 
-# Owners and priorities of what is not the trial's own, and queues and segments that exist already.
-_FOREIGN = {
+# Owners and priorities of files and processes that are not the trial's own, and existing queues and segments.
+_OTHERS_FORBIDDEN = {
     "chown": (92, None),
     "fchown": (93, 55),
     "fchownat": (260, 54),
     "ioprio_set": (251, 30),
     "lchown": (94, None),
 }
-_FOREIGN_ABSENT = {
+_OTHERS_ABSENT = {
     "fanotify_init": (300, 262),
     "file_setattr": (469, 469),
     "futimesat": (261, None),
@@ -131,7 +131,7 @@ _FOREIGN_ABSENT = {
     "utime": (132, None),
     "utimes": (235, None),
 }
-# Answered as a file system without extended attributes would.
+# These fail as on a file system without extended attributes.
 _ATTRIBUTES = {
     "fremovexattr": (199, 16),
     "fsetxattr": (190, 7),
@@ -142,7 +142,7 @@ _ATTRIBUTES = {
     "setxattr": (188, 5),
     "setxattrat": (463, 463),
 }
-# Allowed for the caller itself, which their first argument calls 0.
+# Allowed only for the caller itself: their first argument must be 0.
 _FOR_ITSELF = {
     "prlimit64": (302, 261),
     "sched_setaffinity": (203, 122),
@@ -151,7 +151,7 @@ _FOR_ITSELF = {
     "sched_setscheduler": (144, 119),
 }
 _SETPRIORITY = (141, 140)
-# What these do depends on memory or on other processes, so someone outside decides.
+# The effect of these depends on memory or on other processes, so the supervisor decides.
 _NOTIFY_CALLS = {
     "chmod": (90, None),
     "connect": (42, 203),
@@ -166,28 +166,28 @@ _NOTIFY_CALLS = {
 
 @dataclass(frozen=True, slots=True)
 class NotifyFilter:
-    """A filter that asks a listener about some calls, and the names of those calls by number."""
+    """A filter that notifies a listener of some calls, and the names of those calls by number."""
 
     program: bytes
     notify_calls: dict[int, str]
 
 
 def program(machine: str) -> bytes | None:
-    """The filter for `machine` as bubblewrap reads it, or None where we have no table of numbers."""
+    """The filter for `machine` as bubblewrap reads it, or None when we have no call numbers for it."""
     if (known := _MACHINES.get(machine)) is None:
         return None
     return b"".join(_instructions(known))
 
 
 def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
-    """The filter for a trial that has no namespaces of its own, or None where we have no table of numbers."""
+    """The filter for a trial without its own namespaces, or None when we have no call numbers for the machine."""
     if (known := _MACHINES.get(machine)) is None:
         return None
-    asked = {
+    notify_calls = {
         number: name for name, numbers in _NOTIFY_CALLS.items() if (number := numbers[known.column]) is not None
     }
-    asked[_CLONE[known.column]] = "clone"
-    return NotifyFilter(b"".join(_notify_instructions(known, network)), asked)
+    notify_calls[_CLONE[known.column]] = "clone"
+    return NotifyFilter(b"".join(_notify_instructions(known, network)), notify_calls)
 
 
 def _instructions(machine: _Machine) -> Iterator[bytes]:
@@ -206,9 +206,9 @@ def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
     yield from _denials(
         machine,
         (_FORBIDDEN, errno.EPERM),
-        (_FOREIGN, errno.EPERM),
+        (_OTHERS_FORBIDDEN, errno.EPERM),
         (_ABSENT, errno.ENOSYS),
-        (_FOREIGN_ABSENT, errno.ENOSYS),
+        (_OTHERS_ABSENT, errno.ENOSYS),
         (_ATTRIBUTES, errno.EOPNOTSUPP),
     )
     for numbers in _NOTIFY_CALLS.values():
@@ -227,7 +227,7 @@ def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
     groups = (_operation(_AND, _IOCTL_GROUP), *_any_of(_FILE_SYSTEM_IOCTLS), _ALLOWED, _refusal(errno.ENOTTY))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), *groups)
 
-    # A datagram socket can send to an address without connecting to it, and would never be asked about.
+    # A datagram socket can send to an address without a connect call, so the listener would not be notified.
     kinds = (second, _operation(_AND, _SOCKET_TYPE), *_any_of((_STREAM, _SEQPACKET)))
     local = (*kinds, _refusal(errno.EPROTONOSUPPORT), _ALLOWED)
     others = (*_any_of((_INET, _INET6, _NETLINK) if network else ()), _refusal(errno.EAFNOSUPPORT), _ALLOWED)
@@ -238,7 +238,7 @@ def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
 
 
 def _denials(machine: _Machine, *tables: tuple[Mapping[str, tuple[int, int | None]], int]) -> Iterator[bytes]:
-    # A 32-bit program on a 64-bit kernel counts its calls differently, so no rule below would mean the same.
+    # A 32-bit program on a 64-bit kernel has other call numbers, so the rules below would not fit.
     yield _operation(_LOAD, _ARCHITECTURE)
     yield _operation(_EQUAL, machine.audit, then=1)
     yield _operation(_RETURN, _KILL_PROCESS)
@@ -254,18 +254,18 @@ def _denials(machine: _Machine, *tables: tuple[Mapping[str, tuple[int, int | Non
 
 
 def _clone_rule(machine: _Machine, verdict: bytes) -> Iterator[bytes]:
-    # The number is lost when an argument is loaded, so each rule over arguments ends with a verdict of its own.
+    # Loading an argument overwrites the call number, so each rule over arguments ends with its own verdict.
     new_user = (_operation(_AND, _CLONE_NEWUSER), _operation(_EQUAL, _CLONE_NEWUSER, otherwise=1))
     yield from _rule(_CLONE[machine.column], 0, *new_user, _refusal(errno.EPERM), verdict)
 
 
 def _any_of(values: Sequence[int]) -> list[bytes]:
-    """Skip the instruction behind these when the register holds one of the values."""
-    return [_operation(_EQUAL, value, then=len(values) - place) for place, value in enumerate(values)]
+    """Skip the next instruction after these when the register holds one of the values."""
+    return [_operation(_EQUAL, value, then=len(values) - index) for index, value in enumerate(values)]
 
 
 def _rule(number: int, argument: int, *verdict: bytes) -> Iterator[bytes]:
-    """Judge one call by one argument; every other call goes on behind the rule."""
+    """Decide one call by one argument; every other call continues after the rule."""
     yield _operation(_EQUAL, number, otherwise=1 + len(verdict))
     yield _operation(_LOAD, _ARGUMENTS + 8 * argument)
     yield from verdict

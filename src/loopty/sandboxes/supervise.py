@@ -1,4 +1,4 @@
-"""Follow one process tree until it ends by itself, meets a bound or is cancelled."""
+"""Supervise one process tree until it ends by itself, exceeds a bound or is cancelled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from loopty.domain.launch import Launch, Stop
 from loopty.sandboxes.outputs import Outputs
 
 _PERIOD_SECONDS = 0.2
-# The watcher takes at most this share of its time, however large the tree it measures.
-_WATCHING_SHARE = 0.1
+# Measuring takes at most this share of the watcher's time, no matter how large the tree.
+_WATCH_SHARE = 0.1
 
 
 class ProcessTree(Protocol):
@@ -20,7 +20,7 @@ class ProcessTree(Protocol):
 
     @property
     def pipes(self) -> tuple[int | None, int]:
-        """The reading ends of its standard output, unless a channel took that, and of its standard error."""
+        """The read ends of its standard output, None when that is a channel, and of its standard error."""
         ...
 
     def excess(self) -> Stop | None:
@@ -28,7 +28,7 @@ class ProcessTree(Protocol):
         ...
 
     def kill(self) -> None:
-        """Kill every process of the tree; no harm when it is dead."""
+        """Kill every process of the tree; does nothing when it is dead."""
         ...
 
     async def wait_until_dead(self) -> None:
@@ -36,12 +36,12 @@ class ProcessTree(Protocol):
         ...
 
     def kill_and_wait(self) -> None:
-        """Kill the tree and block until it is dead: milliseconds, for those who cannot await."""
+        """Kill the tree and block until it is dead, which takes milliseconds; for callers that cannot await."""
         ...
 
 
 async def supervise(tree: ProcessTree, launch: Launch, cancel: asyncio.Event) -> Stop | None:
-    """Return when the tree is dead: why it was stopped, or None when it ended by itself."""
+    """Wait until the tree is dead; returns why it was stopped, or None when it ended by itself."""
     stops: list[Stop] = []
 
     def stop(reason: Stop) -> None:
@@ -95,7 +95,7 @@ async def _on_excess(tree: ProcessTree, stop: _Stopper) -> None:
         if (reason := await asyncio.to_thread(tree.excess)) is not None:
             stop(reason)
             return
-        pause = max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCHING_SHARE)
+        pause = max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCH_SHARE)
 
 
 def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:
@@ -105,7 +105,7 @@ def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:
 
 
 async def wait_readable(descriptor: int) -> None:
-    """Return when there is something to read; for a pidfd, when its process is dead."""
+    """Wait until the descriptor is readable; a pidfd is when its process is dead."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(descriptor, ready.set)

@@ -1,4 +1,4 @@
-"""What `python3` means in the user's shell is what it means in a trial."""
+"""Trials run the same `python3` as the user's shell."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# Shown in every sandbox anyway.
+# Every sandbox shows these anyway.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Directories outside the system's that trials need, and their search path."""
+    """Directories outside the system's that trials need, and the trials' search path."""
 
     prefixes: tuple[Path, ...]
     path: str
 
 
 def user_toolchain() -> Toolchain:
-    """The user's Python and its virtual environment, as far as they are not the system's."""
+    """The user's Python and its virtual environment, unless they are the system's."""
     python = _user_python()
     needed: list[Path] = []
-    named = python.prefixes if python else ()
-    # Under its own name and under its real one: an environment's links point at either.
-    for prefix in dict.fromkeys((*named, *(prefix.resolve() for prefix in named))):
+    prefixes = python.prefixes if python else ()
+    # Under both its own and its resolved name: links in an environment point at either.
+    for prefix in dict.fromkeys((*prefixes, *(prefix.resolve() for prefix in prefixes))):
         if not _is_below(prefix, [*map(Path, _SYSTEM), *needed]):
             needed.append(prefix)
     shown = [*map(Path, _SYSTEM), *needed]
@@ -43,16 +43,16 @@ class _Python:
 
 
 def _user_python() -> _Python | None:
-    found = shutil.which("python3")
-    if found is None:
+    python = shutil.which("python3")
+    if python is None:
         return None
-    if Path(found).resolve() == Path(sys.executable).resolve() and Path(found).parent == Path(sys.prefix, "bin"):
-        return _Python(Path(found), (Path(sys.base_prefix), Path(sys.prefix)))
-    # It may be a shim that finds the real one by rules of its own: only it knows.
-    asked = "import sys; print(sys.executable, sys.base_prefix, sys.prefix, sep='\\n')"
+    if Path(python).resolve() == Path(sys.executable).resolve() and Path(python).parent == Path(sys.prefix, "bin"):
+        return _Python(Path(python), (Path(sys.base_prefix), Path(sys.prefix)))
+    # It may be a shim that picks the real interpreter by its own rules, so we ask it.
+    script = "import sys; print(sys.executable, sys.base_prefix, sys.prefix, sep='\\n')"
     try:
-        said = subprocess.run([found, "-I", "-c", asked], capture_output=True, text=True, timeout=20).stdout
-        executable, *prefixes = said.splitlines()
+        output = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, timeout=20).stdout
+        executable, *prefixes = output.splitlines()
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
     return _Python(Path(executable), tuple(map(Path, prefixes)))

@@ -1,4 +1,4 @@
-"""No sandbox: run a launch as a plain process, for machines that have none and people who accept that."""
+"""No sandbox: run a launch as a plain process, for machines without one and users who accept the risk."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from loopty.sandboxes.resource_usage import Footprint
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 
 _NOT_FOUND = 127
-_DYING_SECONDS = 10.0
-# Inherited by every descendant that does not take pains to lose it, also by one that has left the session.
+_KILL_SECONDS = 10.0
+# Every descendant inherits this unless it removes it on purpose, even one that has left the session.
 _MARK = "LOOPTY_UNSAFE_TRIAL"
 
 
 class Unsafe:
-    """Runs with the rights of the present user: writable mounts and sockets are links, other mounts copies."""
+    """Runs with the rights of the current user; writable mounts and sockets are links, other mounts are copies."""
 
     name = "unsafe"
     gaps = (
-        Gap(Protection.WRITE, "the file system can be written wherever the user may write"),
+        Gap(Protection.WRITE, "a trial can write every file that the user can write"),
         Gap(Protection.READ, "the whole file system can be read"),
         Gap(Protection.NETWORK, "the network is open"),
         Gap(Protection.OTHERS, "other processes of the user can be seen and signalled"),
         Gap(Protection.CALLS, "no system call is filtered"),
         Gap(Protection.FORKS, "the number of processes is not bounded"),
-        Gap(Protection.MEMORY, "memory is counted in processes only, and not in those that leave the session"),
-        Gap(Protection.DISK, "disk is bounded in the writable mounts and the scratch directories only"),
+        Gap(Protection.MEMORY, "only memory of processes is counted, and not of processes that leave the session"),
+        Gap(Protection.DISK, "disk is bounded only in the writable mounts and the scratch directories"),
         Gap(Protection.SURVIVORS, "a descendant that leaves its session and clears its environment survives"),
     )
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
-        """Run to the end, to a bound, or until `cancel` is set; kill what can be found of the tree."""
+        """Run to the end, to a bound, or until `cancel` is set; kill all processes of the tree that it finds."""
         with contextlib.ExitStack() as ours:
             if launch.channel is not None:
                 ours.callback(os.close, launch.channel)
@@ -55,25 +55,25 @@ class Unsafe:
 
 
 async def _run(layout: Layout, launch: Launch, cancel: asyncio.Event, on_start: Callable[[], None]) -> Exit:
-    began = time.monotonic()
+    start = time.monotonic()
     mark = secrets.token_hex(16)
     if not Path(layout.translate(launch.cwd)).is_dir():
         raise SandboxError(f"there is no directory {launch.cwd} to start in")
     try:
-        process = _spawn(layout, launch, mark)
+        process = _start_process(layout, launch, mark)
     except OSError as error:
         if launch.channel is None:
             launch.stdout.write_bytes(b"")
         launch.stderr.write_text(f"{launch.argv[0]}: {error.strerror}\n", encoding="utf-8")
-        return Exit(_NOT_FOUND, time.monotonic() - began)
+        return Exit(_NOT_FOUND, time.monotonic() - start)
     on_start()
     with process, contextlib.closing(_Session(process, mark, layout, launch)) as tree:
         stop = await supervise(tree, launch, cancel)
     code = process.returncode
-    return Exit(code if code >= 0 else 128 - code, time.monotonic() - began, stop)
+    return Exit(code if code >= 0 else 128 - code, time.monotonic() - start, stop)
 
 
-def _spawn(layout: Layout, launch: Launch, mark: str) -> subprocess.Popen[bytes]:
+def _start_process(layout: Layout, launch: Launch, mark: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [layout.translate(word) for word in launch.argv],
         stdin=subprocess.DEVNULL if launch.channel is None else launch.channel,
@@ -92,7 +92,7 @@ class _Session:
     def __init__(self, process: subprocess.Popen[bytes], mark: str, layout: Layout, launch: Launch) -> None:
         self.pipes = pipes_of(process)
         self._process = process
-        self._leader = os.pidfd_open(process.pid)
+        self._pidfd = os.pidfd_open(process.pid)
         self._mark = f"{_MARK}={mark}".encode()
         self._footprint = Footprint(
             process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable_paths)
@@ -108,28 +108,28 @@ class _Session:
                 os.kill(pid, signal.SIGKILL)
 
     async def wait_until_dead(self) -> None:
-        await wait_readable(self._leader)
+        await wait_readable(self._pidfd)
         self.kill_and_wait()
 
     def kill_and_wait(self) -> None:
         if self._process.returncode is not None:
             return
-        deadline = time.monotonic() + _DYING_SECONDS
+        deadline = time.monotonic() + _KILL_SECONDS
         self.kill()
-        # Again and again, because one that is being forked while we look is missed.
+        # Repeatedly, because a look misses a process that is being forked at that moment.
         while any(True for _ in self._pids_alive()) and time.monotonic() < deadline:
             self.kill()
             time.sleep(0.001)
         self._process.wait()
 
     def close(self) -> None:
-        os.close(self._leader)
+        os.close(self._pidfd)
 
     def _pids_alive(self) -> Iterator[int]:
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal():
                 with contextlib.suppress(OSError):
-                    # State and session, the first and fourth after a name in parentheses that may hold anything.
+                    # State and session: fields 1 and 4 after a name in parentheses, which may contain anything.
                     fields = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()
                     dead = fields[0] in "ZX"
                     if not dead and (int(fields[3]) == self._process.pid or self._is_marked(directory)):

@@ -1,1 +1,1 @@
-"""Which node the next change is made to."""
+"""Selectors choose the node that the next proposal changes."""

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Verdict
 from loopty.engine.protocols import Ask, Selection
+from loopty.kit.option import option
 from loopty.record.node_record import Node
 
 _MAX_DRAWS = 32
-"""Draws, before all nodes are looked at."""
+"""Draws before all nodes are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TournamentSelector:
-    """`size` finished nodes are drawn, the best of them is taken."""
+    """Draws `size` finished nodes and takes the best of them."""
 
-    size: int = 4
+    size: int = option("How many nodes are drawn.", 4, minimum=1)
 
     def select(self, ask: Ask) -> Selection:
         metrics = ask.history.metrics(ask.root)
@@ -36,10 +37,10 @@ class TournamentSelector:
 
 
 def _draw(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
-    """A node that can be compared, each as likely as the other; the price does not grow with the pool."""
-    lane = ask.history.nodes_of_pool(ask.run, ask.pool)
-    for _ in range(_MAX_DRAWS if lane else 0):
-        node = ask.history[ask.rng.choice(lane)]
+    """A comparable node, all equally likely, or None if there is none; a large pool does not cost more."""
+    ids = ask.history.nodes_of_pool(ask.run, ask.pool)
+    for _ in range(_MAX_DRAWS if ids else 0):
+        node = ask.history[ask.rng.choice(ids)]
         if _is_comparable(node, metrics):
             return node
     comparable = [node for node in ask.nodes if _is_comparable(node, metrics)]  # there are few, or none
@@ -47,7 +48,7 @@ def _draw(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
 
 
 def _is_comparable(node: Node, metrics: Sequence[Metric]) -> bool:
-    """Whether it is a change that finished, was not rejected, and reported everything that it is compared by."""
+    """Whether the node is a change that finished, was not rejected, and reported all these metrics."""
     outcome = node.outcome
     if not node.id.parent or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:
         return False

@@ -1,4 +1,4 @@
-"""The plug-ins that a task file can name, and the options that each of them owns. Nothing heavy is imported."""
+"""The plug-ins that a task file can name: one line each in the tables below. Nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -7,70 +7,134 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loopty.domain.errors import Misuse
+
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """For plug-ins that have none."""
+    """For plug-ins without options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """Where a plug-in is, as `module:name`."""
+
+    options: str
+    """The dataclass with its options."""
+    make: str = ""
+    """The function that makes it from its options and services; empty where the dataclass is the plug-in."""
+    needs_space: bool = False
+    """Whether the task must have parameters."""
+
+    def load_options(self) -> type[Any]:
+        loaded: type[Any] = _load(self.options)
+        return loaded
+
+    def load_make(self) -> Callable[..., Any]:
+        loaded: Callable[..., Any] = _load(self.make)
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The kinds of one role: a word, and where the dataclass with its options is (`module:name`)."""
+    """The kinds of one role."""
 
-    kinds: Mapping[str, str]
+    kinds: Mapping[str, Plugin]
     default: Callable[[bool], str]
     """The kind when the task file names none, given whether the task has parameters."""
     default_options: Callable[[bool], Mapping[str, Any]] = field(default=lambda _: {})
-    needs_space: tuple[str, ...] = ()
 
 
 _NO_OPTIONS = "loopty.taskfile.plugins:NoOptions"
-_SAMPLERS = ("random", "tpe", "gp", "cmaes", "qmc", "nsga2")
-_PROPOSERS = {
-    "mutate": "loopty.proposers.mutate:MutateOptions",
-    "grid": "loopty.proposers.grid:GridOptions",
-    "llm-parameters": "loopty.proposers.parameters.parameters_options:ParametersOptions",
-    "llm-code": "loopty.proposers.code.code_options:CodeOptions",
-    "ladder": "loopty.proposers.ladder:LadderOptions",
-    **dict.fromkeys(_SAMPLERS, _NO_OPTIONS),
-}
+_SAMPLER = Plugin(_NO_OPTIONS, "loopty.proposers.optuna_samplers:make_proposer", needs_space=True)
+_RANDOM = Plugin(_NO_OPTIONS, "loopty.proposers.random:make_proposer", needs_space=True)
+_MUTATE = Plugin("loopty.proposers.mutate:MutateOptions", "loopty.proposers.mutate:make_proposer")
 
 PROPOSERS = Plugins(
-    _PROPOSERS,
+    {
+        "mutate": _MUTATE,
+        "grid": Plugin("loopty.proposers.grid:GridOptions", "loopty.proposers.grid:make_proposer", True),
+        "llm-parameters": Plugin(
+            "loopty.proposers.parameters.parameters_options:ParametersOptions",
+            "loopty.proposers.llm_parameters:make_proposer",
+            needs_space=True,
+        ),
+        "llm-code": Plugin(
+            "loopty.proposers.code.code_options:CodeOptions", "loopty.proposers.code.code_proposer:make_proposer"
+        ),
+        "ladder": Plugin("loopty.proposers.ladder:LadderOptions", "loopty.proposers.ladder:make_proposer"),
+        "random": _RANDOM,
+        "tpe": _SAMPLER,
+        "gp": _SAMPLER,
+        "cmaes": _SAMPLER,
+        "qmc": _SAMPLER,
+        "nsga2": _SAMPLER,
+    },
     default=lambda has_space: "random" if has_space else "mutate",
-    needs_space=("grid", "llm-parameters", *_SAMPLERS),
 )
 CONTROLS = Plugins(
-    {"random": _NO_OPTIONS, "mutate": "loopty.proposers.mutate:MutateOptions"},
+    {"random": _RANDOM, "mutate": _MUTATE},
     default=lambda has_space: "random" if has_space else "mutate",
     default_options=lambda has_space: {} if has_space else {"parents": "root"},
-    needs_space=("random",),
 )
 PRUNERS = Plugins(
     {
-        "none": _NO_OPTIONS,
-        "median": "loopty.pruners.median:MedianPruner",
-        "halving": "loopty.pruners.halving:HalvingPruner",
-        "patience": "loopty.pruners.patience:PatiencePruner",
+        "none": Plugin(_NO_OPTIONS),
+        "median": Plugin("loopty.pruners.median:MedianPruner"),
+        "halving": Plugin("loopty.pruners.halving:HalvingPruner"),
+        "patience": Plugin("loopty.pruners.patience:PatiencePruner"),
     },
     default=lambda _: "none",
 )
-
-
-def options_class(plugins: Plugins, kind: str) -> Callable[..., Any]:
-    """The dataclass of this kind's options."""
-    module, _, name = plugins.kinds[kind].partition(":")
-    made: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return made
-
+SELECTORS = {
+    "best": Plugin("loopty.selectors.best_node:BestSelector"),
+    "tournament": Plugin("loopty.selectors.tournament:TournamentSelector"),
+    "root": Plugin("loopty.selectors.root:RootSelector"),
+}
 
 EXTERNAL_ROLES = ("proposer", "control")
 """Roles that other packages may fill, through the entry point groups `loopty.proposer` and `loopty.control`."""
 
 
-def external_plugin(role: str, kind: str) -> Callable[..., Any] | None:
-    """The plug-in of this role and name that another package brings."""
+@dataclass(frozen=True, slots=True)
+class ExternalPlugin:
+    """A ProposerPlugin (`loopty.proposers.services`) that another package brings."""
+
+    loaded: Any
+
+    @property
+    def needs_space(self) -> bool:
+        return bool(self.loaded.needs_space)
+
+    def load_options(self) -> type[Any]:
+        options: type[Any] = self.loaded.options
+        return options
+
+    def load_make(self) -> Callable[..., Any]:
+        make: Callable[..., Any] = self.loaded.make
+        return make
+
+
+def find_plugin(role: str, plugins: Plugins, kind: str) -> Plugin | ExternalPlugin | None:
+    """The plug-in of this kind, from the table or from another package, or None."""
+    if kind in plugins.kinds:
+        return plugins.kinds[kind]
+    if role not in EXTERNAL_ROLES:
+        return None
     from importlib.metadata import entry_points
 
     found = next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)
-    return found.load() if found else None
+    if found is None:
+        return None
+    loaded = found.load()
+    if not all(hasattr(loaded, name) for name in ("options", "make", "needs_space")):
+        raise Misuse(
+            f"the entry point '{kind}' of loopty.{role} loads {found.value}, which is no ProposerPlugin: "
+            "see `loopty.proposers.services`"
+        )
+    return ExternalPlugin(loaded)
+
+
+def _load(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)

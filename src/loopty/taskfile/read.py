@@ -28,15 +28,7 @@ from loopty.domain.task import (
     VerifierSpec,
 )
 from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
-from loopty.taskfile.plugins import (
-    CONTROLS,
-    EXTERNAL_ROLES,
-    PROPOSERS,
-    PRUNERS,
-    Plugins,
-    external_plugin,
-    options_class,
-)
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.schema import Path as KeyPath
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
@@ -203,16 +195,17 @@ def _parse_plugin(
     kind = checker.read_value(str, data.get("kind", plugins.default(has_space)), (*path, "kind"), {})
     if kind is WRONG:
         return PluginChoice(plugins.default(has_space))
-    if role in EXTERNAL_ROLES and kind not in plugins.kinds and external_plugin(role, kind):
-        return PluginChoice(kind, {name: value for name, value in data.items() if name != "kind"})
-    if kind not in plugins.kinds:
+    plugin = find_plugin(role, plugins, kind)
+    if plugin is None:
         checker.add_fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
         return PluginChoice(plugins.default(has_space))
     options = {name: value for name, value in data.items() if name != "kind"}
     if not data:
         options = dict(plugins.default_options(has_space))
     beside = ("kind", "patience") if rung_path else ("kind",)
-    checker.read_table(options_class(plugins, kind), options, path, beside)
+    checker.read_table(plugin.load_options(), options, path, beside)
+    if "parents" in options:
+        _check_selector(options["parents"], (*path, "parents"), checker)
     if kind == "ladder":
         _check_rungs(options.get("rungs"), has_space, checker)
     return PluginChoice(kind, options)
@@ -231,15 +224,30 @@ def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
         checker.read_value(int, rung.get("patience", 1), (*path, "patience"), {"minimum": 1})
         own = {name: value for name, value in rung.items() if name != "patience"}
         choice = _parse_plugin("proposer", own, has_space, checker, path)
-        if choice.kind in PROPOSERS.needs_space and not has_space:
+        if _needs_space("proposer", choice.kind) and not has_space:
             checker.add_fault((*path, "kind"), f"is {choice.kind}, which needs parameters: add [parameters.NAME]")
+
+
+def _check_selector(choice: Any, path: KeyPath, checker: Checker) -> None:
+    """A selector is named by its kind, or by a table with its kind and its options."""
+    kind = choice.get("kind") if isinstance(choice, dict) else choice
+    if kind not in SELECTORS:
+        checker.add_fault(path, f"must be one of {', '.join(SELECTORS)}, not {kind!r}")
+    elif isinstance(choice, dict):
+        options = {name: value for name, value in choice.items() if name != "kind"}
+        checker.read_table(SELECTORS[kind].load_options(), options, path, ("kind",))
+
+
+def _needs_space(role: str, kind: str) -> bool:
+    plugin = find_plugin(role, PLUGIN_TABLES[role], kind)
+    return plugin is not None and plugin.needs_space
 
 
 def _check_consistency(
     objective: Any, chosen: Mapping[str, PluginChoice], has_space: bool, checker: Checker
 ) -> None:
     for role in ("proposer", "control"):
-        if chosen[role].kind in PLUGIN_TABLES[role].needs_space and not has_space:
+        if _needs_space(role, chosen[role].kind) and not has_space:
             checker.add_fault(
                 (role, "kind"), f"is {chosen[role].kind}, which needs parameters: add [parameters.NAME]"
             )

@@ -13,7 +13,7 @@ from typing import Any
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
-from loopty.taskfile.plugins import Plugins, options_class
+from loopty.taskfile.plugins import Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
 _USER_MODELS_NOTE = (
@@ -83,7 +83,7 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
         own = "; ".join(
             f"`{field.name}` (default {_default_text(field)}): {field.metadata['doc']}" for field in fields
         )
-        needs = " Needs parameters." if kind in plugins.needs_space else ""
+        needs = " Needs parameters." if plugins.kinds[kind].needs_space else ""
         yield f"- `{kind}`.{needs} {own}".rstrip()
     yield ""
     with_space, without = plugins.default(True), plugins.default(False)
@@ -92,7 +92,7 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
 
 
 def _options_type(plugins: Plugins, kind: str) -> type:
-    return typing.cast(type, options_class(plugins, kind))
+    return plugins.kinds[kind].load_options()
 
 
 def _type_name(hint: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from loopty.domain.errors import Exhausted, LooptyError, Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.machine import Machine
 from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
 from loopty.domain.objective import SCORE
 from loopty.domain.outcome import Ending, Outcome
@@ -60,6 +61,7 @@ class FunctionExecutor:
         self, score: Score, width: int = 1, pause: Callable[[Trial], Awaitable[None]] | None = None
     ) -> None:
         self.width = width
+        self.machine = Machine({})
         self.max_running = 0
         self._running = 0
         self._score = score
@@ -136,7 +138,7 @@ class ScriptedRoleModel:
         self.archive[call] = said
         return Answer(call, said)
 
-    def saved_reply(self, call: str) -> Reply:
+    def reply_of(self, call: str) -> Reply:
         if call not in self.archive:
             raise Misuse(f"the reply of call {call} is gone: ask again")
         return self.archive[call]

@@ -10,8 +10,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, RoleModel, Speaker, Usage
 from loopty.domain.pool import Pool
 from loopty.models.scripted_model import Script
+from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.ledger import Ledger
-from loopty.record.spend import CallReserved, CallSettled, Spend
 
 PROMPT = Prompt("You are terse.", (Message(Speaker.ASKER, "What next?"),), max_output_tokens=600)
 
@@ -25,7 +25,7 @@ class RoleModelConformance:
     async def test_a_reply_is_kept_under_its_call(self, make_role_model: MakeRoleModel) -> None:
         line, _ = make_role_model([Reply("this", Usage(7, 5))], None)
         answer = await line.ask(PROMPT, "guess")
-        assert answer.reply == line.saved_reply(answer.call) == Reply("this", Usage(7, 5))
+        assert answer.reply == line.reply_of(answer.call) == Reply("this", Usage(7, 5))
 
     async def test_the_ledger_says_who_asked_whom_about_what_and_what_it_cost(
         self, make_role_model: MakeRoleModel
@@ -78,7 +78,7 @@ class RoleModelConformance:
     async def test_a_reply_that_is_not_there_any_more_is_misuse(self, make_role_model: MakeRoleModel) -> None:
         line, _ = make_role_model([], None)
         try:
-            line.saved_reply("0" * 32)
+            line.reply_of("0" * 32)
         except Misuse:
             return
         raise AssertionError("it was there")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import RoleModel
@@ -21,16 +20,13 @@ from loopty.engine.protocols import Executor, OnMetrics, Trial
 from loopty.verifiers.comparison import SAME_RESULT, Preference, compare, result_tokens
 from loopty.verifiers.verifier_question import VerifierModel, run_unless_stopped
 
-M = TypeVar("M")
 
-
-class JudgedExecutor(Generic[M]):
+class JudgedExecutor:
     """An executor that has the verifier compare what finished trials left. `machine` is the executor's own."""
 
     def __init__(
         self,
         executor: Executor,
-        machine: M,
         metrics: Sequence[JudgedMetric],
         role_model: RoleModel,
         traces: Callable[[Trial], Path],
@@ -41,7 +37,7 @@ class JudgedExecutor(Generic[M]):
         No prompt is longer than `most_tokens`. Raises Misuse where that is too little for a question.
         """
         self.width = executor.width
-        self.machine = machine
+        self.machine = executor.machine
         self._executor = executor
         self._metrics = metrics
         self._verifier = VerifierModel(role_model, max_prompt_tokens)

@@ -62,8 +62,8 @@ class CallTracker:
         self.calls.append(answer.call)
         return answer
 
-    def saved_reply(self, call: str) -> Reply:
-        return self._role_model.saved_reply(call)
+    def reply_of(self, call: str) -> Reply:
+        return self._role_model.reply_of(call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""History → rows: what people ask of a record, as data. The standard library and the core only."""
+"""History → rows: answers to questions about a run, as plain data."""

@@ -1,4 +1,4 @@
-"""How a node stands beside the baseline."""
+"""A node compared with the baseline."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from loopty.views.score_change import ScoreChange, score_change
 
 @dataclass(frozen=True, slots=True)
 class AgainstBaseline:
-    """A node with its score."""
+    """A node's score and its change over the baseline."""
 
     node: NodeId
     score: float
     over_baseline: ScoreChange | None
-    """None for the baseline itself, and where that was not measured."""
+    """None for the baseline itself, and when the baseline was not measured."""
     params: Mapping[str, Value]
     edited: bool
     """Whether its files differ from the baseline's."""
@@ -31,19 +31,18 @@ class AgainstBaseline:
 def against_baseline(
     history: History, node: NodeId | None, fingerprint: str, metric: Metric
 ) -> AgainstBaseline | None:
-    """The node under this fingerprint, if there is one and it has a result there."""
-    found = history[node] if node else None
-    result = comparable_result(found, fingerprint) if found else None
-    if found is None or result is None:
+    """The node compared under this fingerprint; None without a node or without a result there."""
+    record = history[node] if node else None
+    result = comparable_result(record, fingerprint) if record else None
+    if record is None or result is None:
         return None
-    run = history.runs[found.id.run]
+    run = history.runs[record.id.run]
     root = history[run.root]
-    baseline = comparable_result(root, fingerprint) if found.id != root.id else None
+    baseline = comparable_result(root, fingerprint) if record.id != root.id else None
     score = result.outcome.metrics[metric.name]
-    better = None
+    over_baseline = None
     if baseline:
         noise = sigma(run, fingerprint, metric.name)
-        better = score_change(score, baseline.outcome.metrics[metric.name], metric.direction, noise)
-    return AgainstBaseline(
-        found.id, score, better, found.params, found.tree != root.tree, result.outcome.integrity
-    )
+        over_baseline = score_change(score, baseline.outcome.metrics[metric.name], metric.direction, noise)
+    edited = record.tree != root.tree
+    return AgainstBaseline(record.id, score, over_baseline, record.params, edited, result.outcome.integrity)

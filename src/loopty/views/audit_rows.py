@@ -1,6 +1,6 @@
-"""What audits found: how much of each gain survives on the held-out split, and what looks wrong.
+"""Audit results: how much of each gain survives on the held-out split, and what looks wrong.
 
-Audits are in the events alone. Nothing that the search reads may be made from this.
+Only the events have audits. Nothing that the search reads may be derived from them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from loopty.record.trials import SplitShown, TrialEnded
 from loopty.views.survival import Survival, comparison_scale
 
 MANY_LOOKS = 10
-"""From so many looks on, a choice made by what audits said is no longer independent of them."""
+"""From this many looks on, choices based on audit results are no longer independent of the split."""
 
 _LEAST_SHARE = 0.5
 
@@ -40,31 +40,31 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One look at the held-out split. Gains are over the baseline, positive is better; missing is missing."""
+    """One look at the held-out split. Gains are over the baseline, positive is better; a missing value is None."""
 
     node: NodeId
     number: int
     at: float
     split: str
     look: int
-    """How many looks at this split there had been, with this one."""
+    """The number of looks at this split so far, including this one."""
     metric: str
-    """The metric that makes the search's gain; empty for a weighted sum."""
+    """The metric behind the search's gain; empty for a weighted sum."""
     search: float | None
     search_gain: float | None
     held_out: float | None
     held_out_gain: float | None
     survives: float | None
-    """The share of the search's gain that there is on the held-out split, too; 0 where there is none."""
+    """The share of the search's gain that the held-out split shows, too; 0 when it shows no gain."""
     ended: str
-    """Why there is no held-out score; empty where there is one."""
+    """Why there is no held-out score; empty if there is one."""
     fingerprint: str
-    """Of the machine that looked: held-out scores are compared under the same one alone."""
+    """The fingerprint of this look: held-out scores are compared only under the same one."""
     flags: tuple[Flag, ...] = ()
 
     @property
     def gap(self) -> float | None:
-        """How much larger the gain is for the search than on the held-out split."""
+        """How much larger the gain is in the search than on the held-out split."""
         if self.search_gain is None or self.held_out_gain is None:
             return None
         return self.search_gain - self.held_out_gain
@@ -72,7 +72,7 @@ class AuditRow:
 
 @dataclass(slots=True)
 class _Trial:
-    """A trial on the split, as the events tell it."""
+    """A trial on the split, collected from its events."""
 
     shown: SplitShown
     at: float
@@ -84,18 +84,18 @@ class _Trial:
 def audits(
     history: History, events: Iterable[Recorded], leaks: Mapping[NodeId, Sequence[str]] | None = None
 ) -> list[AuditRow]:
-    """Every look, oldest first; `leaks` says of each node where the search could see the split, in sentences."""
+    """Every look, oldest first. `leaks` has sentences for each node on where the search could see the split."""
     trials = _trials(events)
     rows: list[AuditRow] = []
     for trial in trials:
-        found = _survival(history, trial, trials)
-        row = _row(trial, found)
+        survival = _survival(history, trial, trials)
+        row = _row(trial, survival)
         earlier = [other for other in rows if other.node.run == row.node.run]
         flags = (
-            *_overfitting(found),
-            *_drift(row, found, earlier),
+            *_overfitting(survival),
+            *_drift(row, survival, earlier),
             *(Flag(Suspicion.CONTAMINATION, words) for words in (leaks or {}).get(row.node, ())),
-            *_coincidence(row, found),
+            *_coincidence(row, survival),
             *_other_split(row, earlier),
         )
         rows.append(replace(row, flags=flags))
@@ -103,7 +103,7 @@ def audits(
 
 
 def _trials(events: Iterable[Recorded]) -> list[_Trial]:
-    """Each trial that the split was shown to, also one that never ended."""
+    """Every trial that saw the split, also one that never ended."""
     trials: dict[tuple[NodeId, int], _Trial] = {}
     looks: dict[str, int] = {}
     for item in events:
@@ -120,15 +120,15 @@ def _trials(events: Iterable[Recorded]) -> list[_Trial]:
 def _survival(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Survival:
     node, run = history[trial.shown.node], history.runs[trial.shown.node.run]
     fingerprint = node.outcome.fingerprint if node.outcome else ""
-    mine = node.outcome.metrics if node.outcome and node.outcome.is_finished else {}
+    metrics = node.outcome.metrics if node.outcome and node.outcome.is_finished else {}
     root = history[run.root].result(fingerprint)
-    theirs = root.outcome.metrics if root and node.id != run.root else {}
-    scale = comparison_scale(history.counting_metrics(run.number), mine, theirs)
+    baseline_metrics = root.outcome.metrics if root and node.id != run.root else {}
+    scale = comparison_scale(history.counting_metrics(run.number), metrics, baseline_metrics)
     baseline = _baseline(run.root, trial, trials) if node.id != run.root else None
     return Survival(
         scale,
-        scale.value(mine),
-        scale.value(theirs),
+        scale.value(metrics),
+        scale.value(baseline_metrics),
         scale.value(trial.outcome.metrics) if trial.outcome and trial.outcome.is_finished else None,
         scale.value(baseline.metrics) if baseline else None,
         scale.noise(Cohorts.of(run).noise.get(fingerprint, {})),
@@ -136,49 +136,52 @@ def _survival(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Surv
 
 
 def _baseline(root: NodeId, trial: _Trial, trials: Sequence[_Trial]) -> Outcome | None:
-    """The newest result of the baseline that can be compared with: the same split on the same machine."""
+    """The newest baseline result on the same split and the same machine, or None."""
     outcomes = (
         other.outcome
         for other in reversed(trials)
         if other.shown.node == root and other.shown.split == trial.shown.split
     )
     wanted = trial.outcome.fingerprint if trial.outcome else None
-    return next((found for found in outcomes if found and found.is_finished and found.fingerprint == wanted), None)
+    comparable = (
+        outcome for outcome in outcomes if outcome and outcome.is_finished and outcome.fingerprint == wanted
+    )
+    return next(comparable, None)
 
 
-def _row(trial: _Trial, found: Survival) -> AuditRow:
+def _row(trial: _Trial, survival: Survival) -> AuditRow:
     return AuditRow(
         trial.shown.node,
         trial.shown.number,
         trial.at,
         trial.shown.split,
         trial.look,
-        found.scale.name,
-        found.search,
-        found.search_gain,
-        found.held_out,
-        found.held_out_gain,
-        found.share,
-        _reason_without_score(trial, found),
+        survival.scale.name,
+        survival.search,
+        survival.search_gain,
+        survival.held_out,
+        survival.held_out_gain,
+        survival.share,
+        _reason_without_score(trial, survival),
         trial.outcome.fingerprint if trial.outcome else "",
     )
 
 
-def _reason_without_score(trial: _Trial, found: Survival) -> str:
+def _reason_without_score(trial: _Trial, survival: Survival) -> str:
     if trial.outcome is None:
         return "still running"
     if trial.lost:
         return f"lost: {trial.outcome.reason}; the split may have been seen, so it counts as a look"
     if not trial.outcome.is_finished:
         return f"{trial.outcome.ending}: {trial.outcome.reason}"
-    if found.held_out is None:
-        wanted = ", ".join(metric.name for metric in found.scale.metrics)
-        return f"did not report {wanted}, by which the search compares"
+    if survival.held_out is None:
+        wanted = ", ".join(metric.name for metric in survival.scale.metrics)
+        return f"did not report {wanted}, which the search compares"
     return ""
 
 
-def _overfitting(found: Survival) -> Iterator[Flag]:
-    there, here, share = found.search_gain, found.held_out_gain, found.share
+def _overfitting(survival: Survival) -> Iterator[Flag]:
+    there, here, share = survival.search_gain, survival.held_out_gain, survival.share
     if there is None or here is None or share is None:
         return
     if here <= 0:
@@ -186,51 +189,51 @@ def _overfitting(found: Survival) -> Iterator[Flag]:
         by = f" by {-here:.4g}" if here < 0 else ""
         yield Flag(
             Suspicion.OVERFITTING,
-            f"better by {there:.4g} for the search, but {word}{by} on the held-out split: "
+            f"better by {there:.4g} in the search, but {word}{by} on the held-out split: "
             "it fits the search's data, not the task",
         )
-    elif share < _LEAST_SHARE and there * _LEAST_SHARE - here > found.noise:
+    elif share < _LEAST_SHARE and there * _LEAST_SHARE - here > survival.noise:
         yield Flag(
             Suspicion.OVERFITTING,
             f"only {100 * share:.0f} % of its gain survives on the held-out split ({here:.4g} of {there:.4g})",
         )
 
 
-def _drift(row: AuditRow, found: Survival, earlier: Sequence[AuditRow]) -> Iterator[Flag]:
-    """An earlier winner does better on the held-out split, though the search's score went on to rise."""
-    sign = found.scale.direction.sign
-    passed = [
+def _drift(row: AuditRow, survival: Survival, earlier: Sequence[AuditRow]) -> Iterator[Flag]:
+    """Flag a node that an earlier winner beats on the held-out split although the search's score improved."""
+    sign = survival.scale.direction.sign
+    better_before = [
         other
         for other in earlier
         if row.node.parent
         and other.node.parent
         and (other.split, other.fingerprint, other.metric) == (row.split, row.fingerprint, row.metric)
         and _rise(other.search, row.search, sign) > 0
-        and _rise(row.held_out, other.held_out, sign) > found.noise
+        and _rise(row.held_out, other.held_out, sign) > survival.noise
     ]
-    if passed:
-        peak = max(passed, key=lambda other: _rise(row.held_out, other.held_out, sign))
+    if better_before:
+        peak = max(better_before, key=lambda other: _rise(row.held_out, other.held_out, sign))
         yield Flag(
             Suspicion.DRIFT,
-            f"since {peak.node} the search's score got better, from {peak.search:.6g} to {row.search:.6g}, "
-            f"and the held-out score worse, from {peak.held_out:.6g} to {row.held_out:.6g}",
+            f"since {peak.node} the search's score got better ({peak.search:.6g} to {row.search:.6g}), "
+            f"but the held-out score got worse ({peak.held_out:.6g} to {row.held_out:.6g})",
         )
 
 
 def _rise(before: float | None, after: float | None, sign: int) -> float:
-    """By how much it got better; not at all where one of them is missing."""
+    """How much the value improved; 0 if either is missing."""
     return 0.0 if before is None or after is None else sign * (after - before)
 
 
-def _coincidence(row: AuditRow, found: Survival) -> Iterator[Flag]:
-    """Two different splits that give the very same score; a whole number alone may be chance."""
+def _coincidence(row: AuditRow, survival: Survival) -> Iterator[Flag]:
+    """Flag a held-out score that equals the search's score; a whole number alone may be chance."""
     if row.held_out is None or row.held_out != row.search:
         return
-    twice = found.search_baseline is not None and found.search_baseline == found.held_out_baseline
-    if twice or not row.held_out.is_integer():
+    same_baseline = survival.search_baseline is not None and survival.search_baseline == survival.held_out_baseline
+    if same_baseline or not row.held_out.is_integer():
         yield Flag(
             Suspicion.CONTAMINATION,
-            f"the held-out score is exactly the search's ({row.held_out:.6g}): perhaps both measure the same data",
+            f"the held-out score equals the search's exactly ({row.held_out:.6g}): both may measure the same data",
         )
 
 
@@ -238,5 +241,5 @@ def _other_split(row: AuditRow, earlier: Sequence[AuditRow]) -> Iterator[Flag]:
     if earlier and row.split not in (other.split for other in earlier):
         yield Flag(
             Suspicion.SPLIT,
-            "the split has changed since the first audit: looks are counted anew, and nothing is compared across",
+            "the split has changed since the first audit: looks are counted anew, and splits are not compared",
         )

@@ -1,4 +1,4 @@
-"""What may be compared with what: results under one fingerprint, never under two."""
+"""Results are compared under one fingerprint, never across two."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED)
 
 
 def comparable_result(node: Node, fingerprint: str) -> Result | None:
-    """What a ranking under this fingerprint may use of a node: a finished result of one that was judged."""
+    """The node's result that a ranking under this fingerprint may use: finished and judged; or None."""
     result = node.result(fingerprint)
     return result if result and result.outcome.is_finished and node.verdict not in _UNRANKED else None
 
 
 def has_baseline(run: Run) -> bool:
-    """Whether there is a baseline to compare with; before it no fingerprint is the run's."""
+    """Whether the run has a baseline to compare with; until then it has no fingerprint of its own."""
     return Incumbents.of(run, Pool.ATTEMPT).best is not None
 
 
 def has_only_other_fingerprints(node: Node, run: Run) -> bool:
-    """Whether the node has results, and none under the run's present fingerprint."""
+    """Whether the node has results, but none under the run's present fingerprint."""
     measured = node.outcome is not None and node.outcome.is_finished
     return has_baseline(run) and measured and node.result(Cohorts.of(run).fingerprint) is None
 
 
 def score(history: History, node: Node, fingerprint: str) -> float | None:
-    """The node's value of the most important metric under this fingerprint; missing is missing."""
+    """The node's value of the most important metric under this fingerprint, or None."""
     result, metrics = node.result(fingerprint), history.metrics(node)
     return result.outcome.metrics.get(metrics[0].name) if result and metrics else None
 
 
 def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]:
-    """The nodes that were kept under this fingerprint, newest first: each was judged against the one before it."""
+    """The nodes kept under this fingerprint, newest first; each was judged against the one before it."""
     for pool in SEARCH_POOLS:
         node = Incumbents.of(run, pool).by_fingerprint.get(fingerprint)
         while node:
@@ -49,23 +49,21 @@ def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]
 
 
 def is_noisy(run: Run, fingerprint: str) -> bool:
-    """Whether repeated measurements of one thing were seen to vary."""
+    """Whether repeated measurements of the same node varied."""
     return any(Cohorts.of(run).noise.get(fingerprint, {}).values())
 
 
 def sigma(run: Run, fingerprint: str, metric: str) -> float:
-    """How much measurements of one thing vary, a standard deviation; 0 where that is not known."""
+    """The standard deviation of repeated measurements of the same node; 0 when unknown."""
     return Cohorts.of(run).noise.get(fingerprint, {}).get(metric, 0.0)
 
 
 def machine_description(run: Run, fingerprint: str) -> str:
-    """The machine behind a fingerprint, by what is not the same on the run's present one."""
+    """The machine behind a fingerprint, described by how it differs from the run's present machine."""
     if fingerprint == Cohorts.of(run).fingerprint:
         return "the present machine"
-    there, here = (
-        Cohorts.of(run).machines.get(fingerprint, {}),
-        Cohorts.of(run).machines.get(Cohorts.of(run).fingerprint, {}),
-    )
+    machines = Cohorts.of(run).machines
+    there, here = machines.get(fingerprint, {}), machines.get(Cohorts.of(run).fingerprint, {})
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-    differing = [f"{name} {there.get(name, 'unknown')}" for name in names]
-    return ", ".join(differing) or f"fingerprint {fingerprint or 'unknown'}"
+    differences = [f"{name} {there.get(name, 'unknown')}" for name in names]
+    return ", ".join(differences) or f"fingerprint {fingerprint or 'unknown'}"

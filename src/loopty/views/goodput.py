@@ -1,4 +1,4 @@
-"""What a run's time and tokens came to: comparable results, and what was spent without one."""
+"""Comparable results per hour and per token, and the time spent without a result."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts
 from loopty.views.comparable import comparable_result, incumbents
 
@@ -27,37 +27,39 @@ _CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class TrialCost:
+    """The trials of one cause and the time they took."""
+
     cause: str
     trials: int
     seconds: float
-    """Of the trials, summed over all that ran at once."""
+    """Summed over parallel trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """A comparable result is a finished one of a node that was judged, under the run's present fingerprint."""
+    """A result counts as comparable if it finished under the run's present fingerprint and its node was judged."""
 
     results: int
-    """The baseline not counted."""
+    """Without the baseline."""
     seconds: float
-    """That were spent on the run."""
+    """Spent on the run."""
     per_hour: float | None
     per_million_tokens: float | None
-    """None where no tokens were used."""
+    """None when no tokens were used."""
     busy_seconds: float
-    """Of all trials of the search."""
+    """Of all trials in the search, summed over parallel trials."""
     waste: tuple[TrialCost, ...]
     """Trials without a result, the most expensive cause first."""
     refused: int
-    """Proposals that were not worth or not allowed a trial."""
+    """Proposals that got no trial because they were not worth one or not allowed one."""
     telling_noise: TrialCost
-    """Measurements that told a difference from noise: no waste, but the price of being sure."""
+    """Repeat measurements that separate a difference from noise: not waste, but the price of certainty."""
     in_vain: int
-    """How many of these were for candidates that were not kept, as far as they are remembered."""
+    """How many of these repeats were for candidates that were not kept, as far as the record remembers them."""
 
 
 def goodput(history: History, run: Run, seconds: float) -> Goodput:
-    """`seconds` is the time spent on the run so far. Looks at every node."""
+    """`seconds` is the time spent on the run so far. Reads every node."""
     nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run.number, pool) if node.id.parent]
     results = sum(comparable_result(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
     tokens = Spend.of(run).total_tokens
@@ -81,13 +83,13 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
         results * 3600 / seconds if seconds > 0 else None,
         results * 1e6 / tokens if tokens else None,
         sum(count.busy_seconds for count in counts),
-        tuple(sorted((spent for spent in waste if spent.trials), key=lambda spent: -spent.seconds)),
+        tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
-        TrialCost("telling noise", *finished),
+        TrialCost("repeat measurements", *finished),
         sum(_repeats(node) for node in nodes if node.id not in kept),
     )
 
 
 def _repeats(node: Node) -> int:
-    """What it cost to measure the node again, and its rival beside it."""
+    """How often the node and the incumbent beside it were measured again."""
     return len(node.samples) - 1 + len(node.pairing.theirs) if node.pairing else 0

@@ -1,4 +1,4 @@
-"""The best nodes of a run under one fingerprint, in the order of the objective."""
+"""The best nodes of a run under one fingerprint, ranked by the objective."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from loopty.views.score_change import ScoreChange, score_change
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """One line of the leaderboard."""
+    """One row of the leaderboard."""
 
     rank: int
     node: Node
     score: float
     over_baseline: ScoreChange | None
-    """None for the baseline itself, and where that was not measured."""
+    """None for the baseline itself, and when the baseline was not measured."""
     measurements: int
     varying: bool
-    """Whether measurements were seen to vary: what was kept is placed before what was not."""
+    """Whether repeated measurements varied: then kept nodes rank before the others."""
 
     @property
     def is_single_measurement(self) -> bool:
-        """Whether this is a single measurement although measurements vary: it may be luck."""
+        """Whether the score is a single measurement although measurements vary: it may be luck."""
         return self.varying and self.measurements == 1
 
 
@@ -42,20 +42,20 @@ class _Entry:
 
 
 def leaderboard(history: History, run: int, top: int, fingerprint: str | None = None) -> list[LeaderboardRow]:
-    """The `top` best nodes, attempts and control alike; equal ones: the older first.
+    """The `top` best nodes, attempts and control alike; among equals the older first.
 
-    They are compared under one fingerprint, the run's present one unless another is named. Where measurements
-    vary, what was kept comes before what was not: among many single measurements the best is the luckiest.
+    They are compared under one fingerprint, by default the run's present one. Where measurements vary, kept nodes
+    rank before the others, because the best of many single measurements is the luckiest.
     """
-    found = history.runs[run]
-    under = Cohorts.of(found).fingerprint if fingerprint is None else fingerprint
-    root = history[found.root]
+    record = history.runs[run]
+    under = Cohorts.of(record).fingerprint if fingerprint is None else fingerprint
+    root = history[record.root]
     metrics = history.counting_metrics(run)
     if not metrics or root.outcome is None or not root.outcome.is_finished:
         return []
     wanted = {metric.name for metric in metrics}
-    varying = is_noisy(found, under)
-    kept = frozenset(incumbents(history, found, under)) if varying else frozenset()
+    varying = is_noisy(record, under)
+    kept = frozenset(incumbents(history, record, under)) if varying else frozenset()
     entries = [
         _Entry(node, result, node.id in kept)
         for pool in SEARCH_POOLS
@@ -72,11 +72,12 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
         return one.node.order - other.node.order
 
     name, direction = metrics[0].name, metrics[0].direction
-    baseline, noise = comparable_result(root, under), sigma(found, under, name)
-    places = []
+    baseline, noise = comparable_result(root, under), sigma(record, under, name)
+    rows = []
     for rank, entry in enumerate(heapq.nsmallest(top, entries, key=functools.cmp_to_key(compare)), start=1):
-        score, better = entry.result.outcome.metrics[name], None
+        score, over_baseline = entry.result.outcome.metrics[name], None
         if baseline and entry.node.id != root.id:
-            better = score_change(score, baseline.outcome.metrics[name], direction, noise)
-        places.append(LeaderboardRow(rank, entry.node, score, better, max(len(entry.result.samples), 1), varying))
-    return places
+            over_baseline = score_change(score, baseline.outcome.metrics[name], direction, noise)
+        measurements = max(len(entry.result.samples), 1)
+        rows.append(LeaderboardRow(rank, entry.node, score, over_baseline, measurements, varying))
+    return rows

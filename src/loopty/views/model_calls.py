@@ -1,4 +1,4 @@
-"""The calls of models in a run: what each of them cost and led to. They are in the events alone."""
+"""The model calls of a run: what each cost and led to. Only the events have them."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.record.verdicts import NodeJudged
 
 NOT_TAKEN = "not taken"
-"""Nobody has made a proposal of its reply so far."""
+"""No proposal has been made from its reply so far."""
 
 
 @dataclass(slots=True)
 class ModelCall:
-    """One request."""
+    """One request to a model."""
 
     reserved: CallReserved
     at: float
-    """When it was made, in seconds since the epoch."""
+    """When the request was made, in seconds since the epoch."""
     settled: CallSettled | None = None
-    """None while it is in flight."""
+    """None while the call is in flight."""
     new_nodes: list[NodeId] = field(default_factory=list)
+    """The nodes made from its reply."""
     refused_proposals: list[ProposalRefused] = field(default_factory=list)
-    """The proposals that it was a part of, and that got no trial."""
+    """Proposals that this call had a part in and that got no trial."""
     taken_indexes: set[int] = field(default_factory=set)
-    """Which proposals of its reply were."""
+    """The positions in its reply of the proposals that were taken."""
     remaining: int = 0
-    """Proposals in its reply that nobody has taken."""
+    """How many proposals in its reply have not been taken."""
 
     @property
     def tokens(self) -> int:
-        """As reserved, until it is settled."""
+        """The reserved tokens until the call is settled, then the charged ones."""
         return (self.settled or self.reserved).tokens
 
     @property
@@ -48,18 +49,18 @@ class ModelCall:
 
     @property
     def nodes(self) -> list[NodeId]:
-        """The nodes that it was for: those that it gave, or the one that was measured or judged."""
+        """The nodes it paid for: those made from its reply, or the one that was measured or reviewed."""
         about = self.reserved.node
         return self.new_nodes or ([about] if about and self.reserved.role != Role.EVOLVER else [])
 
     @property
     def own_refusals(self) -> list[ProposalRefused]:
-        """Those of its own reply; the others are of calls that asked again."""
+        """The refused proposals of its own reply; the others belong to later calls that asked again."""
         return [event for event in self.refused_proposals if event.calls[-1] == self.reserved.call]
 
     @property
     def fruitless_reason(self) -> str:
-        """What became of it where it has nothing to show; empty otherwise."""
+        """Why the call led to no node; empty if it led to one, was not meant to, or is still in flight."""
         if self.settled is None or self.new_nodes:
             return ""
         if self.settled.lost:
@@ -73,19 +74,21 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class RunCalls:
+    """All model calls of a run."""
+
     calls: Mapping[str, ModelCall]
-    """By name, the oldest first."""
+    """By name, oldest first."""
     given_again: int
-    """Requests that were answered from memory."""
+    """Requests answered from memory."""
     kept: frozenset[NodeId]
-    """The nodes of the run that were kept, the baseline not counted."""
+    """The kept nodes of the run, without the baseline."""
     last_refused_parent: NodeId | None
-    """What the attempt that was refused last was to change, where a model had made it."""
+    """The node that the last refused attempt was to change; None if no model had made it."""
 
 
 def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
-    """One pass over the events."""
-    found: dict[str, ModelCall] = {}
+    """The calls of a run, in one pass over the events."""
+    by_name: dict[str, ModelCall] = {}
     verdicts: dict[NodeId, Verdict] = {}
     again: set[str] = set()
     last: ProposalRefused | None = None
@@ -95,25 +98,25 @@ def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
             if event.operator == CACHED_CALL:
                 again.add(event.call)
             else:
-                found[event.call] = ModelCall(event, item.at)
-        elif isinstance(event, CallSettled) and (call := found.get(event.call)):
-            call.settled = call.settled or event  # a process taken for dead may settle late, and in vain
+                by_name[event.call] = ModelCall(event, item.at)
+        elif isinstance(event, CallSettled) and (call := by_name.get(event.call)):
+            call.settled = call.settled or event  # a process presumed dead may settle late, without effect
         elif isinstance(event, NodeAdded | ProposalRefused):
-            _link_result(found, event)
+            _link_result(by_name, event)
             if isinstance(event, ProposalRefused) and event.run == run and event.pool is Pool.ATTEMPT:
                 last = event
         elif isinstance(event, NodeJudged) and event.node.run == run and event.node.parent:
             verdicts[event.node] = event.verdict
     kept = frozenset(node for node, verdict in verdicts.items() if verdict is Verdict.KEPT)
-    asked = found.get(last.calls[-1]) if last and last.calls else None
-    return RunCalls(found, len(again), kept, asked.reserved.node if asked else None)
+    refused = by_name.get(last.calls[-1]) if last and last.calls else None
+    return RunCalls(by_name, len(again), kept, refused.reserved.node if refused else None)
 
 
 def calls_of_node(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ...]:
-    """Those that the node's proposal took, its screening first; then those in which the verifier looked at it."""
+    """The calls behind the node's proposal, its screening first; then those in which the verifier looked at it."""
     known = calls_of_run(events, node.id.run).calls
     took = (known[name] for name in node.calls if name in known)
-    # What led to a proposal is about a change of this node, and belongs to what came of it.
+    # A call that led to a proposal was to change this node; it belongs to the proposal's own node.
     about = (
         call
         for call in known.values()
@@ -123,15 +126,16 @@ def calls_of_node(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ..
 
 
 def fruitless_calls_of(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ...]:
-    """Those that were to change the node and were in vain, wholly or in part; the oldest first."""
+    """Calls that were to change the node and gave nothing, at least in part; oldest first."""
     known = calls_of_run(events, node.id.run).calls.values()
-    asked = (call for call in known if call.reserved.pool and call.reserved.node == node.id)
-    return tuple(call for call in asked if call.fruitless_reason or call.own_refusals)
+    proposing = (call for call in known if call.reserved.pool and call.reserved.node == node.id)
+    return tuple(call for call in proposing if call.fruitless_reason or call.own_refusals)
 
 
-def _link_result(found: Mapping[str, ModelCall], event: NodeAdded | ProposalRefused) -> None:
+def _link_result(by_name: Mapping[str, ModelCall], event: NodeAdded | ProposalRefused) -> None:
+    """Add a new node or a refused proposal to the calls that made it."""
     for name in event.calls:
-        if call := found.get(name):
+        if call := by_name.get(name):
             if isinstance(event, NodeAdded):
                 call.new_nodes.append(event.node)
             else:

@@ -1,4 +1,4 @@
-"""What models cost a run, by whom and for what, and what of it was in vain."""
+"""What models cost a run, by role, model, operator and node, and which calls led to nothing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from loopty.record.event import Recorded
 from loopty.views.model_calls import ModelCall, calls_of_run
 
 IsFree = Callable[[str], bool]
-"""Whether nobody sends a bill for the model of this name."""
+"""Whether the model of this name costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendSum:
-    """What some calls used. Where a call gave several nodes, each has its share of it."""
+    """What some calls used. If a call led to several nodes, each gets its share."""
 
     calls: int = 0
     tokens: float = 0.0
-    """As charged: of a call of which nobody said what it took, what was reserved."""
+    """As charged; a call without reported usage is charged what was reserved."""
     input_tokens: float = 0.0
     output_tokens: float = 0.0
     cached_tokens: float = 0.0
@@ -31,18 +31,20 @@ class SpendSum:
     """Part of the output."""
     money_usd: float = 0.0
     unpriced: int = 0
-    """Calls whose price is not known; the money is that of the others."""
+    """Calls whose price is unknown; `money_usd` is the cost of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendRow:
+    """One row of a table: a role, model, operator or node, and what its calls used."""
+
     name: str
     sum: SpendSum
 
 
 @dataclass(frozen=True, slots=True)
 class SpendCap:
-    """What may be spent; None where there is no limit."""
+    """A spending limit of the run or of a role; None means no limit."""
 
     whose: str
     tokens: int | None
@@ -50,8 +52,8 @@ class SpendCap:
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
-    """The rows of roles, models, operators and nodes add up to the total; the most expensive come first."""
+class SpendReport:
+    """The rows of roles, models, operators and nodes each add up to the total; the most expensive come first."""
 
     run: int
     total: SpendSum
@@ -59,70 +61,72 @@ class Spend:
     model: tuple[SpendRow, ...]
     operator: tuple[SpendRow, ...]
     node: tuple[SpendRow, ...]
-    """What was for no node is under an empty name."""
+    """Calls for no node have an empty name."""
     in_flight: SpendSum
-    """Reserved, and not settled yet: beside the total."""
+    """Reserved but not settled yet; not part of the total."""
     waste: tuple[SpendRow, ...]
-    """Calls in vain, by what became of them."""
+    """Calls that led to nothing, by reason."""
     untaken: int
-    """Proposals that wait in replies of which others were taken."""
+    """Proposals still waiting in replies that were partly used."""
     given_again: int
-    """Requests of the user role that were answered from memory."""
+    """Requests of the user role answered from memory."""
     kept: int
-    """Nodes that calls were spent on, and that were kept."""
+    """Kept nodes that calls were spent on."""
     caps: tuple[SpendCap, ...]
 
 
 def spend(
     events: Iterable[Recorded], run: int, is_free: IsFree, pools: Pools | None = None, roles: Roles | None = None
-) -> Spend:
-    """One pass over the events; the caps are those of the budget, where that is known."""
-    found = calls_of_run(events, run)
-    settled = [call for call in found.calls.values() if call.settled]
-    flying = [call for call in found.calls.values() if not call.settled]
+) -> SpendReport:
+    """The spend of a run, in one pass over the events; `pools` and `roles` are its budget, if known."""
+    run_calls = calls_of_run(events, run)
+    settled = [call for call in run_calls.calls.values() if call.settled]
+    in_flight = [call for call in run_calls.calls.values() if not call.settled]
     nodes = _rows_by_node(settled, is_free)
-    return Spend(
+    return SpendReport(
         run,
         _sum(settled, is_free),
         _rows_by(settled, lambda call: call.reserved.role, is_free),
         _rows_by(settled, lambda call: call.reserved.model, is_free),
         _rows_by(settled, lambda call: call.reserved.operator, is_free),
         nodes,
-        _sum_of_reservations(flying, is_free),
+        _sum_of_reservations(in_flight, is_free),
         _rows_by((call for call in settled if call.fruitless_reason), lambda call: call.fruitless_reason, is_free),
         sum(call.remaining for call in settled),
-        found.given_again,
-        sum(NodeId(row.name) in found.kept for row in nodes),
+        run_calls.given_again,
+        sum(NodeId(row.name) in run_calls.kept for row in nodes),
         _caps(pools, roles),
     )
 
 
-def _rows_by_node(settled: Iterable[ModelCall], free: IsFree) -> tuple[SpendRow, ...]:
+def _rows_by_node(settled: Iterable[ModelCall], is_free: IsFree) -> tuple[SpendRow, ...]:
     shares: defaultdict[str, list[tuple[ModelCall, float]]] = defaultdict(list)
     for call in settled:
         names: list[str] = [*call.nodes] or [""]
         for node in names:
             shares[node].append((call, 1 / len(names)))
-    return _by_cost(SpendRow(node, _sum_of_shares(parts, free)) for node, parts in shares.items())
+    return _by_cost(SpendRow(node, _sum_of_shares(parts, is_free)) for node, parts in shares.items())
 
 
-def _rows_by(settled: Iterable[ModelCall], name: Callable[[ModelCall], str], free: IsFree) -> tuple[SpendRow, ...]:
+def _rows_by(
+    settled: Iterable[ModelCall], name: Callable[[ModelCall], str], is_free: IsFree
+) -> tuple[SpendRow, ...]:
     groups: defaultdict[str, list[ModelCall]] = defaultdict(list)
     for call in settled:
         groups[name(call)].append(call)
-    return _by_cost(SpendRow(key, _sum(group, free)) for key, group in groups.items())
+    return _by_cost(SpendRow(key, _sum(group, is_free)) for key, group in groups.items())
 
 
 def _by_cost(rows: Iterable[SpendRow]) -> tuple[SpendRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.sum.money_usd, -row.sum.tokens, row.name)))
 
 
-def _sum(settled: Iterable[ModelCall], free: IsFree) -> SpendSum:
-    return _sum_of_shares([(call, 1.0) for call in settled], free)
+def _sum(settled: Iterable[ModelCall], is_free: IsFree) -> SpendSum:
+    return _sum_of_shares([(call, 1.0) for call in settled], is_free)
 
 
-def _sum_of_shares(parts: Sequence[tuple[ModelCall, float]], free: IsFree) -> SpendSum:
-    """The sum of parts of calls that are settled."""
+def _sum_of_shares(parts: Sequence[tuple[ModelCall, float]], is_free: IsFree) -> SpendSum:
+    """The sum over settled calls, each weighted by its share."""
     charged = [(call.settled, share, call.reserved.model) for call, share in parts if call.settled]
     used = [(event.usage, share) for event, share, _ in charged if event.usage]
     return SpendSum(
@@ -133,17 +137,17 @@ def _sum_of_shares(parts: Sequence[tuple[ModelCall, float]], free: IsFree) -> Sp
         sum(usage.cached_tokens * share for usage, share in used),
         sum(usage.reasoning_tokens * share for usage, share in used),
         sum(event.money_usd * share for event, share, _ in charged),
-        sum(bool(event.tokens and not event.money_usd and not free(model)) for event, _, model in charged),
+        sum(bool(event.tokens and not event.money_usd and not is_free(model)) for event, _, model in charged),
     )
 
 
-def _sum_of_reservations(flying: Sequence[ModelCall], free: IsFree) -> SpendSum:
-    events = [call.reserved for call in flying]
+def _sum_of_reservations(in_flight: Sequence[ModelCall], is_free: IsFree) -> SpendSum:
+    events = [call.reserved for call in in_flight]
     return SpendSum(
         len(events),
         sum(event.tokens for event in events),
         money_usd=sum(event.money_usd for event in events),
-        unpriced=sum(not event.money_usd and not free(event.model) for event in events),
+        unpriced=sum(not event.money_usd and not is_free(event.model) for event in events),
     )
 
 

@@ -1,4 +1,4 @@
-"""Everything that the record knows of one node."""
+"""Everything the record knows about one node."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 @dataclass(frozen=True, slots=True)
 class MetricDetail:
-    """One metric that the benchmark reported, the baseline's value beside it."""
+    """One metric that the benchmark reported, beside the baseline's value."""
 
     name: str
     value: float
     low: float
     high: float
-    """The least and the most of all measurements."""
+    """The smallest and the largest of all measurements."""
     baseline: float | None
-    """On the same machine, or None."""
+    """Measured on the same machine; otherwise None."""
     over_baseline: ScoreChange | None
-    """Than the baseline; None where the objective gives the metric no direction."""
+    """The change over the baseline; None without a baseline value or without a direction of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherResult:
-    """What the node gave under another fingerprint than that of its verdict."""
+    """A result of the node under another fingerprint than that of its verdict."""
 
     machine: str
     score: float
@@ -47,37 +47,39 @@ class OtherResult:
 
 @dataclass(frozen=True, slots=True)
 class NodeDetail:
+    """A node, its parent, its results and what applies to it."""
+
     node: Node
     parent: Node | None
     metrics: tuple[MetricDetail, ...]
-    """Those of the objective first."""
+    """Metrics of the objective first."""
     effect_percent: float | None
-    """The effect as a share of the rival's score in the same pairs, where there is such a thing."""
+    """The effect in percent of the incumbent's score in the same pairs; None if that has no meaning."""
     changed_params: Mapping[str, Value | None]
-    """Parameters that differ from the parent's, with their value there; None where it had none."""
+    """Parameters that differ from the parent's, with the parent's value; None if it had none."""
     is_best: bool
     gates: tuple[Gate, ...]
-    """Those of the task first, then those added to the node and above it."""
+    """Gates of the task first, then those added to the node or to its ancestors."""
     other_machine: str
-    """What is not the same as on the run's present machine, where it was measured on another one."""
+    """How the node's machine differs from the run's present one; empty if it is the same."""
     other_results: tuple[OtherResult, ...]
 
 
 def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> NodeDetail:
-    """`gates` are those of the task."""
-    found = history[node]
+    """What is known about the node; `gates` are the gates of the task."""
+    record = history[node]
     run = history.runs[node.run]
     parent = history[node.parent] if node.parent else None
     return NodeDetail(
-        found,
+        record,
         parent,
-        _metric_details(history, run, found),
-        _effect_percent(found),
-        _param_changes(found, parent),
+        _metric_details(history, run, record),
+        _effect_percent(record),
+        _param_changes(record, parent),
         Incumbents.of(run, Pool.ATTEMPT).best == node,
         (*gates, *NodeGates.of(run).gates_of(node)),
-        _other_machine(run, found),
-        tuple(_other_results(history, run, found)),
+        _other_machine(run, record),
+        tuple(_other_results(history, run, record)),
     )
 
 
@@ -90,25 +92,25 @@ def _metric_details(history: History, run: Run, node: Node) -> tuple[MetricDetai
     names = [name for name in judged if name in reported]
     names += [name for name in reported if name not in judged]
     fingerprint = node.outcome.fingerprint
-    beside = history[run.root].result(fingerprint) if node.id != run.root else None
+    root = history[run.root].result(fingerprint) if node.id != run.root else None
     rows = []
     for name in names:
         value = reported[name]
         samples = [sample[name] for sample in node.samples if name in sample] or [value]
-        baseline = beside.outcome.metrics.get(name) if beside else None
-        better = None
+        baseline = root.outcome.metrics.get(name) if root else None
+        over_baseline = None
         if baseline is not None and name in directions:
-            better = score_change(value, baseline, directions[name], sigma(run, fingerprint, name))
-        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, better))
+            over_baseline = score_change(value, baseline, directions[name], sigma(run, fingerprint, name))
+        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, over_baseline))
     return tuple(rows)
 
 
 def _effect_percent(node: Node) -> float | None:
-    effect, duel = node.effect, node.pairing
-    if effect is None or duel is None:
+    effect, pairing = node.effect, node.pairing
+    if effect is None or pairing is None:
         return None
-    theirs = [sample[effect.metric] for sample in duel.theirs if effect.metric in sample]
-    return percent_of(effect.amount, median(theirs), duel.noise.get(effect.metric, 0.0)) if theirs else None
+    theirs = [sample[effect.metric] for sample in pairing.theirs if effect.metric in sample]
+    return percent_of(effect.amount, median(theirs), pairing.noise.get(effect.metric, 0.0)) if theirs else None
 
 
 def _other_machine(run: Run, node: Node) -> str:
@@ -119,8 +121,8 @@ def _other_machine(run: Run, node: Node) -> str:
 
 def _other_results(history: History, run: Run, node: Node) -> Iterator[OtherResult]:
     for fingerprint, result in node.other_fingerprints.items():
-        if (found := score(history, node, fingerprint)) is not None:
-            yield OtherResult(machine_description(run, fingerprint), found, len(result.samples))
+        if (value := score(history, node, fingerprint)) is not None:
+            yield OtherResult(machine_description(run, fingerprint), value, len(result.samples))
 
 
 def _param_changes(node: Node, parent: Node | None) -> dict[str, Value | None]:

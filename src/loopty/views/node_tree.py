@@ -1,6 +1,6 @@
-"""The tree of a run as rows in display order, of any depth and size.
+"""The tree of a run as rows in display order, for any depth and size.
 
-A limited tree decodes only the nodes that it shows: which nodes there are is read off their ids.
+A limited tree decodes only the nodes it shows; the ids alone say which nodes there are.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """A node of the tree."""
+    """A node shown in the tree."""
 
     node: Node
     level: int
-    """How many shown nodes lie above it."""
+    """The number of shown nodes above it."""
     is_last: bool
-    """Whether nothing follows it on its level."""
+    """Whether it is the last one on its level."""
     skips_nodes: bool
-    """Whether nodes between it and the shown node above it are left out."""
+    """Whether nodes between it and the shown node above it are hidden."""
     hidden_below: int
-    """How many nodes descend from it where none of them is shown."""
+    """The number of its descendants if none of them is shown; otherwise 0."""
     score: float | None
     """Under the run's present fingerprint."""
     other_score: float | None
-    """Its score under another fingerprint, where it has none under the present one."""
+    """Its score under another fingerprint if it has none under the present one."""
     is_best: bool
     on_path: bool
     """Whether it lies on the path from the root to the best node."""
@@ -47,7 +47,7 @@ class TreeRow:
 
 @dataclass(frozen=True, slots=True)
 class HiddenNodes:
-    """Nodes left out beside shown ones: they descend from `under`, and no shown node lies between."""
+    """Hidden nodes beside shown ones: they descend from `under` without a shown node in between."""
 
     under: NodeId
     level: int
@@ -58,7 +58,10 @@ TreeLine = TreeRow | HiddenNodes
 
 
 def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[TreeLine]:
-    """The nodes from `top` downwards, depth first; at most `limit` of them, or all when it is None."""
+    """The rows from `top` downwards, depth first; at most `limit` nodes, or all if it is None.
+
+    Raises Misuse if there is no node `top`.
+    """
     below = _descendants(history, top)
     run = history.runs[top.run]
     best = Incumbents.of(run, Pool.ATTEMPT).best
@@ -74,19 +77,19 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[T
 
 
 def _descendants(history: History, top: NodeId) -> dict[NodeId, NodeId]:
-    """Every node from `top` downwards, oldest first, with its parent; parents stand before their children."""
-    found = {history[top].id: top}
+    """Every node from `top` downwards, oldest first, with its parent; parents come before their children."""
+    parents = {history[top].id: top}
     for node in history.ids:
         parent = node.rpartition(".")[0]
-        if parent in found:
-            found[node] = NodeId(parent)
-    return found
+        if parent in parents:
+            parents[node] = NodeId(parent)
+    return parents
 
 
 def _nodes_to_show(
     history: History, run: Run, best: NodeId | None, below: dict[NodeId, NodeId], limit: int
 ) -> set[NodeId]:
-    """The nodes most worth a line: the top, the path to the best, what runs, what was kept, what is new."""
+    """The nodes most worth a row: the top, the path to the best, then running, kept and new nodes."""
     path = best.lineage[-max(limit // 2, 1) :] if best else []
     running = [trial_parts(name)[0] for name in Trials.of(run).running]
     kept = itertools.islice(incumbents(history, run, Cohorts.of(run).fingerprint), limit)
@@ -100,7 +103,7 @@ def _nodes_to_show(
 
 
 def _nearest_shown(below: dict[NodeId, NodeId], shown: set[NodeId]) -> dict[NodeId, NodeId]:
-    """For every node the closest shown one above it."""
+    """For every node, the closest shown node above it."""
     above: dict[NodeId, NodeId] = {}
     for node, parent in below.items():
         above[node] = parent if parent in shown else above[parent]
@@ -116,42 +119,42 @@ def _walk(
     path: frozenset[NodeId],
 ) -> Iterator[TreeLine]:
     # A stack, not recursion: a chain may be thousands of nodes deep.
-    waiting: list[_PendingRow | HiddenNodes] = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
-    while waiting:
-        spot = waiting.pop()
-        if isinstance(spot, HiddenNodes):
-            yield spot
+    pending: list[_PendingRow | HiddenNodes] = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
+    while pending:
+        row = pending.pop()
+        if isinstance(row, HiddenNodes):
+            yield row
             continue
-        node, level = history[spot.node], spot.level + 1
-        elsewhere = has_only_other_fingerprints(node, run)
-        family = sorted((_position(child, spot.node), child) for child in children.get(spot.node, ()))
+        node, level = history[row.node], row.level + 1
+        is_foreign = has_only_other_fingerprints(node, run)
+        shown_children = sorted((_position(child, row.node), child) for child in children.get(row.node, ()))
         yield TreeRow(
             node,
-            spot.level,
-            spot.is_last,
-            spot.skips_nodes,
-            0 if family else hidden[node.id],
-            None if elsewhere else _score(history, node, run),
-            history.score(node) if elsewhere else None,
+            row.level,
+            row.is_last,
+            row.skips_nodes,
+            0 if shown_children else hidden[node.id],
+            None if is_foreign else _score(history, node, run),
+            history.score(node) if is_foreign else None,
             node.id == Incumbents.of(run, Pool.ATTEMPT).best,
             node.id in path,
         )
-        if family and hidden[node.id]:
-            waiting.append(HiddenNodes(node.id, level, hidden[node.id]))
-        for number, (place, child) in enumerate(reversed(family)):
-            last = number == 0 and not hidden[node.id]
-            waiting.append(_PendingRow(child, level, last, skips_nodes=len(place) > 1))
+        if shown_children and hidden[node.id]:
+            pending.append(HiddenNodes(node.id, level, hidden[node.id]))
+        for number, (position, child) in enumerate(reversed(shown_children)):
+            is_last = number == 0 and not hidden[node.id]
+            pending.append(_PendingRow(child, level, is_last, skips_nodes=len(position) > 1))
 
 
 def _score(history: History, node: Node, run: Run) -> float | None:
-    """Also of a node that did not finish, and of a baseline that is still being measured."""
+    """The node's score, also if it did not finish or is a baseline that is still being measured."""
     here = score(history, node, Cohorts.of(run).fingerprint)
     return history.score(node) if here is None else here
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingRow:
-    """Where a node will be shown."""
+    """A row that is still to be drawn."""
 
     node: NodeId
     level: int
@@ -160,4 +163,5 @@ class _PendingRow:
 
 
 def _position(node: NodeId, under: NodeId) -> tuple[int, ...]:
+    """The numbers that lead from `under` to the node."""
     return tuple(map(int, node[len(under) + 1 :].split(".")))

@@ -1,4 +1,4 @@
-"""The results of a run under other fingerprints than its present one, each apart from the rest."""
+"""The results of a run under other fingerprints than its present one, one cohort per fingerprint."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from loopty.views.leaderboard import LeaderboardRow, leaderboard
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Results that are comparable with each other, and with no others."""
+    """Results that are comparable only with each other."""
 
     fingerprint: str
     machine: str
-    """What is not the same there as on the present machine."""
+    """How that machine differs from the present one."""
     places: tuple[LeaderboardRow, ...]
 
 
 def other_cohorts(history: History, run: int, top: int) -> list[Cohort]:
-    """The other cohorts with the `top` best of each, in the order in which they were first seen."""
-    found = history.runs[run]
+    """The other cohorts with the `top` best nodes of each, in the order they were first seen."""
+    record = history.runs[run]
     seen: dict[str, None] = {}
     for pool in SEARCH_POOLS:
         for node in history.nodes(run, pool):
@@ -32,10 +32,10 @@ def other_cohorts(history: History, run: int, top: int) -> list[Cohort]:
     cohorts = (
         Cohort(
             fingerprint,
-            machine_description(found, fingerprint),
+            machine_description(record, fingerprint),
             tuple(leaderboard(history, run, top, fingerprint)),
         )
         for fingerprint in seen
-        if fingerprint != Cohorts.of(found).fingerprint
+        if fingerprint != Cohorts.of(record).fingerprint
     )
     return [cohort for cohort in cohorts if cohort.places]

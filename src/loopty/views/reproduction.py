@@ -1,4 +1,4 @@
-"""Whether a node that was measured again gave what was recorded."""
+"""Whether measuring a node again reproduced its recorded result."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from loopty.views.score_change import SIGMAS
 
 @dataclass(frozen=True, slots=True)
 class MetricComparison:
-    """One metric as it was recorded and as it is now, each a value per measurement."""
+    """One metric as recorded and as measured now, one value per measurement."""
 
     name: str
     then: tuple[float, ...]
     now: tuple[float, ...]
     is_same: bool
     counts: bool
-    """Whether the objective names it: the others are told, and decide nothing."""
+    """Whether the objective names it; the others are shown, but decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What came of measuring again."""
+    """The comparison of a repeated measurement with the record."""
 
     failure: str
-    """How the new trial ended where it gave no result."""
+    """How the new trial ended if it gave no result; otherwise empty."""
     metrics: tuple[MetricComparison, ...]
     is_same: bool
 
@@ -37,37 +37,38 @@ class Reproduction:
 def reproduction(
     then: Result, now: Sequence[Outcome], counting: Sequence[Metric], floor: Mapping[str, float] | None = None
 ) -> Reproduction:
-    """The record beside the new outcomes; the same when every metric that counts is.
+    """The record compared with the new outcomes; it is the same if every counting metric is.
 
-    `floor` is the noise that was known when it was recorded, a standard deviation by metric.
+    `floor` is the noise known when it was recorded: a standard deviation for each metric.
     """
     last = now[-1]
-    ended = "" if last.is_finished else f"{last.ending}: {last.reason}"
+    failure = "" if last.is_finished else f"{last.ending}: {last.reason}"
     samples = then.samples or (then.outcome.metrics,)
     tolerances = {metric.name: metric.tolerance for metric in counting}
     metrics = []
     for name in dict.fromkeys((*then.outcome.metrics, *last.metrics)):
-        was = tuple(sample[name] for sample in samples if name in sample)
-        found = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
-        same = _is_same(was, found, max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0)))
-        metrics.append(MetricComparison(name, was, found, same, name in tolerances))
-    counted = [metric.is_same for metric in metrics if metric.counts]
-    alike = last.ending is then.outcome.ending and (not last.is_finished or (bool(counted) and all(counted)))
-    return Reproduction(ended, tuple(metrics), alike)
+        recorded = tuple(sample[name] for sample in samples if name in sample)
+        measured = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
+        tolerance = max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0))
+        is_same = _is_same(recorded, measured, tolerance)
+        metrics.append(MetricComparison(name, recorded, measured, is_same, name in tolerances))
+    counting_same = [metric.is_same for metric in metrics if metric.counts]
+    same_metrics = not last.is_finished or (bool(counting_same) and all(counting_same))
+    return Reproduction(failure, tuple(metrics), last.ending is then.outcome.ending and same_metrics)
 
 
-def _is_same(then: tuple[float, ...], now: tuple[float, ...], leeway: float) -> bool:
-    """Whether the medians are no further apart than that, or one of them lies where the other's samples do."""
+def _is_same(then: tuple[float, ...], now: tuple[float, ...], tolerance: float) -> bool:
+    """Whether the medians differ by at most the tolerance, or one lies within the other's spread of samples."""
     if not then or not now:
         return False
-    was, found = median(then), median(now)
-    return abs(found - was) <= leeway or _is_within_spread(found, then) or _is_within_spread(was, now)
+    before, after = median(then), median(now)
+    return abs(after - before) <= tolerance or _is_within_spread(after, then) or _is_within_spread(before, now)
 
 
 def _is_within_spread(value: float, samples: tuple[float, ...]) -> bool:
     """Whether the value lies within the samples' spread, widened by its own width on both sides.
 
-    A spread of n samples misses a further one of the same kind in 2 of n + 1 cases: too often for a few samples.
+    The spread of n samples misses a further one of the same kind in 2 of n + 1 cases: too often for few samples.
     """
     low, high = min(samples), max(samples)
     return len(samples) > 1 and 2 * low - high <= value <= 2 * high - low

@@ -1,4 +1,4 @@
-"""Where a run stands. O(pools and trials in flight), however long the run."""
+"""The status of a run. O(pools and running trials), however long the run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Pools
 from loopty.engine.budget import session_seconds
+from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -20,15 +21,12 @@ from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
-from loopty.record.spend import Spend
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.score_change import ScoreChange, percent_of, score_change
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
-
-"""Whose trials the search is made of; those of the other pools only look."""
 
 _FEWEST_SAMPLES = 2
 
@@ -37,18 +35,18 @@ class RunState(enum.StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"
     LOST = "lost"
-    """Its process died without a word; the next `loopty optimize` goes on."""
+    """Its process died without ending the session; the next `loopty optimize` resumes it."""
     IDLE = "idle"
-    """Nobody has driven it yet."""
+    """No session has driven it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolCount:
-    """What one pool has spent; the baseline is not counted."""
+    """What one pool has spent, without the baseline."""
 
     pool: Pool
     started: int
-    """Trials that ended or run; cancelled ones are given back."""
+    """Trials that ended or are running; cancelled ones are given back."""
     limit: int | None
     endings: Mapping[str, int]
     refused: int
@@ -56,7 +54,7 @@ class PoolCount:
 
 @dataclass(frozen=True, slots=True)
 class OtherBest:
-    """The best under another fingerprint: no result under the present one is compared with it."""
+    """The best node under another fingerprint; it is not compared with results under the present one."""
 
     fingerprint: str
     machine: str
@@ -65,18 +63,18 @@ class OtherBest:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """How much the score of one and the same thing varies."""
+    """How much the score of the same node varies between measurements."""
 
     sigma: float
     percent: float | None
-    """Of the baseline's score; None where that may as well be zero."""
+    """Of the baseline's score; None if that score is too close to zero."""
     measurements: int
-    """Of the baseline, so far."""
+    """Number of baseline measurements so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What is left of the budget; None where there is no limit."""
+    """The rest of the budget; None means no limit."""
 
     attempts: int
     wall_seconds: float | None
@@ -86,18 +84,18 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What a repeated measurement is for."""
+    """The purpose of a repeated measurement."""
 
     subject: NodeId
     rival: NodeId | None
-    """The incumbent that the subject is measured against, in turns."""
+    """The incumbent that the subject is measured against, in turns; None if it is measured alone."""
     number: int
-    """Of the pair, or of the measurement where there is no rival."""
+    """The number of the pair, or of the measurement if there is no incumbent."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTrialRow:
-    """A trial in flight."""
+    """A running trial."""
 
     node: NodeId
     number: int
@@ -108,11 +106,13 @@ class RunningTrialRow:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
+    """Everything that `loopty status` says."""
+
     run: int
     criteria: str
     state: RunState
     driver: str
-    """The process that drives it, or drove it when it was lost."""
+    """The process that drives the run, or drove it when it was lost."""
     reason: str
     """Why the last session ended."""
     metric: str
@@ -120,37 +120,37 @@ class RunStatus:
     counts: tuple[PoolCount, ...]
     baseline: AgainstBaseline | None
     without_baseline: str
-    """Why the baseline has no result and never will; empty where it has one or may still get it."""
+    """Why the baseline has no result and will not get one; empty if it has one or may still get it."""
     best: AgainstBaseline | None
     control: AgainstBaseline | None
-    """The best of the control, where there is one."""
+    """The best control node, if there is a control."""
     uplift: ScoreChange | None
-    """Of the best attempt over the best of the control."""
+    """The change of the best attempt over the best control node."""
     other_fingerprints: tuple[OtherBest, ...]
-    """Other machines that have a baseline; baseline, best and control above are those of the present one."""
+    """Other machines that have a baseline; the baseline, best and control above are of the present machine."""
     noise: NoiseFloor | None
-    """None while nothing was measured twice."""
+    """None until something was measured twice."""
     since_best: int
     elapsed_seconds: float
-    """Of the sessions that drove the run; `loopty run` works outside of them."""
+    """Of the sessions that drove the run; `loopty run` works outside of sessions."""
     busy_seconds: float
-    """Of all trials of the search, summed over those that ran at once."""
+    """Of all trials in the search, summed over parallel trials."""
     by_hand: bool
-    """Whether trials must have run outside of sessions: these had no time for so many."""
+    """Whether trials must have run outside of sessions, because the sessions were too short for them."""
     trials_per_second: float | None
-    """Of sessions; None where trials ran outside of them."""
+    """Per second of sessions; None if trials ran outside of sessions."""
     tokens: int
     money_usd: float
     left: Remaining | None
     flights: tuple[RunningTrialRow, ...]
     verified: VerifierTotals | None
-    """What the verifier did, where there is one."""
+    """What the verifier did, if there is one."""
     rung: str
-    """Of the ladder where attempts are proposed, and why it is there; empty before its first step."""
+    """The rung of the ladder that proposes attempts now, and why; empty before the first change of rung."""
     asking: int
-    """Calls of models in flight."""
+    """Model calls in flight."""
     stalls: int
-    """How often nothing could be done because a model could not be had."""
+    """How often nothing could be done because a model was unavailable."""
     stalled_seconds: float
 
     def count(self, pool: Pool) -> PoolCount:
@@ -158,7 +158,7 @@ class RunStatus:
 
     @property
     def work_seconds(self) -> float:
-        """The time of the sessions, or of the trials where these ran outside of them."""
+        """The time of the sessions, or of the trials if these ran outside of sessions."""
         return self.busy_seconds if self.by_hand else self.elapsed_seconds
 
     @property
@@ -174,17 +174,19 @@ def status(
     pools: Pools | None = None,
     trials_at_once: int = 1,
 ) -> RunStatus:
-    """`alive` tells whether the process that an owner names still runs; `pools` is the budget, if known.
+    """The status of the run at the time `now`.
 
-    `width` is how many trials a session runs at once.
+    `is_alive` says whether an owner's process still runs; `pools` is the budget, if known; `trials_at_once` is the
+    number of trials that a session runs in parallel.
     """
     state = _state(run, is_alive)
     seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
     metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
-    best = against_baseline(history, Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint, metric)
+    fingerprint = Cohorts.of(run).fingerprint
+    best = against_baseline(history, Incumbents.of(run, Pool.ATTEMPT).best, fingerprint, metric)
     shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _is_in_use(run, pool, pools)]
-    of_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
-    control = against_baseline(history, of_control, Cohorts.of(run).fingerprint, metric)
+    best_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
+    control = against_baseline(history, best_control, fingerprint, metric)
     ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
     busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
     by_hand = busy > seconds * trials_at_once
@@ -197,11 +199,11 @@ def status(
         metric.name,
         metric.direction,
         tuple(_count(history, run, pool, pools) for pool in shown),
-        against_baseline(history, run.root, Cohorts.of(run).fingerprint, metric),
+        against_baseline(history, run.root, fingerprint, metric),
         _baseline_failure(history[run.root]),
         best,
         control,
-        _uplift(best, control, metric, sigma(run, Cohorts.of(run).fingerprint, metric.name)),
+        _uplift(best, control, metric, sigma(run, fingerprint, metric.name)),
         tuple(_other_fingerprints(history, run, metric)),
         _noise_floor(history, run, metric),
         Incumbents.of(run, Pool.ATTEMPT).since_best,
@@ -213,10 +215,8 @@ def status(
         Spend.of(run).total_money_usd,
         _remaining(run, pools, seconds) if pools else None,
         tuple(
-            RunningTrialRow(
-                *trial_parts(name), flight.pool, max(now - flight.since, 0.0), _repeat(history, flight)
-            )
-            for name, flight in _trials_in_order(history, run)
+            RunningTrialRow(*trial_parts(name), trial.pool, max(now - trial.since, 0.0), _repeat(history, trial))
+            for name, trial in _trials_in_order(history, run)
         ),
         verifier_totals(run),
         _rung(run),
@@ -226,9 +226,9 @@ def status(
     )
 
 
-def _state(run: Run, alive: Callable[[str], bool]) -> RunState:
+def _state(run: Run, is_alive: Callable[[str], bool]) -> RunState:
     if Session.of(run).driver:
-        return RunState.RUNNING if alive(Session.of(run).driver) else RunState.LOST
+        return RunState.RUNNING if is_alive(Session.of(run).driver) else RunState.LOST
     return RunState.STOPPED if Session.of(run).ended else RunState.IDLE
 
 
@@ -248,39 +248,40 @@ def _uplift(
 
 
 def _other_fingerprints(history: History, run: Run, metric: Metric) -> Iterator[OtherBest]:
-    for fingerprint, champion in Incumbents.of(run, Pool.ATTEMPT).by_fingerprint.items():
-        best = against_baseline(history, champion, fingerprint, metric)
+    for fingerprint, incumbent in Incumbents.of(run, Pool.ATTEMPT).by_fingerprint.items():
+        best = against_baseline(history, incumbent, fingerprint, metric)
         if best and fingerprint != Cohorts.of(run).fingerprint:
             yield OtherBest(fingerprint, machine_description(run, fingerprint), best)
 
 
 def _noise_floor(history: History, run: Run, metric: Metric) -> NoiseFloor | None:
-    baseline = history[run.root].result(Cohorts.of(run).fingerprint)
-    noise = Cohorts.of(run).noise.get(Cohorts.of(run).fingerprint, {}).get(metric.name)
+    fingerprint = Cohorts.of(run).fingerprint
+    baseline = history[run.root].result(fingerprint)
+    noise = Cohorts.of(run).noise.get(fingerprint, {}).get(metric.name)
     if baseline is None or noise is None or len(baseline.samples) < _FEWEST_SAMPLES:
         return None
-    around = baseline.outcome.metrics[metric.name]
-    return NoiseFloor(noise, percent_of(noise, around, noise), len(baseline.samples))
+    score = baseline.outcome.metrics[metric.name]
+    return NoiseFloor(noise, percent_of(noise, score, noise), len(baseline.samples))
 
 
 def _trials_in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
-    """By the node that is decided of: it keeps its place while it and its rival take turns."""
+    """Running trials by the node they serve, which keeps its place while it and the incumbent take turns."""
     return sorted(
         Trials.of(run).running.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order
     )
 
 
-def _repeat(history: History, flight: RunningTrial) -> Repeat | None:
-    if flight.subject is None or flight.pool is Pool.REVIEW:
+def _repeat(history: History, trial: RunningTrial) -> Repeat | None:
+    if trial.subject is None or trial.pool is Pool.REVIEW:
         return None
-    node = history[flight.subject]
+    node = history[trial.subject]
     if node.pairing is None:
         return Repeat(node.id, None, len(node.samples) + 1)
     return Repeat(node.id, node.pairing.incumbent, min(len(node.pairing.mine), len(node.pairing.theirs)) + 1)
 
 
 def _is_in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
-    if pool is Pool.REVIEW:  # told by `verified`: what its looks end with are no ends of trials
+    if pool is Pool.REVIEW:  # `verified` reports it: the endings of reviews are not endings of trials
         return False
     counts, refused = TrialCounts.of(run, pool), Proposals.of(run, pool).refused
     planned = pool is Pool.CONTROL and pools is not None and pools.control > 0
@@ -295,9 +296,9 @@ def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolC
 
 
 def _observing_trials(run: Run, pool: Pool) -> int:
-    """Trials that decide of nothing; those of the baseline are counted, too."""
+    """The number of observing trials, including those of the baseline."""
     ended = sum(count for ending, count in TrialCounts.of(run, pool).endings.items() if ending != Ending.CANCELLED)
-    return ended + sum(flight.pool is pool for flight in Trials.of(run).running.values())
+    return ended + sum(trial.pool is pool for trial in Trials.of(run).running.values())
 
 
 def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:

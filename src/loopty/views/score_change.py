@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from loopty.domain.objective import Direction
 
 SIGMAS = 3.0
-"""What lies within so many standard deviations may be noise."""
+"""A difference within this many standard deviations may be noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """Positive is better, whichever way the metric points."""
+    """Positive is better, whether the metric is maximised or minimised."""
 
     amount: float
     percent: float | None
-    """Of the older score; None where that tells nothing."""
+    """Of the older score; None if a percentage would be meaningless."""
 
 
 def score_change(score: float, older: float, direction: Direction, sigma: float = 0.0) -> ScoreChange:
-    """`sigma` is the noise of the older score, as far as it is known."""
-    # Scores may be as large as floats get; what lies beyond is told as the largest.
+    """The change from the older score; `sigma` is the noise of the older score, 0 if unknown."""
+    # Scores may be as large as floats get; a larger difference is reported as the largest float.
     amount = max(-sys.float_info.max, min(direction.sign * (score - older), sys.float_info.max))
-    crossed = min(score, older) < 0 < max(score, older)
-    return ScoreChange(amount, None if crossed else percent_of(amount, older, sigma))
+    changes_sign = min(score, older) < 0 < max(score, older)
+    return ScoreChange(amount, None if changes_sign else percent_of(amount, older, sigma))
 
 
 def percent_of(amount: float, whole: float, sigma: float = 0.0) -> float | None:
-    """In percent; None of a score that may as well be zero, where any percent would be an accident."""
+    """The amount in percent of the whole; None if noise alone could make the whole zero, or beyond a float."""
     if abs(whole) <= SIGMAS * sigma:
         return None
     percent = 100 * amount / abs(whole)

@@ -1,4 +1,4 @@
-"""Every judged node as one point: score over the order of the experiments, under one fingerprint."""
+"""Every judged node as one point: its score in the order of the experiments, under one fingerprint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopty.views.comparable import comparable_result, has_only_other_fingerprin
 
 
 class Mark(enum.StrEnum):
-    """How a point is drawn. A node without a comparable score failed, whatever the reason."""
+    """How a point is drawn. A node without a comparable score counts as failed, for any reason."""
 
     KEPT = "kept"
     DISCARDED = "discarded"
@@ -27,36 +27,40 @@ class Mark(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScorePoint:
+    """One experiment of the chart."""
+
     order: int
     node: NodeId
     pool: Pool
     mark: Mark
     score: float | None
-    """None for those that failed or were rejected."""
+    """None if the node failed or was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePoints:
-    """The points of one run, in the order of the experiments, and what their score is called."""
+    """The points of one run in the order of the experiments, and the name of their score."""
 
     metric: str
     direction: Direction
     items: tuple[ScorePoint, ...]
     under_other_fingerprints: int
-    """How many nodes have results under other fingerprints only; they have no place among these points."""
+    """The number of nodes with results only under other fingerprints; they are not among these points."""
 
 
 def points(history: History, run: int) -> ScorePoints:
-    found = history.runs[run]
+    """The points of a run under its present fingerprint."""
+    record = history.runs[run]
+    fingerprint = Cohorts.of(record).fingerprint
     judged = [node for pool in SEARCH_POOLS for node in history.nodes(run, pool) if node.verdict is not None]
     judged.sort(key=lambda node: node.order)
-    here = [node for node in judged if not has_only_other_fingerprints(node, found)]
-    kept = frozenset(incumbents(history, found, Cohorts.of(found).fingerprint))
+    here = [node for node in judged if not has_only_other_fingerprints(node, record)]
+    kept = frozenset(incumbents(history, record, fingerprint))
     metrics = next((known for node in judged if (known := history.metrics(node))), ())
     return ScorePoints(
         metrics[0].name if metrics else "score",
-        metrics[0].direction if metrics else found.objective.direction,
-        tuple(_point(history, node, Cohorts.of(found).fingerprint, node.id in kept) for node in here),
+        metrics[0].direction if metrics else record.objective.direction,
+        tuple(_point(history, node, fingerprint, node.id in kept) for node in here),
         len(judged) - len(here),
     )
 

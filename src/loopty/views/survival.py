@@ -11,14 +11,14 @@ from loopty.domain.objective import Direction, Metric, Metrics, gain
 
 @dataclass(frozen=True, slots=True)
 class ComparisonScale:
-    """The one number by which a node is compared with its baseline: a metric, or the weighted sum of several."""
+    """The one number that compares a node with its baseline: a metric, or the weighted sum of several."""
 
     metrics: tuple[Metric, ...]
     weighted: bool = False
 
     @property
     def name(self) -> str:
-        """Of the metric; empty for a weighted sum."""
+        """The metric's name; empty for a weighted sum."""
         return "" if self.weighted else self.metrics[0].name
 
     @property
@@ -26,6 +26,7 @@ class ComparisonScale:
         return Direction.MAX if self.weighted else self.metrics[0].direction
 
     def value(self, metrics: Metrics) -> float | None:
+        """The value on this scale; None if a metric is missing."""
         if any(metric.name not in metrics for metric in self.metrics):
             return None
         if not self.weighted:
@@ -33,19 +34,19 @@ class ComparisonScale:
         return sum(_weight(metric) * metrics[metric.name] for metric in self.metrics)
 
     def noise(self, floor: Mapping[str, float]) -> float:
-        """Of one measurement, 0 where it is not known."""
+        """The noise of one measurement on this scale; 0 if unknown."""
         if not self.weighted:
             return floor.get(self.metrics[0].name, 0.0)
         return math.hypot(*(_weight(metric) * floor.get(metric.name, 0.0) for metric in self.metrics))
 
 
-def comparison_scale(metrics: tuple[Metric, ...], mine: Metrics, theirs: Metrics) -> ComparisonScale:
-    """What decides between a node and its baseline; the first metric where nothing does."""
+def comparison_scale(metrics: tuple[Metric, ...], values: Metrics, baseline: Metrics) -> ComparisonScale:
+    """The scale that decides between a node and its baseline; the first metric if none does."""
     if all(metric.weight is not None for metric in metrics):
         return ComparisonScale(metrics, weighted=True)
-    if all(metric.name in mine and metric.name in theirs for metric in metrics):
-        decided = gain(mine, theirs, metrics).metric
-        return ComparisonScale((decided or metrics[0],))
+    if all(metric.name in values and metric.name in baseline for metric in metrics):
+        deciding = gain(values, baseline, metrics).metric
+        return ComparisonScale((deciding or metrics[0],))
     return ComparisonScale(metrics[:1])
 
 
@@ -55,7 +56,7 @@ def _weight(metric: Metric) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Survival:
-    """A node and its baseline, for the search and on the held-out split. Missing is missing."""
+    """A node and its baseline, in the search and on the held-out split. A missing value is None."""
 
     scale: ComparisonScale
     search: float | None
@@ -63,7 +64,7 @@ class Survival:
     held_out: float | None
     held_out_baseline: float | None
     noise: float
-    """Of one measurement, 0 where it is not known."""
+    """Of one measurement; 0 if unknown."""
 
     @property
     def search_gain(self) -> float | None:
@@ -75,14 +76,15 @@ class Survival:
 
     @property
     def share(self) -> float | None:
-        """The share of the search's gain that there is on the held-out split, too; 0 where there is none.
+        """The share of the search's gain that the held-out split shows, too; 0 if it shows no gain.
 
-        In the unit of the metric or relative to the baselines, whichever is kinder: splits differ in size.
+        None without a gain in the search. Gains are compared in the metric's unit or relative to the baselines,
+        whichever is kinder: splits differ in size.
         """
-        there, here = self.search_gain, self.held_out_gain
-        if there is None or here is None or there <= 0:
+        searched, held_out = self.search_gain, self.held_out_gain
+        if searched is None or held_out is None or searched <= 0:
             return None
-        share = here / there
+        share = held_out / searched
         if self.search_baseline and self.held_out_baseline:
             share = max(share, share * abs(self.search_baseline / self.held_out_baseline))
         return max(share, 0.0)

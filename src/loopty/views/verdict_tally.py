@@ -1,4 +1,4 @@
-"""What only a look at every node of a run tells."""
+"""Figures that need every node of a run: counts of verdicts, and the uplift."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ _MOST_NODES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Tally:
+    """Verdicts counted by pool, and the uplift over the control."""
+
     verdicts: Mapping[Verdict, int]
-    """Of attempts, the baseline not counted."""
+    """Of attempts, without the baseline."""
     control_verdicts: Mapping[Verdict, int]
     over_control: Uplift | None
 
 
 def is_quick(history: History) -> bool:
-    """Whether a look at every node takes no time worth mentioning."""
+    """Whether reading every node takes a negligible time."""
     return sum(NodeCount.of(run).nodes for run in history.runs.values()) <= _MOST_NODES
 
 
 def tally(history: History, run: int) -> Tally:
+    """The tally of a run. Reads every node."""
     return Tally(
         _verdicts(history, run, Pool.ATTEMPT), _verdicts(history, run, Pool.CONTROL), uplift(history, run)
     )

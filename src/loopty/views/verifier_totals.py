@@ -1,4 +1,4 @@
-"""What the verifier did in a run, and where it did not agree with the metric. O(1)."""
+"""What the verifier did in a run, and how often it disagreed with the metric. O(1)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from loopty.record.trials import TrialCounts
 
 @dataclass(frozen=True, slots=True)
 class VerifierTotals:
+    """Counts of reviews and screened proposals."""
+
     passed: int
-    """Winners by the metric to which it had no objection."""
+    """Winners by the metric that it accepted."""
     disagreements: int
-    """Winners by the metric to which it had one."""
+    """Winners by the metric that it objected to."""
     rejected: int
-    """Of these, those that were rejected for it."""
+    """How many of these were rejected because of its objection."""
     unreviewed: int
-    """Winners of which it could not be asked, or gave no answer to go by."""
+    """Winners that it could not be asked about, or for which it gave no usable answer."""
     screened: int
     """Proposals that got no trial because it advised against them."""
 
@@ -31,13 +33,13 @@ class VerifierTotals:
 
 
 def verifier_totals(run: Run) -> VerifierTotals | None:
-    """None where the verifier had nothing to say or to see."""
+    """The totals of a run; None if the verifier did nothing."""
     endings = TrialCounts.of(run, Pool.REVIEW).endings
-    found = VerifierTotals(
+    totals = VerifierTotals(
         endings.get(Ending.FINISHED, 0),
         endings.get(Ending.REFUSED, 0),
         Reviews.of(run, Pool.ATTEMPT).rejected_by_verifier,
         endings.get(Ending.FAILED, 0),
         Proposals.of(run, Pool.ATTEMPT).screened,
     )
-    return found if found.reviews or found.unreviewed or found.screened else None
+    return totals if totals.reviews or totals.unreviewed or totals.screened else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.pool import Pool
-from loopty.domain.task import Task
+from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
 from loopty.kit import codec
 from loopty.record.history import History
@@ -53,19 +53,19 @@ class Stages:
         self,
         repository: Repository,
         state: StateFolder,
-        task: Task,
+        rig: Rig,
         files: NodeFiles,
         trial_owner: tuple[int, int] | None,
     ) -> None:
         self._repository = repository
         self._state = state
-        self._task = task
+        self._rig = rig
         self._files = files
         self._trial_owner = trial_owner
         self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
-        self._mounts = HostPaths(state.top, task.benchmark.mounts, "benchmark.mounts")
-        self._data = HostPaths(state.top, task.benchmark.data, "benchmark.data")
-        self._held_out = HostPaths(state.top, task.audit.data, "audit.data")
+        self._mounts = HostPaths(state.top, rig.benchmark.mounts, "benchmark.mounts")
+        self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
+        self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
         self._exports: dict[str, Path] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
         self._signatures_at_start: dict[Path, Signature] = {}
@@ -132,7 +132,7 @@ class Stages:
         self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
         boxes = (Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
         tree = (*self._tree_mounts(trial, trial_folder / "tree"), *self._mounts.mounts(TREE))
-        if not self._task.benchmark.isolated:
+        if not self._rig.benchmark.isolated:
             return Stage((*tree, *self._data.mounts(TREE), *boxes), inbox, outbox, results)
         export = Mount(self._benchmark_export(trial.root.commit), BENCHMARK)
         benchmark = (export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
@@ -157,7 +157,7 @@ class Stages:
     def _tree_export(self, commit: str) -> Path:
         """The files of a commit that trials see; the benchmark's files only if it is not isolated."""
         if commit not in self._exports:
-            isolated = self._task.benchmark.isolated
+            isolated = self._rig.benchmark.isolated
             self._exports[commit] = self._make_export(
                 commit, self._is_shown, {} if isolated else self._data.mount_points()
             )
@@ -181,10 +181,10 @@ class Stages:
     def _make_export(
         self, commit: str, is_shown: Callable[[str], bool], covering_points: Mapping[str, bool], part: str = ""
     ) -> Path:
-        task, benchmark = self._task, self._task.benchmark
+        rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *self._mounts.paths_inside}))
         isolation = (benchmark.isolated, benchmark.data, part)
-        rules = codec.text([task.access, task.audit, benchmark.files, benchmark.command, isolation])
+        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, isolation])
         exports, read_only = self._state.exports, bool(part)
         return export_commit(
             self._repository, commit, rules, is_shown, points, exports, covering_points, read_only
@@ -199,9 +199,9 @@ class Stages:
         """Whether this file is in the tree of a trial."""
         if self._held_out.includes(path):
             return False
-        if self._task.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
+        if self._rig.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
             return False
-        return self._files.is_benchmark_file(path) or self._task.access.is_visible(path)
+        return self._files.is_benchmark_file(path) or self._rig.access.is_visible(path)
 
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)
@@ -209,7 +209,7 @@ class Stages:
     def _scratch_mounts(self, area: Path) -> list[Mount]:
         """Directories that the candidate's launches share; nested ones are made inside their parent."""
         mounts: list[Mount] = []
-        for path in sorted(os.path.normpath(scratch) for scratch in self._task.benchmark.scratch):
+        for path in sorted(os.path.normpath(scratch) for scratch in self._rig.benchmark.scratch):
             parent = next((mount for mount in mounts if f"{TREE}/{path}".startswith(f"{mount.target}/")), None)
             if parent is None:
                 mounts.append(Mount(area / str(len(mounts)), f"{TREE}/{path}", writable=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -22,6 +23,10 @@ class StateFolder:
     @property
     def ledger(self) -> Path:
         return self.folder / "ledger.sqlite"
+
+    @property
+    def ledger_url(self) -> str:
+        return f"sqlite://{quote(str(self.ledger))}"
 
     @property
     def exports(self) -> Path:

@@ -4,7 +4,7 @@ import pytest
 
 from ..server import ScriptedServer, answer
 from ..vendor_replies import openai_reply
-from .desk import ServedRun
+from .served_run import ServedRun
 
 
 @pytest.fixture
@@ -14,5 +14,5 @@ def server():
 
 
 @pytest.fixture
-def desk(tmp_path, server):
+def served(tmp_path, server):
     return ServedRun(tmp_path, url=f"{server.url}/v1")

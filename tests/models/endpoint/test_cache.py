@@ -1,4 +1,4 @@
-"""Replies that are given again for nothing."""
+"""Cached replies are repeated for free."""
 
 import asyncio
 
@@ -7,123 +7,123 @@ import pytest
 from loopty.domain.model import Usage
 from loopty.domain.task import RoleBudget
 from loopty.models.endpoint import cache
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer, refusal, stream
 from ..vendor_replies import openai_events, openai_reply
-from .desk import ServedRun, chat
+from .served_run import ServedRun, chat
 
 CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture
-def cached(tmp_path):
-    def made(server, when="auto", **limits):
+def serve(tmp_path):
+    def make(server, when="auto", **limits):
         return ServedRun(tmp_path, None, RoleBudget("user", cache=when, **limits), url=f"{server.url}/v1")
 
-    return made
+    return make
 
 
-async def asked(desk, *bodies):
-    async with desk.trial() as (client, _):
+async def ask(served, *bodies):
+    async with served.trial() as (client, _):
         return [await client.post(CHAT, json=body) for body in bodies]
 
 
-async def test_an_equal_request_costs_nothing_the_second_time(cached):
+async def test_an_equal_request_costs_nothing_the_second_time(serve):
     with ScriptedServer(answer(openai_reply("one")), answer(openai_reply("two"))) as server:
-        desk = cached(server)
-        (first,) = await asked(desk, chat(temperature=0))
-        (again,) = await asked(desk, {"temperature": 0, **chat(stream=False)})
+        served = serve(server)
+        (first,) = await ask(served, chat(temperature=0))
+        (again,) = await ask(served, {"temperature": 0, **chat(stream=False)})
         assert len(server.requests) == 1
     assert first.json() == again.json()
     assert again.headers["x-loopty-cached"] == "true"
-    assert [(event.operator, event.tokens) for event in desk.reserved][1] == ("cached", 0)
-    assert (desk.settled[1].usage, desk.settled[1].failure) == (Usage(), "")
-    assert Spend.of(desk.run).tokens == {"user": 32}
+    assert [(event.operator, event.tokens) for event in served.reserved][1] == ("cached", 0)
+    assert (served.settled[1].usage, served.settled[1].failure) == (Usage(), "")
+    assert Spend.of(served.run).tokens == {"user": 32}
 
 
-async def test_a_stream_is_given_again_as_a_stream(cached):
+async def test_a_cached_stream_is_repeated_as_a_stream(serve):
     with ScriptedServer(stream(openai_events()), answer(openai_reply())) as server:
         streamed = chat(temperature=0, stream=True)
-        first, again, whole = await asked(cached(server), streamed, streamed, chat(temperature=0))
+        first, again, whole = await ask(serve(server), streamed, streamed, chat(temperature=0))
         assert len(server.requests) == 2
     assert first.text == again.text
     assert again.headers["content-type"] == "text/event-stream"
     assert whole.json() == openai_reply()
 
 
-async def test_only_what_would_be_answered_the_same_is_kept(cached):
+async def test_only_repeatable_replies_are_cached(serve):
     with ScriptedServer(answer(openai_reply())) as server:
-        desk = cached(server)
-        drawn, seeded = chat(temperature=0.5), chat(temperature=0.5, seed=3)
-        await asked(desk, drawn, drawn, chat(), chat(), seeded, seeded)
+        served = serve(server)
+        random, seeded = chat(temperature=0.5), chat(temperature=0.5, seed=3)
+        await ask(served, random, random, chat(), chat(), seeded, seeded)
         assert len(server.requests) == 5
 
 
-async def test_always_keeps_all_and_never_keeps_none(cached, tmp_path):
+async def test_cache_always_keeps_all_replies_and_cache_never_keeps_none(serve, tmp_path):
     with ScriptedServer(answer(openai_reply())) as server:
-        await asked(cached(server, "never"), chat(temperature=0), chat(temperature=0))
+        await ask(serve(server, "never"), chat(temperature=0), chat(temperature=0))
         assert len(server.requests) == 2
         assert not (tmp_path / "model-cache").exists()
-        await asked(cached(server, "always"), chat(), chat())
+        await ask(serve(server, "always"), chat(), chat())
         assert len(server.requests) == 3
 
 
-async def test_those_who_ask_the_same_at_once_ask_once(cached):
+async def test_equal_concurrent_requests_are_sent_once(serve):
     with ScriptedServer(answer(openai_reply())) as server:
-        desk = cached(server)
-        async with desk.trial() as (one, _), desk.trial() as (other, _):
-            asking = [client.post(CHAT, json=chat(temperature=0)) for client in (one, other) * 4]
-            found = await asyncio.gather(*asking)
+        served = serve(server)
+        async with served.trial() as (one, _), served.trial() as (other, _):
+            requests = [client.post(CHAT, json=chat(temperature=0)) for client in (one, other) * 4]
+            responses = await asyncio.gather(*requests)
         assert len(server.requests) == 1
-    assert [reply.json() for reply in found] == [openai_reply()] * 8
-    assert [event.operator for event in desk.reserved].count("cached") == 7
+    assert [response.json() for response in responses] == [openai_reply()] * 8
+    assert [event.operator for event in served.reserved].count("cached") == 7
 
 
-async def test_a_spent_cap_does_not_forbid_what_is_free(cached):
+async def test_a_used_up_cap_does_not_forbid_cached_replies(serve):
     with ScriptedServer(answer(openai_reply())) as server:
-        desk = cached(server, tokens=130)
-        asked_for = chat(temperature=0)
-        first, other, again = await asked(desk, asked_for, chat("other"), asked_for)
+        served = serve(server, tokens=130)
+        body = chat(temperature=0)
+        first, other, again = await ask(served, body, chat("other"), body)
         assert [reply.status_code for reply in (first, other, again)] == [200, 429, 200]
 
 
-async def test_failures_are_not_kept(cached):
-    failed, endless = answer({"status": "failed", "usage": {}}), stream(openai_events()[:-1])
-    with ScriptedServer(refusal(400, "no"), failed, endless, answer(openai_reply())) as server:
-        desk = cached(server, "always")
-        await asked(desk, chat(), chat(), chat(stream=True), chat(), chat())
+async def test_failures_are_not_cached(serve):
+    failed, unfinished = answer({"status": "failed", "usage": {}}), stream(openai_events()[:-1])
+    with ScriptedServer(refusal(400, "no"), failed, unfinished, answer(openai_reply())) as server:
+        served = serve(server, "always")
+        await ask(served, chat(), chat(), chat(stream=True), chat(), chat())
         assert len(server.requests) == 4
 
 
-async def test_a_damaged_reply_is_asked_for_again(cached, tmp_path):
+async def test_a_damaged_cached_reply_is_requested_again(serve, tmp_path):
     with ScriptedServer(answer(openai_reply())) as server:
-        desk = cached(server)
-        await asked(desk, chat(temperature=0))
-        (kept,) = (tmp_path / "model-cache").iterdir()
-        for damage in (kept.read_bytes()[:-1], b"", b"[]\n", b"\xff"):
-            kept.write_bytes(damage)
-            (found,) = await asked(desk, chat(temperature=0))
-            assert found.json() == openai_reply()
+        served = serve(server)
+        await ask(served, chat(temperature=0))
+        (file,) = (tmp_path / "model-cache").iterdir()
+        for damage in (file.read_bytes()[:-1], b"", b"[]\n", b"\xff"):
+            file.write_bytes(damage)
+            (response,) = await ask(served, chat(temperature=0))
+            assert response.json() == openai_reply()
         assert len(server.requests) == 5
 
 
-async def test_what_is_kept_is_bounded(cached, tmp_path, monkeypatch):
+async def test_the_cache_has_a_maximum_size(serve, tmp_path, monkeypatch):
     large = answer(openai_reply("x" * cache.LARGEST_REPLY))
     with ScriptedServer(large, large, answer(openai_reply())) as server:
-        desk = cached(server, "always")
+        served = serve(server, "always")
         small = chat("small")
-        await asked(desk, chat("large"), chat("large"))
+        await ask(served, chat("large"), chat("large"))
         assert list((tmp_path / "model-cache").iterdir()) == []
-        await asked(desk, small, small)
+        await ask(served, small, small)
         monkeypatch.setattr(cache, "_ALL_REPLIES", 1)
-        await asked(desk, chat("one more"), chat("one more"))
+        await ask(served, chat("one more"), chat("one more"))
         assert len(server.requests) == 5
     assert len(list((tmp_path / "model-cache").iterdir())) == 1
 
 
-async def test_a_folder_that_cannot_be_written_harms_no_trial(cached, tmp_path):
+async def test_an_unwritable_cache_folder_fails_no_trial(serve, tmp_path):
     (tmp_path / "model-cache").write_text("in the way")
     with ScriptedServer(answer(openai_reply())) as server:
-        found = await asked(cached(server), chat(temperature=0))
-    assert found[0].status_code == 200
+        responses = await ask(serve(server), chat(temperature=0))
+    assert responses[0].status_code == 200

@@ -1,4 +1,4 @@
-"""What a trial may ask for, and what becomes of requests that are none."""
+"""What a trial may ask for, and how malformed requests are answered."""
 
 import asyncio
 import json
@@ -7,41 +7,41 @@ import pytest
 
 from loopty.domain.model import Usage
 from loopty.models.endpoint.http_exchange import LARGEST_BODY
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer
-from .desk import MODEL, ServedRun, chat
+from .served_run import MODEL, ServedRun, chat
 
 CHAT = "/v1/chat/completions"
 
 
-async def test_nobody_is_served_without_the_trials_word(desk, server):
-    async with desk.trial() as (client, door):
+async def test_requests_without_the_trials_key_are_refused(served, server):
+    async with served.trial() as (client, access):
         for headers in (
             {"authorization": "Bearer x"},
             {"authorization": ""},
             {"authorization": "", "x-api-key": "ä"},
         ):
-            found = await client.post(CHAT, json=chat(), headers=[(k, v.encode()) for k, v in headers.items()])
-            assert (found.status_code, found.json()["error"]["type"]) == (401, "authentication_error")
+            response = await client.post(CHAT, json=chat(), headers=[(k, v.encode()) for k, v in headers.items()])
+            assert (response.status_code, response.json()["error"]["type"]) == (401, "authentication_error")
         assert server.requests == []
         for name in ("x-api-key", "x-goog-api-key"):
-            found = await client.post(CHAT, json=chat(), headers={"authorization": "", name: door.word})
-            assert found.status_code == 200
+            response = await client.post(CHAT, json=chat(), headers={"authorization": "", name: access.key})
+            assert response.status_code == 200
 
 
-async def test_each_trial_has_a_word_of_its_own(desk):
-    async with desk.trial() as (_, door):
-        first = door.word
-    async with desk.trial() as (client, door):
-        assert door.word != first
-        found = await client.post(CHAT, json=chat(), headers={"authorization": f"Bearer {first}"})
-        assert found.status_code == 401
+async def test_each_trial_has_its_own_key(served):
+    async with served.trial() as (_, access):
+        first = access.key
+    async with served.trial() as (client, access):
+        assert access.key != first
+        response = await client.post(CHAT, json=chat(), headers={"authorization": f"Bearer {first}"})
+        assert response.status_code == 401
 
 
-async def test_the_one_model_is_listed(desk):
-    async with desk.trial() as (client, _):
-        assert [known["id"] for known in (await client.get("/v1/models")).json()["data"]] == [MODEL]
+async def test_the_one_model_is_listed(served):
+    async with served.trial() as (client, _):
+        assert [model["id"] for model in (await client.get("/v1/models")).json()["data"]] == [MODEL]
 
 
 HOSTED = {
@@ -57,11 +57,11 @@ HOSTED = {
 
 
 @pytest.mark.parametrize("body", HOSTED.values(), ids=HOSTED)
-async def test_the_provider_is_not_used_to_leave_the_sandbox(desk, server, body):
-    async with desk.trial() as (client, _):
-        found = await client.post(CHAT, json=body)
-    assert (found.status_code, server.requests) == (400, [])
-    assert "out of the sandbox" in found.json()["error"]["message"]
+async def test_the_provider_is_not_used_to_leave_the_sandbox(served, server, body):
+    async with served.trial() as (client, _):
+        response = await client.post(CHAT, json=body)
+    assert (response.status_code, server.requests) == (400, [])
+    assert "out of the sandbox" in response.json()["error"]["message"]
 
 
 OWN = {
@@ -79,8 +79,8 @@ OWN = {
 
 
 @pytest.mark.parametrize("body", OWN.values(), ids=OWN)
-async def test_what_the_benchmark_does_itself_passes(desk, body):
-    async with desk.trial() as (client, _):
+async def test_tools_of_the_benchmark_itself_pass(served, body):
+    async with served.trial() as (client, _):
         assert (await client.post(CHAT, json=body)).status_code == 200
 
 
@@ -91,28 +91,28 @@ GARBAGE = {
     "a head without end": (b"GET / HTTP/1.1\r\n" + b"x: " + b"y" * 100_000, b"400"),
     "a bad length": (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"400"),
     "two requests": (b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 2, b"401"),
-    "only a head": (b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer WORD\r\n\r\n", b"200"),
-    "a tunnel": (b"CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer WORD\r\n\r\n", b"404"),
+    "only a head": (b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer KEY\r\n\r\n", b"200"),
+    "a tunnel": (b"CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer KEY\r\n\r\n", b"404"),
     "an upgrade": (
         b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
         b"401",
     ),
-    "an old request": (b"GET /v1/models HTTP/1.0\r\nAuthorization: Bearer WORD\r\n\r\n", b"200"),
+    "an old request": (b"GET /v1/models HTTP/1.0\r\nAuthorization: Bearer KEY\r\n\r\n", b"200"),
 }
 
 
 @pytest.mark.parametrize(("sent", "status"), GARBAGE.values(), ids=GARBAGE)
-async def test_garbage_is_answered_and_harms_nobody(desk, sent, status):
-    async with desk.trial() as (client, door):
-        reader, writer = await asyncio.open_unix_connection(desk.place)
-        writer.write(sent.replace(b"WORD", door.word.encode()))
+async def test_garbage_is_answered_and_harms_no_other_request(served, sent, status):
+    async with served.trial() as (client, access):
+        reader, writer = await asyncio.open_unix_connection(served.place)
+        writer.write(sent.replace(b"KEY", access.key.encode()))
         writer.write_eof()
-        said = await reader.read()
+        answer_bytes = await reader.read()
         writer.close()
-        assert b"".join(said.split(b" ")[1:2]) == status
+        assert b"".join(answer_bytes.split(b" ")[1:2]) == status
         assert (await client.post(CHAT, json=chat())).status_code == 200
-    assert not Spend.of(desk.run).reservations
-    assert door.excuse(False) is None
+    assert not Spend.of(served.run).reservations
+    assert access.excuse(False) is None
 
 
 BODIES = {
@@ -127,13 +127,13 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_a_body_that_is_none_is_refused(desk, server, body):
-    async with desk.trial() as (client, _):
-        found = await client.post(CHAT, content=body)
-    assert (found.status_code, server.requests) == (400, [])
+async def test_a_malformed_body_is_refused(served, server, body):
+    async with served.trial() as (client, _):
+        response = await client.post(CHAT, content=body)
+    assert (response.status_code, server.requests) == (400, [])
 
 
-async def test_odd_bodies_go_on_as_they_are(desk, server):
+async def test_odd_bodies_are_forwarded_unchanged(served, server):
     odd = {
         "messages": [{"content": "\ud800 ä \x00"}],
         "seed": None,
@@ -141,31 +141,31 @@ async def test_odd_bodies_go_on_as_they_are(desk, server):
         "stream": "yes",
         "stream_options": 3,
     }
-    async with desk.trial() as (client, _):
+    async with served.trial() as (client, _):
         assert (await client.post(CHAT, content=json.dumps(odd))).status_code == 200
     assert server.requests[0].body == {**odd, "model": MODEL, "max_tokens": 100}
 
 
-async def test_a_request_has_a_bounded_size(desk, server):
-    async with desk.trial() as (client, _):
-        found = await client.post(CHAT, content=b" " * (LARGEST_BODY + 1))
-        assert (found.status_code, found.json()["error"]["type"]) == (413, "request_too_large")
-        found = await client.post(CHAT, content=json.dumps(chat("x" * (LARGEST_BODY - 1000))))
-        assert found.status_code == 200
+async def test_a_request_has_a_maximum_size(served, server):
+    async with served.trial() as (client, _):
+        response = await client.post(CHAT, content=b" " * (LARGEST_BODY + 1))
+        assert (response.status_code, response.json()["error"]["type"]) == (413, "request_too_large")
+        response = await client.post(CHAT, content=json.dumps(chat("x" * (LARGEST_BODY - 1000))))
+        assert response.status_code == 200
     assert len(server.requests) == 1
 
 
-async def test_other_paths_and_methods_are_told_where_to_go(desk):
-    async with desk.trial() as (client, _):
-        found = await client.post("/v1/files", json={})
-        assert (found.status_code, CHAT in found.text) == (404, True)
+async def test_other_paths_and_methods_are_refused_with_the_ones_to_use(served):
+    async with served.trial() as (client, _):
+        response = await client.post("/v1/files", json={})
+        assert (response.status_code, CHAT in response.text) == (404, True)
         assert (await client.get(CHAT)).status_code == 405
-        found = await client.post("/v1/responses", json={"background": True})
-        assert (found.status_code, "background" in found.text) == (400, True)
+        response = await client.post("/v1/responses", json={"background": True})
+        assert (response.status_code, "background" in response.text) == (400, True)
 
 
-async def test_nothing_of_the_benchmarks_headers_and_query_reaches_the_provider(desk, server):
-    async with desk.trial() as (client, _):
+async def test_the_benchmarks_own_headers_and_query_do_not_reach_the_provider(served, server):
+    async with served.trial() as (client, _):
         await client.post(
             f"{CHAT}?key=stolen&alt=sse&next=//example.com",
             json=chat(),
@@ -177,11 +177,11 @@ async def test_nothing_of_the_benchmarks_headers_and_query_reaches_the_provider(
     assert sent.headers["openai-beta"] == "x"
 
 
-async def test_an_answer_that_says_nothing_of_its_usage_is_charged_as_reserved(tmp_path):
+async def test_an_answer_without_usage_is_charged_as_reserved(tmp_path):
     with ScriptedServer(answer({"choices": [], "usage": {"prompt_tokens": "many"}}), answer([])) as server:
-        desk = ServedRun(tmp_path, url=f"{server.url}/v1")
-        async with desk.trial() as (client, _):
+        served = ServedRun(tmp_path, url=f"{server.url}/v1")
+        async with served.trial() as (client, _):
             await client.post(CHAT, json=chat())
             await client.post(CHAT, json=chat())
-    assert [settled.usage for settled in desk.settled] == [Usage(), None]
-    assert desk.settled[1].tokens == desk.reserved[1].tokens
+    assert [settled.usage for settled in served.settled] == [Usage(), None]
+    assert served.settled[1].tokens == served.reserved[1].tokens

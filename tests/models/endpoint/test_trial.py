@@ -1,4 +1,4 @@
-"""What the requests of one trial may cost together: beyond it that trial is refused, and no other."""
+"""The allowance of a trial's requests: beyond it that trial is refused, and no other."""
 
 import asyncio
 import json
@@ -8,16 +8,16 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Outage
 from loopty.domain.task import Pools, RoleBudget
-from loopty.record.spend import Spend
+from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer, hang, hang_up
 from ..vendor_replies import openai_reply
-from .desk import ServedRun, chat
+from .served_run import ServedRun, chat
 
 CHAT = "/v1/chat/completions"
-PATIENCE = 60
+WAIT_SECONDS = 60
 USED = 32
-"""What each reply says that it used; a request is estimated at about 110."""
+"""The usage that each reply reports; a request is estimated at about 110."""
 
 
 @pytest.fixture
@@ -26,58 +26,58 @@ def server():
         yield server
 
 
-def served(folder, server, pools=None, **limits):
+def serve(folder, server, pools=None, **limits):
     cache = limits.pop("cache", "never")
     return ServedRun(folder, pools, RoleBudget("user", cache=cache, **limits), url=f"{server.url}/v1")
 
 
-async def test_a_trial_that_wants_more_is_refused_and_the_next_is_not(tmp_path, server):
-    desk = served(tmp_path, server, trial_tokens=150)
-    async with desk.trial() as (client, door):
+async def test_a_trial_that_exceeds_its_allowance_is_refused_and_the_next_is_not(tmp_path, server):
+    served = serve(tmp_path, server, trial_tokens=150)
+    async with served.trial() as (client, access):
         statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
-        found = await client.post(CHAT, json=chat())
+        response = await client.post(CHAT, json=chat())
     assert statuses == [200, 200, 429]
-    assert found.json()["error"]["type"] == "insufficient_quota"
-    assert "beside 64 used would pass the 150 that one trial may use (trial_tokens" in found.text
-    assert found.headers["x-should-retry"] == "false"
-    assert "trial_tokens" in str(door.allowance_exceeded)
-    assert door.excuse(True) is None
-    async with desk.trial() as (client, door):
+    assert response.json()["error"]["type"] == "insufficient_quota"
+    assert "on top of 64 used would pass the 150 that one trial may use (trial_tokens" in response.text
+    assert response.headers["x-should-retry"] == "false"
+    assert "trial_tokens" in str(access.allowance_exceeded)
+    assert access.excuse(True) is None
+    async with served.trial() as (client, access):
         assert (await client.post(CHAT, json=chat())).status_code == 200
-    assert door.allowance_exceeded is None
-    assert Spend.of(desk.run).tokens == {"user": 3 * USED}
+    assert access.allowance_exceeded is None
+    assert Spend.of(served.run).tokens == {"user": 3 * USED}
 
 
-async def test_money_is_bounded_too(tmp_path, server):
+async def test_money_is_limited_too(tmp_path, server):
     priced = {"url": f"{server.url}/v1", "input_usd": 100.0, "output_usd": 1000.0}
-    desk = ServedRun(tmp_path, None, RoleBudget("user", cache="never", trial_money_usd=0.12), **priced)
-    async with desk.trial() as (client, door):
+    served = ServedRun(tmp_path, None, RoleBudget("user", cache="never", trial_money_usd=0.12), **priced)
+    async with served.trial() as (client, access):
         statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
-    assert "trial_money_usd" in str(door.allowance_exceeded)
+    assert "trial_money_usd" in str(access.allowance_exceeded)
 
 
-def test_money_that_cannot_be_counted_is_no_bound(tmp_path):
+def test_a_money_limit_without_a_price_is_refused(tmp_path):
     nowhere = {"url": "https://models.invalid/v1"}
     with pytest.raises(Misuse, match=r"or cap trial_tokens under \[roles.user\]"):
         ServedRun(tmp_path, None, RoleBudget("user", tokens=1000, trial_money_usd=1.0), **nowhere)
     ServedRun(tmp_path, None, RoleBudget("user", trial_tokens=1000, trial_money_usd=1.0), **nowhere)
 
 
-async def test_many_at_once_wait_for_each_other_and_keep_to_it(tmp_path, server):
-    desk = served(tmp_path, server, trial_tokens=250)
-    async with desk.trial() as (client, door):
-        found = await asyncio.gather(*(client.post(CHAT, json=chat()) for _ in range(8)))
-    statuses = [reply.status_code for reply in found]
+async def test_concurrent_requests_wait_for_each_other_and_keep_the_allowance(tmp_path, server):
+    served = serve(tmp_path, server, trial_tokens=250)
+    async with served.trial() as (client, access):
+        responses = await asyncio.gather(*(client.post(CHAT, json=chat()) for _ in range(8)))
+    statuses = [response.status_code for response in responses]
     assert set(statuses) == {200, 429}
-    assert Spend.of(desk.run).tokens == {"user": statuses.count(200) * USED}
-    assert Spend.of(desk.run).tokens["user"] <= 250
-    assert (door.allowance_exceeded is None, door.exhausted) == (False, None)
+    assert Spend.of(served.run).tokens == {"user": statuses.count(200) * USED}
+    assert Spend.of(served.run).tokens["user"] <= 250
+    assert (access.allowance_exceeded is None, access.exhausted) == (False, None)
 
 
-async def test_trials_at_the_same_time_have_an_allowance_each(tmp_path, server):
-    desk = served(tmp_path, server, trial_tokens=200)
-    async with desk.trial() as (one, first), desk.trial() as (other, second):
+async def test_concurrent_trials_have_an_allowance_each(tmp_path, server):
+    served = serve(tmp_path, server, trial_tokens=200)
+    async with served.trial() as (one, first), served.trial() as (other, second):
         for client in (one, other) * 3:
             assert (await client.post(CHAT, json=chat())).status_code == 200
         assert (await one.post(CHAT, json=chat())).status_code == 429
@@ -86,51 +86,51 @@ async def test_trials_at_the_same_time_have_an_allowance_each(tmp_path, server):
     assert second.allowance_exceeded is None
 
 
-async def test_replies_that_are_given_again_cost_a_trial_nothing(tmp_path, server):
-    desk = served(tmp_path, server, trial_tokens=150, cache="always")
-    async with desk.trial() as (client, door):
+async def test_cached_replies_cost_a_trial_nothing(tmp_path, server):
+    served = serve(tmp_path, server, trial_tokens=150, cache="always")
+    async with served.trial() as (client, access):
         statuses = {(await client.post(CHAT, json=chat())).status_code for _ in range(9)}
-    assert (statuses, door.allowance_exceeded) == ({200}, None)
+    assert (statuses, access.allowance_exceeded) == ({200}, None)
 
 
-async def test_a_spent_cap_of_the_run_is_still_nobodys_fault(tmp_path, server):
-    desk = served(tmp_path, server, Pools(tokens=150), trial_tokens=1000)
-    async with desk.trial() as (client, door):
+async def test_a_used_up_cap_of_the_run_is_not_the_candidates_fault(tmp_path, server):
+    served = serve(tmp_path, server, Pools(tokens=150), trial_tokens=1000)
+    async with served.trial() as (client, access):
         statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
-    assert (door.exhausted is None, door.allowance_exceeded) == (False, None)
+    assert (access.exhausted is None, access.allowance_exceeded) == (False, None)
 
 
-async def test_answers_that_broke_off_on_the_way_are_not_held_against_the_candidate(tmp_path):
+async def test_broken_answers_are_not_blamed_on_the_candidate(tmp_path):
     with ScriptedServer(hang_up, answer(openai_reply())) as server:
-        desk = served(tmp_path, server, trial_tokens=200)
-        async with desk.trial() as (client, door):
-            found = await client.post(CHAT, json=chat())
-    assert found.status_code == 502
-    assert "requests without an answer have used up what a trial may spend" in found.text
-    assert isinstance(door.excuse(False), Outage)
-    assert door.allowance_exceeded is None
+        served = serve(tmp_path, server, trial_tokens=200)
+        async with served.trial() as (client, access):
+            response = await client.post(CHAT, json=chat())
+    assert response.status_code == 502
+    assert "requests without an answer have used up the trial's allowance" in response.text
+    assert isinstance(access.excuse(False), Outage)
+    assert access.allowance_exceeded is None
 
 
 async def test_a_candidate_that_hangs_up_pays_for_it(tmp_path):
     with ScriptedServer(hang) as server:
-        desk = served(tmp_path, server, trial_tokens=200)
-        async with desk.trial() as (client, door):
-            asking = asyncio.create_task(client.post(CHAT, json=chat()))
-            assert await asyncio.to_thread(server.asked.wait, PATIENCE)
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
-            found = await client.post(CHAT, json=chat())
-    assert found.status_code == 429
-    assert door.allowance_exceeded is not None
+        served = serve(tmp_path, server, trial_tokens=200)
+        async with served.trial() as (client, access):
+            task = asyncio.create_task(client.post(CHAT, json=chat()))
+            assert await asyncio.to_thread(server.asked.wait, WAIT_SECONDS)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            response = await client.post(CHAT, json=chat())
+    assert response.status_code == 429
+    assert access.allowance_exceeded is not None
 
 
-async def test_a_model_that_is_not_spoken_to_over_http_is_bounded_too(tmp_path):
+async def test_a_model_without_an_http_server_has_the_same_allowance(tmp_path):
     reply = {"text": "x", "usage": {"input_tokens": 20, "output_tokens": 12}}
     (tmp_path / "script.jsonl").write_text((json.dumps(reply) + "\n") * 3)
     settings = {"provider": "scripted", "model": "", "key_env": "", "file": "script.jsonl"}
-    desk = ServedRun(tmp_path, None, RoleBudget("user", cache="never", trial_tokens=150), **settings)
-    async with desk.trial() as (client, door):
+    served = ServedRun(tmp_path, None, RoleBudget("user", cache="never", trial_tokens=150), **settings)
+    async with served.trial() as (client, access):
         statuses = [(await client.post(CHAT, json=chat())).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
-    assert door.allowance_exceeded is not None
+    assert access.allowance_exceeded is not None

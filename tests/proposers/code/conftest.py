@@ -1,4 +1,4 @@
-"""A repository, its nodes, and a model that replies what a test has written down."""
+"""A repository, its nodes, and a model with scripted replies."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ FILES = {
 }
 
 
-class PlainBriefing:
+class PlainContext:
     def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:  # noqa: ARG002
-        return f"BRIEFING of {parent.id} with {', '.join(node.id for node in inspirations) or 'nobody'}"
+        return f"CONTEXT of {parent.id} with {', '.join(node.id for node in inspirations) or 'nobody'}"
 
 
 class World:
@@ -83,67 +83,69 @@ class World:
         self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
         base = self.repository.head()
         self.recorder.record(lambda history: decisions.start_run(history, task, "", "", base, "asked for"))
-        self.line = ScriptedRoleModel(purse=RunPurse(self.recorder, 1, task.pools, "owner"))
-        self.ended(self.root, 1.0)
+        self.role_model = ScriptedRoleModel(purse=RunPurse(self.recorder, 1, task.pools, "owner"))
+        self.end(self.root, 1.0)
 
     @property
     def root(self) -> Node:
         return self.recorder.history[NodeId("1")]
 
-    def proposer(self, *operators: str, **given: Any) -> CodeProposer:
-        named = {name: given.pop(name) for name in ("batch", "file_tokens", "similarity") if name in given}
-        options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **named)
+    def proposer(self, *operators: str, **overrides: Any) -> CodeProposer:
+        values = {
+            name: overrides.pop(name) for name in ("batch", "file_tokens", "similarity") if name in overrides
+        }
+        options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **values)
         files = self.files
         return CodeProposer(
-            self.line,
+            self.role_model,
             options,
-            given.pop("selector", BestSelector()),
-            PlainBriefing(),
+            overrides.pop("selector", BestSelector()),
+            PlainContext(),
             files.writable_files,
             files.readable_files,
             files.text,
             files.refusal,
-            **given,
+            **overrides,
         )
 
     def ask(self, seed: int = 0) -> Ask:
         return Ask(self.recorder.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"), ())
 
-    async def proposed(self, proposer: CodeProposer, *replies: str | Reply | Exception) -> Proposal:
-        answer = await self.answered(proposer, *replies)
+    async def get_proposal(self, proposer: CodeProposer, *replies: str | Reply | Exception) -> Proposal:
+        answer = await self.get_answer(proposer, *replies)
         assert isinstance(answer, Proposal), answer
         return answer
 
-    async def refused(self, proposer: CodeProposer, *replies: str | Reply | Exception) -> Refusal:
-        answer = await self.answered(proposer, *replies)
+    async def get_refusal(self, proposer: CodeProposer, *replies: str | Reply | Exception) -> Refusal:
+        answer = await self.get_answer(proposer, *replies)
         assert isinstance(answer, Refusal), answer
         assert len(answer.reason.splitlines()) == 1
         return answer
 
-    async def answered(
+    async def get_answer(
         self, proposer: CodeProposer, *replies: str | Reply | Exception
     ) -> Proposal | Refusal | None:
-        """What the proposer makes of these replies, all of which it needs; recorded if it is a refusal."""
-        self.line.replies = list(replies)
+        """The proposer's answer to these replies, all of which it must use; a refusal is recorded."""
+        self.role_model.replies = list(replies)
         answer = await proposer.propose(self.ask())
-        assert not self.line.replies
+        assert not self.role_model.replies
         if isinstance(answer, Refusal):
             self.recorder.record(lambda _: [decisions.refuse_proposal(1, Pool.ATTEMPT, answer)])
         return answer
 
-    def added(self, proposal: Proposal, pool: Pool = Pool.ATTEMPT) -> Node:
-        """The proposal as a node, in git and in the ledger."""
+    def add(self, proposal: Proposal, pool: Pool = Pool.ATTEMPT) -> Node:
+        """Add the proposal as a node, in git and in the ledger."""
         parent = self.recorder.history[proposal.parent]
         assert self.files.refusal(parent, proposal) is None
         committed = self.files.commit(parent, proposal.edits, proposal.summary)
         (recorded,) = self.recorder.record(lambda history: decisions.add_node(history, proposal, committed, pool))
         return self.recorder.history[recorded.event.node]  # type: ignore[union-attr]
 
-    def ended(self, node: Node, score: float | None) -> Node:
-        """The node after its trial: kept where it is the best so far, failed where it has no score."""
+    def end(self, node: Node, score: float | None) -> Node:
+        """End the node's trial: the node is kept if it is the best so far, and failed without a score."""
         best = Incumbents.of(self.recorder.history.runs[1], Pool.ATTEMPT).best
         over = self.recorder.history.score(self.recorder.history[best]) if best else None
-        outcome = Outcome(Ending.FINISHED, {"score": score}) if score is not None else _failed()
+        outcome = Outcome(Ending.FINISHED, {"score": score}) if score is not None else _failure()
         kept = score is not None and (over is None or score > over)
         self.recorder.record(
             lambda _: [
@@ -154,24 +156,24 @@ class World:
         )
         return self.recorder.history[node.id]
 
-    def tried(
+    def try_edits(
         self, edits: dict[str, str | None], score: float | None, parent: str = "1", pool: Pool = Pool.ATTEMPT
     ) -> Node:
-        """A node that somebody else proposed, after its trial."""
-        return self.ended(self.added(Proposal("mutate", NodeId(parent), "by another", edits=edits), pool), score)
+        """Add a node of another proposer and end its trial."""
+        return self.end(self.add(Proposal("mutate", NodeId(parent), "by another", edits=edits), pool), score)
 
-    async def line_asks(self, reply: str, operator: str, pool: Pool) -> None:
-        """Somebody else asks the same model."""
-        self.line.replies = [reply]
-        await self.line.ask(Prompt("", ()), operator, self.root.id, pool)
+    async def ask_for_another(self, reply: str, operator: str, pool: Pool) -> None:
+        """Ask the same model for another proposer."""
+        self.role_model.replies = [reply]
+        await self.role_model.ask(Prompt("", ()), operator, self.root.id, pool)
 
-    def said(self) -> str:
-        """All that the model was told in the last call."""
-        prompt = self.line.prompts[-1]
+    def last_prompt(self) -> str:
+        """The whole prompt of the last call."""
+        prompt = self.role_model.prompts[-1]
         return "\n".join((prompt.system, *(turn.text for turn in prompt.messages)))
 
 
-def _failed() -> Outcome:
+def _failure() -> Outcome:
     return Outcome(Ending.FAILED, reason="ZeroDivisionError: division by zero")
 
 

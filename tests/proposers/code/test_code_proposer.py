@@ -1,4 +1,4 @@
-"""Batches, feedback, resuming: what becomes of replies."""
+"""Batches, retries and resumed replies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Reply, Usage
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.calls import Spend
 from loopty.record.proposals import Proposals
-from loopty.record.spend import Spend
 from loopty.record.trials import TrialCounts
 
 Block = Callable[..., str]
@@ -32,86 +32,86 @@ def three(block: Block) -> str:
 
 async def test_one_call_gives_several_proposals_that_are_taken_one_by_one(world: Any, three: str) -> None:
     proposer = world.proposer(batch=3)
-    first = await world.proposed(proposer, three)
-    assert "Give 3 proposals" in world.said()
-    world.ended(world.added(first), 9.0)
-    second = await world.proposed(proposer)
-    world.ended(world.added(second), 2.0)
-    third = await world.proposed(proposer)
-    world.added(third)
+    first = await world.get_proposal(proposer, three)
+    assert "Give 3 proposals" in world.last_prompt()
+    world.end(world.add(first), 9.0)
+    second = await world.get_proposal(proposer)
+    world.end(world.add(second), 2.0)
+    third = await world.get_proposal(proposer)
+    world.add(third)
     assert [proposal.remaining_in_reply for proposal in (first, second, third)] == [2, 1, 0]
     assert [proposal.summary for proposal in (first, second, third)] == ["idea 1", "idea 2", "idea 3"]
-    assert {proposal.parent for proposal in (first, second, third)} == {NodeId("1")}, "what the call was about"
+    assert {proposal.parent for proposal in (first, second, third)} == {NodeId("1")}, (
+        "the node that the call was about"
+    )
     assert len({proposal.calls for proposal in (first, second, third)}) == 1
     assert not Spend.of(world.recorder.history.runs[1]).unread
-    assert len(world.line.prompts) == 1
+    assert len(world.role_model.prompts) == 1
 
 
-async def test_a_proposer_made_anew_goes_on_with_the_replies_that_were_paid_for(world: Any, three: str) -> None:
-    world.added(await world.proposed(world.proposer(batch=3), three))
+async def test_a_new_proposer_continues_with_the_replies_already_paid_for(world: Any, three: str) -> None:
+    world.add(await world.get_proposal(world.proposer(batch=3), three))
     resumed = world.proposer("rewrite", batch=3)
-    second = await world.proposed(resumed)
+    second = await world.get_proposal(resumed)
     assert (second.operator, second.summary, second.remaining_in_reply) == ("diff", "idea 2", 1)
-    world.added(second)
-    third = await world.proposed(world.proposer(batch=3))
+    world.add(second)
+    third = await world.get_proposal(world.proposer(batch=3))
     assert (third.summary, third.remaining_in_reply) == ("idea 3", 0)
 
 
-async def test_a_reply_whose_process_died_before_the_ledger_knew_of_its_proposal_is_read_again(
+async def test_a_reply_is_read_again_when_its_process_died_before_the_proposal_was_recorded(
     world: Any, three: str
 ) -> None:
-    lost = await world.proposed(world.proposer(batch=3), three)
-    again = await world.proposed(world.proposer(batch=3))
+    lost = await world.get_proposal(world.proposer(batch=3), three)
+    again = await world.get_proposal(world.proposer(batch=3))
     assert again == lost
 
 
-async def test_of_a_crossover_the_later_proposals_name_the_other_node_too(world: Any, block: Block) -> None:
-    world.tried({"src/main.py": "def area(x):\n    return x\n"}, 3.0)
-    world.tried({"src/other.py": "LIMIT = 20\n"}, 2.0)
+async def test_later_proposals_of_a_crossover_name_the_other_node_too(world: Any, block: Block) -> None:
+    world.try_edits({"src/main.py": "def area(x):\n    return x\n"}, 3.0)
+    world.try_edits({"src/other.py": "LIMIT = 20\n"}, 2.0)
     replies = several(*(block("    return x", f"    return x + {number}") for number in (1, 2)))
-    world.added(await world.proposed(world.proposer("crossover", batch=2), replies))
-    assert (await world.proposed(world.proposer(batch=2))).inspirations == ("1.2",)
+    world.add(await world.get_proposal(world.proposer("crossover", batch=2), replies))
+    assert (await world.get_proposal(world.proposer(batch=2))).inspirations == ("1.2",)
 
 
-async def test_a_reply_that_is_gone_is_refused_and_waits_no_more(world: Any, three: str) -> None:
-    world.added(await world.proposed(world.proposer(batch=3), three))
-    world.line.archive.clear()
-    refusal = await world.refused(world.proposer(batch=3))
+async def test_a_lost_reply_is_refused_and_no_longer_unread(world: Any, three: str) -> None:
+    world.add(await world.get_proposal(world.proposer(batch=3), three))
+    world.role_model.archive.clear()
+    refusal = await world.get_refusal(world.proposer(batch=3))
     assert refusal.objection is Objection.REPLY
     assert "is gone" in refusal.reason
     assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
 async def test_replies_of_other_pools_and_other_proposers_are_left_alone(world: Any, block: Block) -> None:
-    await world.line_asks("src/main.py", "tpe", Pool.ATTEMPT)
-    await world.line_asks("src/main.py", "diff", Pool.CONTROL)
-    proposal = await world.proposed(world.proposer(), block("    y = x * 2", "    y = x * 3"))
+    await world.ask_for_another("src/main.py", "tpe", Pool.ATTEMPT)
+    await world.ask_for_another("src/main.py", "diff", Pool.CONTROL)
+    proposal = await world.get_proposal(world.proposer(), block("    y = x * 2", "    y = x * 3"))
     assert len(Spend.of(world.recorder.history.runs[1]).unread) == 3
     assert proposal.remaining_in_reply == 0
 
 
-async def test_asked_several_times_at_once_no_proposal_is_given_twice(
-    world: Any, three: str, block: Block
-) -> None:
+async def test_parallel_questions_never_get_the_same_proposal(world: Any, three: str, block: Block) -> None:
     proposer = world.proposer(batch=3, width=4)
     assert proposer.width == 4
-    world.added(await world.proposed(proposer, three))
-    world.line.replies = [block("    y = x * 2", "    y = x * 6"), block("    y = x * 2", "    y = x * 7")]
+    world.add(await world.get_proposal(proposer, three))
+    world.role_model.replies = [block("    y = x * 2", "    y = x * 6"), block("    y = x * 2", "    y = x * 7")]
     answers = await asyncio.gather(*(proposer.propose(world.ask()) for _ in range(4)))
     texts = [answer.edits["src/main.py"] for answer in answers]
     assert [text.split("* ")[1][0] for text in texts] == ["4", "5", "6", "7"]
 
 
-async def test_a_forbidden_file_is_fed_back_once_and_mended(world: Any, block: Block) -> None:
+async def test_a_change_of_a_forbidden_file_is_corrected_after_one_retry(world: Any, block: Block) -> None:
     bad = block("print('score')", "print('cheat')", "evaluate.py")
     good = block("    y = x * 2", "    y = x * 3")
-    proposal = await world.proposed(world.proposer(), bad, good)
+    proposal = await world.get_proposal(world.proposer(), bad, good)
     assert len(proposal.calls) == 2
     assert len(set(proposal.calls)) == 2
-    turns = world.line.prompts[-1].messages
+    turns = world.role_model.prompts[-1].messages
     assert turns[1].text == bad
     assert "may not change evaluate.py (writable: src/**)" in turns[2].text
-    world.added(proposal)
+    world.add(proposal)
     assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
@@ -119,11 +119,11 @@ async def test_a_forbidden_file_is_fed_back_once_and_mended(world: Any, block: B
     ("path", "content"),
     [("evaluate.py", "print('score')"), ("secret/answers.txt", "forty-two"), ("loopty.toml", "seed = 1")],
 )
-async def test_what_stays_forbidden_is_refused_and_costs_no_attempt(
+async def test_a_change_that_stays_forbidden_is_refused_and_costs_no_attempt(
     world: Any, block: Block, path: str, content: str
 ) -> None:
     bad = block(content, "x", path)
-    refusal = await world.refused(world.proposer(), bad, bad)
+    refusal = await world.get_refusal(world.proposer(), bad, bad)
     assert refusal.objection is Objection.FORBIDDEN
     assert path in refusal.reason
     assert len(refusal.calls) == 2
@@ -134,95 +134,95 @@ async def test_what_stays_forbidden_is_refused_and_costs_no_attempt(
 
 
 @pytest.mark.parametrize("path", ["../outside.py", "/etc/passwd", ".git/config", "src/../evaluate.py", "new.py"])
-async def test_no_file_is_made_outside_of_what_may_be_written(world: Any, path: str) -> None:
+async def test_no_file_is_created_outside_the_writable_paths(world: Any, path: str) -> None:
     for reply in (f"{path}\n```\nx = 1\n```\n", f"```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n```\n"):
-        refusal = await world.refused(world.proposer(), reply, reply)
+        refusal = await world.get_refusal(world.proposer(), reply, reply)
         assert refusal.objection is Objection.FORBIDDEN, refusal.reason
 
 
-async def test_what_does_not_fit_is_fed_back_with_the_closest_lines(world: Any, block: Block) -> None:
+async def test_a_change_that_does_not_match_is_retried_with_the_closest_lines(world: Any, block: Block) -> None:
     bad = block("def area(x):\n    y = x * 99\n    return y + 7", "pass")
-    refusal = await world.refused(world.proposer(), bad, bad)
+    refusal = await world.get_refusal(world.proposer(), bad, bad)
     assert refusal.objection is Objection.APPLY
     assert "SEARCH is not in the file" in refusal.reason
-    assert "The closest lines of the file are:\ndef area(x):\n    y = x * 2\n    return y + 7" in world.said()
+    assert (
+        "The closest lines of the file are:\ndef area(x):\n    y = x * 2\n    return y + 7" in world.last_prompt()
+    )
 
 
-async def test_python_that_cannot_be_read_costs_no_trial_and_is_told(world: Any, block: Block) -> None:
+async def test_python_with_a_syntax_error_costs_no_trial_and_is_retried(world: Any, block: Block) -> None:
     broken, sound = block("    y = x * 2", "    y = (x * 3"), block("    y = x * 2", "    y = x * 3")
-    proposal = await world.proposed(world.proposer(), broken, sound)
+    proposal = await world.get_proposal(world.proposer(), broken, sound)
     assert len(proposal.calls) == 2
-    assert "is not valid Python after it: line" in world.said()
+    assert "is not valid Python after the change: line" in world.last_prompt()
 
 
 async def test_a_reply_without_a_change_is_refused_as_unreadable(world: Any) -> None:
-    refusal = await world.refused(world.proposer(), "I am sorry.", "")
+    refusal = await world.get_refusal(world.proposer(), "I am sorry.", "")
     assert (refusal.objection, refusal.reason) == (Objection.REPLY, "the reply holds no change")
 
 
-async def test_beside_something_useful_what_cannot_be_used_is_refused_without_another_call(
+async def test_an_unusable_proposal_beside_a_usable_one_is_refused_without_another_call(
     world: Any, block: Block
 ) -> None:
     reply = several(block("nowhere", "x"), block("    y = x * 2", "    y = x * 3"), block("nothing", "x"))
     proposer = world.proposer(batch=3)
-    assert (await world.refused(proposer, reply)).remaining_in_reply == 2
-    world.added(await world.proposed(proposer))
-    last = await world.refused(proposer)
+    assert (await world.get_refusal(proposer, reply)).remaining_in_reply == 2
+    world.add(await world.get_proposal(proposer))
+    last = await world.get_refusal(proposer)
     assert (last.objection, last.remaining_in_reply) == (Objection.APPLY, 0)
-    assert len(world.line.prompts) == 1
+    assert len(world.role_model.prompts) == 1
     assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
-async def test_a_batch_in_which_nothing_can_be_used_is_replaced_as_a_whole(
+async def test_a_batch_without_a_usable_proposal_is_replaced_as_a_whole(
     world: Any, block: Block, three: str
 ) -> None:
     proposer = world.proposer(batch=3)
-    first = await world.proposed(proposer, several(*[block("nowhere", "x")] * 3), three)
+    first = await world.get_proposal(proposer, several(*[block("nowhere", "x")] * 3), three)
     assert first.remaining_in_reply == 2
-    world.added(first)
-    assert (await world.proposed(proposer)).summary == "idea 2"
+    world.add(first)
+    assert (await world.get_proposal(proposer)).summary == "idea 2"
     assert list(Spend.of(world.recorder.history.runs[1]).unread) == [first.calls[-1]]
 
 
-async def test_of_a_reply_that_was_cut_off_only_what_is_complete_is_used(
-    world: Any, three: str, block: Block
-) -> None:
+async def test_only_the_complete_proposals_of_a_cut_reply_are_used(world: Any, three: str, block: Block) -> None:
     cut = Reply(three[: three.rindex("=======")], Usage(1, 1), whole=False)
     proposer = world.proposer(batch=3)
-    first = await world.proposed(proposer, cut)
+    first = await world.get_proposal(proposer, cut)
     assert first.remaining_in_reply == 1
-    world.added(first)
-    world.added(await world.proposed(proposer))
+    world.add(first)
+    world.add(await world.get_proposal(proposer))
     short = Reply(block("    y = x * 2", "    y = x * 6"), Usage(1, 1), whole=False)
-    refusal = await world.refused(proposer, short, short)
+    refusal = await world.get_refusal(proposer, short, short)
     assert refusal.objection is Objection.REPLY
     assert "cut off" in refusal.reason
-    assert "Be shorter." in world.said()
+    assert "Be shorter." in world.last_prompt()
 
 
-async def test_a_cap_that_leaves_no_feedback_gives_a_refusal(world: Any, block: Block) -> None:
-    refusal = await world.refused(world.proposer(), block("nowhere", "x"), Exhausted("the tokens are spent"))
+async def test_a_cap_that_forbids_the_retry_gives_a_refusal(world: Any, block: Block) -> None:
+    refusal = await world.get_refusal(world.proposer(), block("nowhere", "x"), Exhausted("the tokens are spent"))
     assert refusal.objection is Objection.APPLY
     assert len(refusal.calls) == 1
 
 
-async def test_an_outage_during_feedback_leaves_nothing_unsaid(world: Any, block: Block) -> None:
+async def test_after_an_outage_during_the_retry_the_refusal_is_recorded_later(world: Any, block: Block) -> None:
     proposer = world.proposer()
     with pytest.raises(Outage):
-        await world.answered(proposer, block("nowhere", "x"), Outage("no answer"))
-    refusal = await world.refused(proposer)
+        await world.get_answer(proposer, block("nowhere", "x"), Outage("no answer"))
+    refusal = await world.get_refusal(proposer)
     assert refusal.objection is Objection.APPLY
     assert not Spend.of(world.recorder.history.runs[1]).unread
 
 
-async def test_what_a_model_says_of_its_change_is_one_clean_line(world: Any, block: Block) -> None:
-    told = "=== PROPOSAL 1: \x1b[31mred\x1b[0m \u202eand " + "long " * 100 + "===\n"
-    proposal = await world.proposed(world.proposer(), told + block("    y = x * 2", "    y = x * 3"))
+async def test_the_description_of_a_change_is_one_clean_line(world: Any, block: Block) -> None:
+    heading = "=== PROPOSAL 1: \x1b[31mred\x1b[0m \u202eand " + "long " * 100 + "===\n"
+    proposal = await world.get_proposal(world.proposer(), heading + block("    y = x * 2", "    y = x * 3"))
     assert proposal.summary.isprintable()
     assert proposal.summary.startswith("red and long")
     assert len(proposal.summary) <= 160
 
 
 async def test_a_change_without_a_description_says_which_files_it_changes(world: Any, block: Block) -> None:
-    proposal = await world.proposed(world.proposer(), block("    y = x * 2", "    y = x * 3"))
+    proposal = await world.get_proposal(world.proposer(), block("    y = x * 2", "    y = x * 3"))
     assert proposal.summary == "changes src/main.py"

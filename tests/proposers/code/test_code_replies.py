@@ -1,4 +1,4 @@
-"""Replies of models: what is meant is understood, what is doubtful is an error, and nothing else ever happens."""
+"""Replies of models: a clear one is understood, a doubtful one is an error."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_blocks_follow_each_other_under_one_path() -> None:
     ]
 
 
-def test_where_only_one_file_may_be_changed_it_needs_no_path() -> None:
+def test_the_only_writable_file_needs_no_path() -> None:
     assert read(SEARCH, "b.py") == [Block("b.py", ("old",), ("new",))]
     assert read("```python\nx = 1\n```", "b.py") == [WholeFile("b.py", ("x = 1",))]
     assert "no line with the path" in objection(SEARCH)
@@ -99,7 +99,7 @@ def test_a_diff_may_be_in_any_fence_and_of_several_files() -> None:
         assert removal == Removal("b.py")
 
 
-def test_a_file_is_taken_away_by_one_line() -> None:
+def test_one_line_deletes_a_file() -> None:
     assert read("<<<<<<< DELETE src/a.py\n<<<<<<< DELETE `my file.txt`") == [
         Removal("src/a.py"),
         Removal("my file.txt"),
@@ -121,20 +121,20 @@ def test_a_stray_separator_is_an_error(text: str) -> None:
     assert "a separator is out of place" in objection(text)
 
 
-def test_what_is_not_complete_is_an_error() -> None:
+def test_an_incomplete_change_is_an_error() -> None:
     assert "======= is missing" in objection("src/a.py\n<<<<<<< SEARCH\nold")
     assert ">>>>>>> REPLACE is missing" in objection("src/a.py\n<<<<<<< SEARCH\nold\n=======\nnew")
     assert objection("src/a.py\n```python\nx = 1") == "a fence is not closed"
 
 
-def test_a_separator_that_a_file_had_before_may_stay_but_no_other_comes() -> None:
+def test_a_file_may_keep_its_separators_but_gets_no_new_one() -> None:
     heading = "Title\n=======\n"
     assert apply_changes([WholeFile("b.md", ("Other", "======="))], {"b.md": heading}.get, frozenset())
     with pytest.raises(ProposalFault, match="separator"):
         apply_changes([WholeFile("b.py", ("x", "======="))], {"b.py": "x\n"}.get, frozenset())
 
 
-def test_thoughts_and_ends_of_lines_do_not_matter() -> None:
+def test_reasoning_and_line_ends_do_not_matter() -> None:
     text = f"<think>\nsrc/b.py\n<<<<<<< SEARCH\n</think>\r\nsrc/a.py\r\n{SEARCH}".replace("\n", "\r\n")
     assert read(text) == [Block("src/a.py", ("old",), ("new",))]
 
@@ -149,20 +149,20 @@ def test_several_blocks_of_one_file_build_on_each_other() -> None:
     assert apply_changes(blocks, {"a": "1\n", "b": "x\n"}.get, frozenset()) == {"a": "2\n4\n", "b": None}
 
 
-def test_what_changes_nothing_is_no_proposal() -> None:
+def test_a_change_that_changes_nothing_is_not_a_proposal() -> None:
     with pytest.raises(ProposalFault, match="changes nothing") as caught:
         apply_changes([Block("a", ("1",), ("1",))], lambda _: "1\n", frozenset())
     assert caught.value.objection is Objection.DUPLICATE
 
 
-def test_a_change_without_measure_is_refused() -> None:
+def test_a_change_that_is_too_large_is_refused() -> None:
     with pytest.raises(ProposalFault, match="too large"):
         apply_changes([WholeFile("a", ("x" * 2_000_000,))], lambda _: None, frozenset())
     with pytest.raises(ProposalFault, match="too large"):
         apply_changes([WholeFile(f"{number}.py", ("x",)) for number in range(200)], lambda _: None, frozenset())
 
 
-def test_proposals_are_told_apart_by_their_headings() -> None:
+def test_headings_separate_the_proposals() -> None:
     text = (
         "Sure!\n=== PROPOSAL 1: faster ===\none\n**=== Proposal 2 – smaller ===**\ntwo\n"
         "## === PROPOSAL 3 ===\nthree\n=== END ===\nbye\n=== PROPOSAL 4: more ===\nfour\n"
@@ -176,14 +176,14 @@ def test_proposals_are_told_apart_by_their_headings() -> None:
     assert "bye" not in found[2].lines
 
 
-def test_of_a_cut_reply_the_last_proposal_counts_only_if_its_end_is_there() -> None:
+def test_the_last_proposal_of_a_cut_reply_counts_only_with_its_end() -> None:
     two = "=== PROPOSAL 1: a ===\nx\n=== PROPOSAL 2: b ===\ny\n"
     assert [item.title for item in parse_items(two, whole=False, limit=9)] == ["a"]
     assert [item.title for item in parse_items(f"{two}=== END ===\n", whole=False, limit=9)] == ["a", "b"]
     assert parse_items(SEARCH, whole=False, limit=9) == []
 
 
-def test_a_huge_reply_is_a_cut_one() -> None:
+def test_a_huge_reply_counts_as_cut_off() -> None:
     assert parse_items("x\n" * 1_000_000, whole=True, limit=9) == []
     assert (
         len(parse_items("=== PROPOSAL 1: a ===\n=== PROPOSAL 2: b ===\n" + "x\n" * 1_000_000, whole=True, limit=9))
@@ -191,13 +191,13 @@ def test_a_huge_reply_is_a_cut_one() -> None:
     )
 
 
-def test_the_summary_is_the_title_else_the_first_words_else_the_files() -> None:
-    def told(text: str) -> str:
+def test_the_summary_is_the_title_or_the_first_prose_or_the_files() -> None:
+    def summary_of(text: str) -> str:
         return summary(parse_items(text, whole=True, limit=1)[0], ["b", "a"])
 
-    assert told("=== PROPOSAL 1: **Use a table** ===\nx") == "Use a table"
-    assert told(f"# Use a table\nsrc/a.py\n{SEARCH}") == "Use a table"
-    assert told(f"src/a.py\n{SEARCH}\nThat was it.") == "changes a, b"
+    assert summary_of("=== PROPOSAL 1: **Use a table** ===\nx") == "Use a table"
+    assert summary_of(f"# Use a table\nsrc/a.py\n{SEARCH}") == "Use a table"
+    assert summary_of(f"src/a.py\n{SEARCH}\nThat was it.") == "changes a, b"
 
 
 PIECES = st.sampled_from(
@@ -236,7 +236,7 @@ FILES = {"src/a.py": "old\nnew\n", "b.py": "# EVOLVE-BLOCK-START\nold\n# EVOLVE-
 
 
 @given(st.lists(PIECES, max_size=25), st.booleans())
-def test_whatever_is_replied_gives_sound_edits_or_a_reason(lines: list[str], whole: bool) -> None:
+def test_every_reply_gives_valid_edits_or_a_reason(lines: list[str], whole: bool) -> None:
     for item in parse_items("\n".join(lines), whole, limit=3):
         edits: dict[str, str | None] = {}
         with contextlib.suppress(ProposalFault):
@@ -248,7 +248,7 @@ def test_whatever_is_replied_gives_sound_edits_or_a_reason(lines: list[str], who
 
 
 @given(st.text(max_size=400))
-def test_any_text_at_all_is_read_without_a_crash(text: str) -> None:
+def test_any_text_is_parsed_without_a_crash(text: str) -> None:
     for item in parse_items(text, whole=True, limit=3):
         with contextlib.suppress(ProposalFault):
             assert parse_changes(item, FILES, "b.py")
@@ -263,7 +263,7 @@ def test_any_text_at_all_is_read_without_a_crash(text: str) -> None:
         "<<<<<<< DELETE " + " x" * 300_000,
     ],
 )
-def test_one_endless_line_is_read_as_fast_as_any_other(piece: str) -> None:
+def test_one_endless_line_is_parsed_as_fast_as_any_other(piece: str) -> None:
     for item in parse_items(f"{piece}\n{piece}", whole=True, limit=3):
         summary(item, ["a.py"])
         with contextlib.suppress(ProposalFault):
@@ -271,7 +271,7 @@ def test_one_endless_line_is_read_as_fast_as_any_other(piece: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["src/\x1b[31m.py", "src/a\u200b.py", "src/\u202eyp.py", "src/a\x00.py"])
-def test_a_name_that_cannot_be_seen_as_it_is_is_refused(path: str) -> None:
+def test_a_name_with_invisible_characters_is_refused(path: str) -> None:
     for change in (WholeFile(path, ("x",)), Removal(path), Block(path, (), ("x",))):
-        with pytest.raises(ProposalFault, match="characters that cannot be seen"):
+        with pytest.raises(ProposalFault, match="invisible characters"):
             apply_changes([change], lambda _: None, frozenset())

@@ -1,4 +1,4 @@
-"""Seeded edits change code, only where they may, and always in the same way."""
+"""Seeded edits change code only where it is editable, and always in the same way."""
 
 import ast
 import random
@@ -88,7 +88,7 @@ def test_every_kind_occurs_and_numbers_most_often(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES)
-def test_strings_and_comments_stay_as_they_are(path: str) -> None:
+def test_strings_and_comments_do_not_change(path: str) -> None:
     for mutation in mutations(SOURCES[path], path):
         assert not any(f"number {digit} →" in mutation.summary for digit in "6789")
 
@@ -171,7 +171,7 @@ def test_python_that_does_not_parse_is_edited_by_tokens() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "import os\n", '"""Only words."""\n', "def f(): pass\n"])
-def test_nothing_to_change_is_none(text: str) -> None:
+def test_a_text_without_anything_to_change_gives_no_mutation(text: str) -> None:
     assert mutate(text, "a.py", random.Random(0)) is None
 
 
@@ -202,7 +202,7 @@ def test_markers_are_found_in_the_comments_of_any_language(line: str) -> None:
     assert [span.part_of(text) for span in editable_spans(text)] == ["b\r\n"]
 
 
-def test_without_markers_all_is_editable() -> None:
+def test_without_markers_the_whole_text_is_editable() -> None:
     assert editable_spans("EVOLVE-BLOCK-START = 1") == ((0, 22),)
     assert change_outside_blocks("a", "b") is None
 

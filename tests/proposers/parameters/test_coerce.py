@@ -28,12 +28,12 @@ WORDS = Parameter(ParameterKind.CATEGORICAL, choices=("relu", "GELU", 3, 0.5, Tr
         (WORDS, "true", True),
     ],
 )
-def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(parameter, word, value) -> None:
-    mend = coerce_value("p", parameter, word)
-    assert mend.value == value
-    assert type(mend.value) is type(value)
-    assert mend.note == ""
-    assert parameter.accepts(mend.value)
+def test_a_value_in_another_notation_is_accepted_without_a_note(parameter, word, value) -> None:
+    coerced = coerce_value("p", parameter, word)
+    assert coerced.value == value
+    assert type(coerced.value) is type(value)
+    assert coerced.note == ""
+    assert parameter.accepts(coerced.value)
 
 
 @pytest.mark.parametrize(
@@ -49,27 +49,27 @@ def test_a_value_that_is_only_written_otherwise_is_taken_without_a_word(paramete
         (INT, 10**300, 9),
     ],
 )
-def test_a_value_outside_goes_to_the_nearest_one_and_that_is_said(parameter, word, value) -> None:
-    mend = coerce_value("p", parameter, word)
-    assert mend.value == pytest.approx(value)
-    assert parameter.accepts(mend.value)
-    assert mend.note.startswith("p ")
+def test_a_value_outside_the_range_becomes_the_nearest_one_with_a_note(parameter, word, value) -> None:
+    coerced = coerce_value("p", parameter, word)
+    assert coerced.value == pytest.approx(value)
+    assert parameter.accepts(coerced.value)
+    assert coerced.note.startswith("p ")
 
 
 @pytest.mark.parametrize("word", [True, False, "large", "", "nan", "inf", [1], {"value": 1}, 10**400, "1.5 %"])
-def test_what_is_no_number_is_refused(word) -> None:
+def test_a_value_that_is_not_a_number_is_refused(word) -> None:
     for parameter in (FLOAT, STEPPED, INT):
-        with pytest.raises(ValueError, match=r"^p = .* is no number$"):
+        with pytest.raises(ValueError, match=r"^p = .* is not a number$"):
             coerce_value("p", parameter, word)
 
 
 @pytest.mark.parametrize("word", ["silu", "", 4, False, ["relu"], {}, "x" * 100_000])
-def test_what_is_no_choice_is_refused_with_the_choices(word) -> None:
-    with pytest.raises(ValueError, match=r'is none of "relu", "GELU", 3, 0\.5, true') as refused:
+def test_a_value_that_is_not_a_choice_is_refused_with_the_choices(word) -> None:
+    with pytest.raises(ValueError, match=r'is not one of "relu", "GELU", 3, 0\.5, true') as refused:
         coerce_value("p", WORDS, word)
     assert len(str(refused.value)) < 200
 
 
-def test_a_word_that_fits_two_choices_is_refused() -> None:
-    with pytest.raises(ValueError, match="none of"):
+def test_a_word_that_matches_two_choices_is_refused() -> None:
+    with pytest.raises(ValueError, match="not one of"):
         coerce_value("p", Parameter(ParameterKind.CATEGORICAL, choices=("A", "a ")), " a")

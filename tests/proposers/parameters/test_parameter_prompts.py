@@ -3,7 +3,7 @@ from loopty.proposers.parameters.parameter_prompts import reply_schema, space_te
 from loopty.testing.proposer_suite import SPACE
 
 
-def test_the_space_is_told_with_types_bounds_scales_steps_choices_and_conditions() -> None:
+def test_the_space_is_described_with_types_bounds_scales_steps_choices_and_conditions() -> None:
     text = space_text(
         Space({**SPACE.parameters, "even": Parameter(ParameterKind.INT, 0, 12345678, step=2.0, default=0)})
     )
@@ -18,7 +18,7 @@ def test_the_space_is_told_with_types_bounds_scales_steps_choices_and_conditions
     ]
 
 
-def test_the_schema_has_choices_and_bounds_and_lets_conditional_ones_be_null() -> None:
+def test_the_schema_has_choices_and_bounds_and_allows_null_for_conditional_parameters() -> None:
     mixed = Parameter(ParameterKind.CATEGORICAL, choices=("a", 3, True), when={"n": 1})
     schema = reply_schema(Space({**SPACE.parameters, "mixed": mixed}))
     parameters = schema["properties"]["proposals"]["items"]["properties"]["parameters"]

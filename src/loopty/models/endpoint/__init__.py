@@ -1,1 +1,1 @@
-"""The user role's model, served to a trial: metered, capped, cached, and the only thing that it can reach."""
+"""Serves the user role's model to a trial: metered, capped, cached, and the only server that it can reach."""

@@ -1,4 +1,4 @@
-"""What answers the calls of a trial: a provider that is spoken to over HTTP, or a line."""
+"""What answers the calls of a trial: a provider over HTTP, or a role model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loopty.models.meter import Subject
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A whole answer as it is sent."""
+    """A whole answer, ready to be sent."""
 
     status: int
     headers: Mapping[str, str]
@@ -22,26 +22,26 @@ class HttpResponse:
 
 @dataclass(slots=True)
 class TrialRequest:
-    """One request of a trial, and where its answer goes."""
+    """One request of a trial, and the exchange that takes its answer."""
 
     request: Request
     subject: Subject
-    """Whose it is, and who pays for it."""
+    """Which node it is for, and who pays for it."""
     exchange: Exchange
     keep: Callable[[HttpResponse], None]
-    """Called with a reply that would be given again, before its end is sent."""
+    """Called with a reply that may be cached, before its end is sent."""
     fault: str = ""
-    """Why the provider has not answered it so far."""
+    """Why the provider has not answered so far."""
     refusal: str = ""
-    """Why the provider would not answer such a request."""
+    """Why the provider rejected the request itself."""
 
 
 class BrokenAnswer(Exception):  # noqa: N818
-    """The answer broke off when the benchmark had begun to read it."""
+    """The answer broke after the benchmark had begun to read it."""
 
 
 class NoAnswer(Exception):  # noqa: N818
-    """The provider cannot be had; what it said last goes to the benchmark."""
+    """The provider is unavailable; its last response goes to the benchmark."""
 
     def __init__(self, reason: str, response: HttpResponse) -> None:
         super().__init__(reason)
@@ -50,8 +50,9 @@ class NoAnswer(Exception):  # noqa: N818
 
 class AnswerSource(Protocol):
     async def answer(self, call: ForwardedCall, trial_request: TrialRequest) -> None:
-        """Answer on the visit's exchange.
+        """Answer on the exchange of the trial's request.
 
-        Raises Refused, Exhausted, Overspent, Outage or Unanswered before anything was sent, Cut afterwards.
+        Raises RequestRefused, Exhausted, AllowanceExceeded, Outage or NoAnswer before anything was sent, and
+        BrokenAnswer afterwards.
         """
         ...

@@ -1,15 +1,15 @@
-"""The ways to ask a model that are served."""
+"""The APIs that the endpoint serves."""
 
 from __future__ import annotations
 
 import enum
 
 API_HEADERS = ("accept", "anthropic-version", "anthropic-beta", "openai-beta")
-"""The headers that say how an API is to answer."""
+"""Request headers that select how an API answers."""
 
 
 class Api(enum.StrEnum):
-    """A way to ask a model, by the path that clients use."""
+    """An API to ask a model, by the path that clients use."""
 
     CHAT = "/v1/chat/completions"
     RESPONSES = "/v1/responses"

@@ -1,4 +1,4 @@
-"""Replies that were paid for once: an equal request gets them again, byte for byte."""
+"""A cache of replies that were paid for: an equal request gets the same bytes again."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Cache:
         self._bytes: int | None = None
 
     def key(self, call: ForwardedCall) -> str | None:
-        """Under what the reply to a call is kept; None when it is not."""
+        """The key of a call's reply, or None when the reply is not cached."""
         if self._when == "never" or (self._when == "auto" and not call.repeatable):
             return None
         return hashlib.sha256(f"{self._model} {call.digest}".encode()).hexdigest()
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """One of those who ask the same at the same time goes first, and the others find its reply."""
+        """Hold equal requests back until the first of them is answered; the others then find its reply."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             yield
@@ -47,14 +47,14 @@ class Cache:
             head, _, body = self._path(key).read_bytes().partition(b"\n")
             fields = json.loads(head)
             headers = {"content-type": fields["content_type"], "x-loopty-cached": "true"}
-            kept = HttpResponse(200, headers, body)
-            # What was cut by a full disk, or changed by hand, is as good as not there.
-            return kept if fields["sha256"] == hashlib.sha256(body).hexdigest() else None
+            reply = HttpResponse(200, headers, body)
+            # A file that a full disk cut short, or somebody edited, counts as missing.
+            return reply if fields["sha256"] == hashlib.sha256(body).hexdigest() else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def keep(self, key: str, reply: HttpResponse) -> None:
-        """Keep a reply, whole or not at all. A folder that is full or cannot be written makes no trial fail."""
+        """Keep a reply, whole or not at all. A full or read-only folder does not fail a trial."""
         head = {
             "content_type": reply.headers.get("content-type", ""),
             "sha256": hashlib.sha256(reply.body).hexdigest(),

@@ -14,25 +14,26 @@ from loopty.models.meter import CANCELLED, Meter, Subject
 
 @dataclass(slots=True)
 class Bill:
-    """What is known of a call's cost by now."""
+    """The cost of a call, as far as it is known."""
 
     usage: Usage | None = None
-    """None: it is charged as it was reserved."""
+    """None: the reserved amount is charged."""
     failure: str = CANCELLED
-    """Why there was no reply; empty when there was one."""
+    """Why there was no reply, or empty."""
 
 
 @contextlib.asynccontextmanager
 async def charge(meter: Meter, call: ForwardedCall, subject: Subject) -> AsyncIterator[Bill]:
-    """The bill of a call, to be filled in; it is settled when the block ends, however that is.
+    """Reserve a call and yield its bill, to be filled in; settle it when the block ends, however it ends.
 
-    Waits for the throttle, and for calls in flight that may need the rest of a cap. Raises Exhausted, Overspent.
+    Waits for the throttle, and for calls in flight that may need the rest of a cap. Raises Exhausted, and
+    AllowanceExceeded.
     """
     reservation = await meter.reserve(call.size, subject)
     if reservation.expected.output_tokens < call.size.output:
-        # A reply cut short by a cap would be scored as if the candidate had been cut short.
-        reservation.settle(Usage(), "too little is left for a whole reply")
-        raise Exhausted(f"too little is left of a limit for a reply of {call.size.output} tokens to the benchmark")
+        # The benchmark would score a reply cut short by a cap as if the candidate had been cut short.
+        reservation.settle(Usage(), "too little budget is left for a whole reply")
+        raise Exhausted(f"too little budget is left for a reply of {call.size.output} tokens to the benchmark")
     bill = Bill()
     try:
         yield bill

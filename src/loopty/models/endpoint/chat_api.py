@@ -1,4 +1,4 @@
-"""Chat completions of a model that is not spoken to over HTTP, as a script or a recording: text only."""
+"""Chat completions, text only, from a model without an HTTP server, such as a script or a recording."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SYSTEM = ("system", "developer")
 
 
 class RoleModelSource:
-    """Answers from a line."""
+    """Answers with a role model."""
 
     def __init__(self, role_model: MeteredModel) -> None:
         self._role_model = role_model
@@ -26,9 +26,11 @@ class RoleModelSource:
     async def answer(self, call: ForwardedCall, trial_request: TrialRequest) -> None:
         prompt = _prompt(call, self._role_model.model)
         answer = await self._role_model.ask_about(prompt, trial_request.subject)
-        named = {"id": f"chatcmpl-{answer.call}", "created": int(time.time()), "model": self._role_model.model}
+        identity = {"id": f"chatcmpl-{answer.call}", "created": int(time.time()), "model": self._role_model.model}
         reply = (
-            _stream_response(answer.reply, named, call) if call.stream else _whole_response(answer.reply, named)
+            _stream_response(answer.reply, identity, call)
+            if call.stream
+            else _whole_response(answer.reply, identity)
         )
         trial_request.keep(reply)
         await trial_request.exchange.answer(reply.status, reply.headers, reply.body)
@@ -36,24 +38,24 @@ class RoleModelSource:
 
 def _prompt(call: ForwardedCall, model: str) -> Prompt:
     if call.api is not Api.CHAT:
-        raise _invalid_request(f"{model}, the model of the user role, is asked at {Api.CHAT} alone")
+        raise _invalid_request(f"{model}, the model of the user role, answers only at {Api.CHAT}")
     body: dict[str, Any] = json.loads(call.content)
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise _invalid_request("`messages` is no list of messages")
+        raise _invalid_request("`messages` must be a list of messages")
     if body.get("tools"):
-        raise _invalid_request(f"{model} calls no tools")
+        raise _invalid_request(f"{model} cannot call tools")
     system: list[str] = []
-    turns: list[Message] = []
+    conversation: list[Message] = []
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         if role in _SYSTEM:
             system.append(_text(message))
         elif role in ("user", "assistant"):
-            turns.append(Message(Speaker.ASKER if role == "user" else Speaker.MODEL, _text(message)))
+            conversation.append(Message(Speaker.ASKER if role == "user" else Speaker.MODEL, _text(message)))
         else:
-            raise _invalid_request(f"{model} knows no messages of {role!r}")
-    return Prompt("\n\n".join(system), tuple(turns), _schema(body), call.size.output)
+            raise _invalid_request(f"{model} cannot read messages of the role {role!r}")
+    return Prompt("\n\n".join(system), tuple(conversation), _schema(body), call.size.output)
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -63,7 +65,7 @@ def _text(message: dict[str, Any]) -> str:
     content = content if isinstance(content, list) else []
     texts = [part.get("text") if isinstance(part, dict) else None for part in content]
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise _invalid_request("a message has content that is no text")
+        raise _invalid_request("a message has content that is not text")
     return "".join(map(str, texts))
 
 
@@ -75,17 +77,17 @@ def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
             return None
 
 
-def _whole_response(reply: Reply, named: dict[str, Any]) -> HttpResponse:
+def _whole_response(reply: Reply, identity: dict[str, Any]) -> HttpResponse:
     message = {"role": "assistant", "content": reply.text, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(reply)}
-    said = {**named, "object": "chat.completion", "choices": [choice], "usage": _usage(reply)}
-    return HttpResponse(200, _JSON, json.dumps(said).encode())
+    body = {**identity, "object": "chat.completion", "choices": [choice], "usage": _usage(reply)}
+    return HttpResponse(200, _JSON, json.dumps(body).encode())
 
 
-def _stream_response(reply: Reply, named: dict[str, Any], call: ForwardedCall) -> HttpResponse:
-    def event(choices: list[dict[str, Any]], **more: Any) -> str:
-        said = {**named, "object": "chat.completion.chunk", "choices": choices, **more}
-        return f"data: {json.dumps(said)}\n\n"
+def _stream_response(reply: Reply, identity: dict[str, Any], call: ForwardedCall) -> HttpResponse:
+    def event(choices: list[dict[str, Any]], **extra: Any) -> str:
+        body = {**identity, "object": "chat.completion.chunk", "choices": choices, **extra}
+        return f"data: {json.dumps(body)}\n\n"
 
     first = {"index": 0, "delta": {"role": "assistant", "content": reply.text}, "finish_reason": None}
     last = {"index": 0, "delta": {}, "finish_reason": _finish_reason(reply)}

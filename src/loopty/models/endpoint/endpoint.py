@@ -1,4 +1,4 @@
-"""Serves the user role's model to one trial, at a socket that only its sandbox shows."""
+"""Serves the user role's model to one trial, at a socket that only its sandbox can see."""
 
 from __future__ import annotations
 
@@ -33,63 +33,63 @@ from loopty.models.spend_caps import Price
 
 MODELS = "/v1/models"
 BENCHMARK = "benchmark"
-"""The operator of its calls."""
-_MOST_CONNECTIONS = 64
-_LARGE = 1 << 16
+"""The operator of the benchmark's calls."""
+_MAX_CONNECTIONS = 64
+_LARGE_BODY = 1 << 16
 _PAUSE_SECONDS = 0.1
 _TOO_MANY, _BAD_GATEWAY = 429, 502
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What all trials are served with."""
+class EndpointTerms:
+    """What is the same for all trials."""
 
     model: str
-    """As the ledger shows it."""
-    stated: ModelSpec
+    """The name that the ledger shows."""
+    spec: ModelSpec
     source: AnswerSource
     purse: RunPurse
     cache: Cache
     allowance: Price
-    """What the requests of one trial may cost together."""
+    """The limit on what the requests of one trial may cost together."""
 
 
 class Endpoint:
-    """The requests of one trial."""
+    """Answers the requests of one trial."""
 
-    def __init__(self, offer: Offer, node: NodeId) -> None:
-        self._offer = offer
+    def __init__(self, terms: EndpointTerms, node: NodeId) -> None:
+        self._terms = terms
         self._node = node
-        self._subject = Subject(BENCHMARK, node, allowance=Allowance(offer.allowance))
-        self._access = TrialAccess(offer.stated.model or offer.model)
+        self._subject = Subject(BENCHMARK, node, allowance=Allowance(terms.allowance))
+        self._access = TrialAccess(terms.spec.model or terms.model)
         self._connections: set[asyncio.Task[None]] = set()
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
         self._request_bytes = RequestBytes()
-        self._preparing = asyncio.Lock()
-        self._free = asyncio.Semaphore(_MOST_CONNECTIONS)
+        self._parsing = asyncio.Lock()
+        self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
 
     @contextlib.asynccontextmanager
     async def serve(self, listener: socket.socket) -> AsyncIterator[TrialAccess]:
-        """Serve; when the block ends, whatever is under way is broken off and paid for."""
-        accepting = asyncio.create_task(self._accept(listener))
+        """Serve until the block ends; then cancel and settle all requests in progress."""
+        acceptor = asyncio.create_task(self._accept_connections(listener))
         try:
             yield self._access
         finally:
-            tasks = [accepting, *self._connections]
+            tasks = [acceptor, *self._connections]
             for task in tasks:
                 task.cancel()
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(*self._answering, return_exceptions=True)  # until they are settled
-        for end in ends:
-            if isinstance(end, Exception):
-                raise end
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._answers, return_exceptions=True)  # wait until they are settled
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
 
-    async def _accept(self, listener: socket.socket) -> None:
+    async def _accept_connections(self, listener: socket.socket) -> None:
         while True:
             await self._free.acquire()
             try:
                 connection, _ = await asyncio.get_running_loop().sock_accept(listener)
-            except OSError:  # no descriptor is free: many connections of many trials may be open
+            except OSError:  # no file descriptor is free: trials may have many connections open
                 self._free.release()
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
@@ -99,44 +99,44 @@ class Endpoint:
 
     def _connection_done(self, task: asyncio.Task[None]) -> None:
         self._free.release()
-        # One that failed stays, for its fault to be raised in the end.
+        # A failed one stays, so that `serve` raises its error in the end.
         if task.cancelled() or task.exception() is None:
             self._connections.discard(task)
 
     async def _handle_connection(self, connection: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=connection)
-        exchange, left = Exchange(reader, writer, self._request_bytes), False
+        exchange, gone = Exchange(reader, writer, self._request_bytes), False
         try:
             await self._handle_request(exchange)
         except ClientGone:
-            left = True
+            gone = True
         finally:
-            exchange.close(at_once=left)
+            exchange.close(at_once=gone)
 
     async def _handle_request(self, exchange: Exchange) -> None:
-        """Take one request and answer it, unless the one who asks leaves before."""
+        """Read one request and answer it, unless the client disconnects first."""
         try:
-            visit = TrialRequest(await exchange.request(), self._subject, exchange, keep=lambda _: None)
-            answering = asyncio.create_task(self._answer(visit))
-            self._answering.add(answering)
-            answering.add_done_callback(self._answering.discard)
-            leaving = asyncio.create_task(exchange.wait_for_disconnect())
+            trial_request = TrialRequest(await exchange.request(), self._subject, exchange, keep=lambda _: None)
+            answer_task = asyncio.create_task(self._answer(trial_request))
+            self._answers.add(answer_task)
+            answer_task.add_done_callback(self._answers.discard)
+            disconnect_task = asyncio.create_task(exchange.wait_for_disconnect())
             try:
-                await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({answer_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for task in (answering, leaving):
+                for task in (answer_task, disconnect_task):
                     task.cancel()
-                await asyncio.gather(answering, leaving, return_exceptions=True)
-            if not answering.cancelled():
-                answering.result()
+                await asyncio.gather(answer_task, disconnect_task, return_exceptions=True)
+            if not answer_task.cancelled():
+                answer_task.result()
         except RequestRefused as refusal:
             await exchange.refuse(refusal)
             await exchange.linger()
 
-    async def _answer(self, visit: TrialRequest) -> None:
-        """Answer a request, and remember what the trial is to be blamed for, and what not."""
+    async def _answer(self, trial_request: TrialRequest) -> None:
+        """Answer a request, and record in the trial's access which failures the candidate is to blame for."""
         try:
-            await self._serve_request(visit)
+            await self._serve_request(trial_request)
         except Exhausted as end:
             self._access.exhausted = self._access.exhausted or end
             raise RequestRefused(_TOO_MANY, "insufficient_quota", f"loopty: {end}") from None
@@ -144,57 +144,57 @@ class Endpoint:
             self._access.allowance_exceeded = self._access.allowance_exceeded or end
             raise RequestRefused(_TOO_MANY, "insufficient_quota", f"loopty: {end}") from None
         except Outage as outage:
-            visit.fault = str(outage)
+            trial_request.fault = str(outage)
             raise RequestRefused(_BAD_GATEWAY, "api_error", f"loopty: {outage}") from None
         except NoAnswer as end:
-            visit.fault = str(end)
-            # The one layer that repeats requests has given up: the client's own is told not to begin.
-            await visit.exchange.answer(
-                end.response.status, {**end.response.headers, **NO_RETRY}, end.response.body
-            )
-        except BrokenAnswer as cut:
-            visit.fault = str(cut)  # and no end of the answer, so that the client learns that it is not whole
+            trial_request.fault = str(end)
+            # The one layer that retries has given up: the client must not start retries of its own.
+            response = end.response
+            await trial_request.exchange.answer(response.status, {**response.headers, **NO_RETRY}, response.body)
+        except BrokenAnswer as broken:
+            # The answer gets no end, so that the client notices that it is not whole.
+            trial_request.fault = str(broken)
         finally:
-            self._access.refusal = visit.refusal and f"{self._offer.model}: {visit.refusal}"
-            if visit.fault and self._access.outage is None:
-                model = self._offer.model
-                named = visit.fault.startswith(model)  # what repeats requests says whose they were
-                self._access.outage = Outage(visit.fault if named else f"{model}: {visit.fault}")
+            self._access.refusal = trial_request.refusal and f"{self._terms.model}: {trial_request.refusal}"
+            if trial_request.fault and self._access.outage is None:
+                model, fault = self._terms.model, trial_request.fault
+                names_model = fault.startswith(model)  # the retry layer names the model
+                self._access.outage = Outage(fault if names_model else f"{model}: {fault}")
 
-    async def _serve_request(self, visit: TrialRequest) -> None:
-        request, offer = visit.request, self._offer
+    async def _serve_request(self, trial_request: TrialRequest) -> None:
+        request, terms = trial_request.request, self._terms
         self._check_key(request)
         if request.path == MODELS:
-            await visit.exchange.answer(200, {"content-type": "application/json"}, self._models())
+            await trial_request.exchange.answer(200, {"content-type": "application/json"}, self._models())
             return
         call = await self._parse_call(request)
-        visit.request = replace(request, body=b"")
-        key = offer.cache.key(call)
+        trial_request.request = replace(request, body=b"")
+        key = terms.cache.key(call)
         if key is None:
-            await offer.source.answer(call, visit)
+            await terms.source.answer(call, trial_request)
             return
-        async with offer.cache.lock(key):
-            kept = await asyncio.to_thread(offer.cache.find, key)
-            if kept is None:
-                visit.keep = functools.partial(offer.cache.keep, key)
-                await offer.source.answer(call, visit)
+        async with terms.cache.lock(key):
+            reply = await asyncio.to_thread(terms.cache.find, key)
+            if reply is None:
+                trial_request.keep = functools.partial(terms.cache.keep, key)
+                await terms.source.answer(call, trial_request)
                 return
         self._record_hit()
-        await visit.exchange.answer(kept.status, kept.headers, kept.body)
+        await trial_request.exchange.answer(reply.status, reply.headers, reply.body)
 
     async def _parse_call(self, request: Request) -> ForwardedCall:
-        if len(request.body) < _LARGE:
-            return forwarded_call.parse_call(request, self._offer.stated, self._access.model)
-        # One at a time, and beside the event loop: megabytes that are ill meant would hold up other trials.
-        async with self._preparing:
+        if len(request.body) < _LARGE_BODY:
+            return forwarded_call.parse_call(request, self._terms.spec, self._access.model)
+        # One at a time, and off the event loop: hostile megabytes would hold up other trials.
+        async with self._parsing:
             return await asyncio.to_thread(
-                forwarded_call.parse_call, request, self._offer.stated, self._access.model
+                forwarded_call.parse_call, request, self._terms.spec, self._access.model
             )
 
     def _record_hit(self) -> None:
-        purse = self._offer.purse
-        with contextlib.suppress(Exhausted):  # a cap that is passed does not forbid what is free
-            call = purse.reserve(Role.USER, 0, 0.0, model=self._offer.model, operator=CACHED_CALL, node=self._node)
+        purse = self._terms.purse
+        with contextlib.suppress(Exhausted):  # a cap that is used up does not forbid free answers
+            call = purse.reserve(Role.USER, 0, 0.0, model=self._terms.model, operator=CACHED_CALL, node=self._node)
             purse.settle(call, 0, 0.0, Usage())
 
     def _check_key(self, request: Request) -> None:
@@ -202,10 +202,10 @@ class Endpoint:
             raise RequestRefused(
                 401,
                 "authentication_error",
-                "loopty: say the key that the trial was given, OPENAI_API_KEY or its like",
+                "loopty: send the key of this trial, from OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY",
             )
 
     def _models(self) -> bytes:
         name = self._access.model
-        known = {"id": name, "object": "model", "type": "model", "display_name": name, "owned_by": "loopty"}
-        return json.dumps({"object": "list", "data": [{**known, "created": 0}], "has_more": False}).encode()
+        entry = {"id": name, "object": "model", "type": "model", "display_name": name, "owned_by": "loopty"}
+        return json.dumps({"object": "list", "data": [{**entry, "created": 0}], "has_more": False}).encode()

@@ -1,4 +1,4 @@
-"""From a role's model to what serves it to trials."""
+"""Makes the endpoint that serves the user role's model to trials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.answer_source import AnswerSource
 from loopty.models.endpoint.cache import Cache
 from loopty.models.endpoint.chat_api import RoleModelSource
-from loopty.models.endpoint.endpoint import Endpoint, Offer
+from loopty.models.endpoint.endpoint import Endpoint, EndpointTerms
 from loopty.models.endpoint.forwarder import Forwarder
 from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 from loopty.models.endpoint.upstream import Upstream, local_upstream, upstream_of
@@ -27,24 +27,26 @@ from loopty.models.spend_caps import Price
 def make_endpoint(
     catalogue: Catalogue, budget: RoleBudget, purse: RunPurse, archive: Archive, folder: Path
 ) -> ServeTrial:
-    """What serves the user role's model, paid from the purse; `folder` keeps replies for equal requests.
+    """A function that serves the user role's model to a trial, paid from the purse; `folder` caches replies.
 
-    Raises Misuse where the model is not known, its key is missing, or money is capped and cannot be counted.
+    Raises Misuse when the model is unknown, its key is missing, or money is capped but the price is unknown.
     """
-    name, stated = budget.model, catalogue.spec(budget.model)
+    name, spec = budget.model, catalogue.spec(budget.model)
     allowance = _allowance(budget)
-    prices.require_cap(Role.USER, name, stated, allowance, "trial_tokens under [roles.user]")
+    prices.require_cap(Role.USER, name, spec, allowance, "trial_tokens under [roles.user]")
     source: AnswerSource
-    if (way := _upstream(catalogue, name)) is not None:
-        model = way.model
-        source = Forwarder(way, stated, catalogue.meter(Role.USER, name, purse), catalogue.retry(name))
+    if (upstream := _upstream(catalogue, name)) is not None:
+        model = upstream.model
+        source = Forwarder(upstream, spec, catalogue.meter(Role.USER, name, purse), catalogue.retry(name))
     else:
-        line = catalogue.role_model(Role.USER, name, purse, archive)
-        model, source = line.model, RoleModelSource(line)
-    offer = Offer(model, stated, source, purse, Cache(folder, budget.cache, f"{model} {stated.url}"), allowance)
+        role_model = catalogue.role_model(Role.USER, name, purse, archive)
+        model, source = role_model.model, RoleModelSource(role_model)
+    terms = EndpointTerms(
+        model, spec, source, purse, Cache(folder, budget.cache, f"{model} {spec.url}"), allowance
+    )
 
     def serve(node: NodeId, listener: socket.socket) -> AbstractAsyncContextManager[TrialAccess]:
-        return Endpoint(offer, node).serve(listener)
+        return Endpoint(terms, node).serve(listener)
 
     return serve
 
@@ -55,9 +57,9 @@ def _allowance(budget: RoleBudget) -> Price:
 
 
 def _upstream(catalogue: Catalogue, name: str) -> Upstream | None:
-    stated = catalogue.spec(name)
-    if stated.provider != "local":
-        return upstream_of(stated.display_name(name), stated, catalogue.key(name))
+    spec = catalogue.spec(name)
+    if spec.provider != "local":
+        return upstream_of(spec.display_name(name), spec, catalogue.key(name))
     from loopty.models.local_model import LocalModel
 
     model = catalogue.model(name)

@@ -1,6 +1,6 @@
-"""What a request must not have the provider do: fetch, search, run or remember something, or ask another model.
+"""Refuses requests that would have the provider fetch, search, run or remember something, or ask another model.
 
-Each of these would be a way out of the sandbox that no network rule sees, or costs that no token count shows.
+Each of these would be a way out of the sandbox that no network rule sees, or a cost that no token count shows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 from loopty.models.endpoint.http_exchange import RequestRefused
 
 _OWN_TOOLS = ("function", "custom", "local_shell", "apply_patch", "bash_", "text_editor_", "computer_", "memory_")
-"""Kinds of tools that the client runs, of OpenAI and Anthropic; one of Anthropic's without a kind is such, too."""
-_DECLARED = {"functionDeclarations", "function_declarations"}
+"""Kinds of tools that the client runs, of OpenAI and Anthropic; Anthropic's tools without a kind run there too."""
+_DECLARATIONS = {"functionDeclarations", "function_declarations"}
 _SERVICES = {
     "web_search_options",
     "search_parameters",
@@ -21,37 +21,37 @@ _SERVICES = {
     "container",
     "plugins",
 }
-_ELSEWHERE = {
+_FORBIDDEN = {
     "models": "leads to another model",
     "route": "leads to another model",
     "provider": "leads to another server of the model, at another price",
     "service_tier": "has another price",
     "speed": "has another price",
-    "previous_response_id": "leads to what another request left at the provider",
-    "conversation": "leads to what another request left at the provider",
-    "prompt": "leads to what lies at the provider",
-    "cachedContent": "leads to what lies at the provider",
-    "cached_content": "leads to what lies at the provider",
-    "best_of": "has answers that nobody counts",
+    "previous_response_id": "refers to data that another request left at the provider",
+    "conversation": "refers to data that another request left at the provider",
+    "prompt": "refers to data stored at the provider",
+    "cachedContent": "refers to data stored at the provider",
+    "cached_content": "refers to data stored at the provider",
+    "best_of": "makes answers that are not counted",
 }
-"""A request is to say all by itself, to this one model."""
+"""A request must be self-contained, and for this one model."""
 _USUAL_TIERS = ("auto", "default", "standard", "standard_only", "flex")
 _ADDRESSES = {"image_url", "file_url", "fileuri", "file_uri", "url"}
-_KEPT = {"file_id", "fileid", "file_ids", "vector_store_ids"}
+_STORED = {"file_id", "fileid", "file_ids", "vector_store_ids"}
 _DATA = ("input", "args", "arguments", "parameters", "input_schema", "schema", "response", "metadata")
-"""Objects under these names are a tool's own, whatever they hold."""
+"""Objects under these names belong to a tool, whatever they contain."""
 
 
 def refuse_hosted_tools(body: dict[str, Any]) -> None:
-    """Raise Refused when the request asks the provider for more than the model."""
+    """Raise RequestRefused when the request asks the provider for more than the model."""
     for name, value in body.items():
         if value in (None, False, "", []):
             continue
         if name in _SERVICES:
             _refuse(f"`{name}`")
-        if name in _ELSEWHERE and not (name == "service_tier" and value in _USUAL_TIERS):
-            raise RequestRefused(400, "invalid_request_error", f"`{name}` {_ELSEWHERE[name]}: it is not served")
-    # Google takes one tool for a list of one.
+        if name in _FORBIDDEN and not (name == "service_tier" and value in _USUAL_TIERS):
+            raise RequestRefused(400, "invalid_request_error", f"`{name}` {_FORBIDDEN[name]}: it is not allowed")
+    # Google accepts a single tool in place of a list.
     tools = body.get("tools") or []
     for tool in tools if isinstance(tools, list) else [tools]:
         if not (isinstance(tool, dict) and _runs_here(tool)):
@@ -66,26 +66,26 @@ def _kind(tool: Any) -> str:
 def _runs_here(tool: dict[str, Any]) -> bool:
     if (kind := tool.get("type")) is not None:
         return isinstance(kind, str) and kind.startswith(_OWN_TOOLS)
-    return "name" in tool or set(tool) <= _DECLARED
+    return "name" in tool or set(tool) <= _DECLARATIONS
 
 
-def _refuse_addresses(part: Any) -> None:
-    waiting = [part]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, list):
-            waiting += found
-        elif isinstance(found, dict):
-            for name, value in found.items():
-                folded = name.casefold()  # some servers do not look at the case
-                if folded in _ADDRESSES and isinstance(value, str) and not value.startswith("data:"):
-                    _refuse(f"`{name}` with an address", "; send the content itself, as a data: address")
-                if folded in _KEPT and value:
+def _refuse_addresses(body: dict[str, Any]) -> None:
+    pending: list[Any] = [body]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, dict):
+            for name, value in part.items():
+                lower_case = name.casefold()  # some servers ignore case
+                if lower_case in _ADDRESSES and isinstance(value, str) and not value.startswith("data:"):
+                    _refuse(f"`{name}` with an address", "; send the content itself as a data: address")
+                if lower_case in _STORED and value:
                     _refuse(f"`{name}`", "; send the content itself")
                 if not (name in _DATA and isinstance(value, dict)):
-                    waiting.append(value)
+                    pending.append(value)
 
 
-def _refuse(what: str, remedy: str = "") -> None:
-    message = f"{what} would have the provider reach out of the sandbox: it is not served{remedy}"
+def _refuse(subject: str, remedy: str = "") -> None:
+    message = f"{subject} would let the provider reach out of the sandbox: it is not allowed{remedy}"
     raise RequestRefused(400, "invalid_request_error", message)

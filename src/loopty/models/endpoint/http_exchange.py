@@ -1,6 +1,6 @@
-"""One HTTP request on a connection, of bounded size, and its answer, which may be streamed.
+"""One HTTP request of bounded size on a connection, and its answer, which may be streamed.
 
-Each connection serves one request: what a trial opens it also uses, and nothing idle has to be counted.
+Each connection serves one request: a trial uses every connection that it opens, and no idle ones need counting.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 LARGEST_BODY = 8 << 20
 ALL_BODIES = 128 << 20
-"""Of the requests of one trial that are under way."""
+"""The limit on all requests in progress of one trial."""
 NO_RETRY = {"x-should-retry": "false"}
-"""What keeps the clients of OpenAI and Anthropic from asking again."""
+"""Keeps the clients of OpenAI and Anthropic from retrying."""
 _LARGEST_HEAD = 1 << 16
 _READ_BYTES = 1 << 16
+_MAX_PARTS = 20_000
+"""Chunks of a body; an ordinary client sends a few thousand at the limit of bytes."""
+_PARTS_IN_A_ROW = 100
 _LINGER_SECONDS = 2.0
 UNREAD_SECONDS = 60.0
-"""How long an answer may wait for its reader, all in all."""
+"""How long an answer may wait for its reader, in total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked; names of headers are in lower case."""
+    """An HTTP request; names of headers are in lower case."""
 
     method: str
     path: str
@@ -38,8 +41,8 @@ class Request:
     body: bytes
 
 
-class RequestRefused(Exception):  # noqa: N818 - it is an answer, not a fault of ours
-    """A request that is answered with an error, in the shape that the clients of all providers read."""
+class RequestRefused(Exception):  # noqa: N818 - it is an answer, not an error of ours
+    """A request to answer with an error, in the shape that the clients of all providers can read."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -48,42 +51,45 @@ class RequestRefused(Exception):  # noqa: N818 - it is an answer, not a fault of
 
     @property
     def body(self) -> bytes:
-        said = {"type": self.kind, "code": self.kind, "status": self.kind, "message": str(self), "param": None}
-        return json.dumps({"type": "error", "error": said}).encode()
+        error = {"type": self.kind, "code": self.kind, "status": self.kind, "message": str(self), "param": None}
+        return json.dumps({"type": "error", "error": error}).encode()
 
 
 class ClientGone(Exception):  # noqa: N818
-    """Whoever asked has left."""
+    """The client has disconnected."""
 
 
 class RequestBytes:
-    """How many bytes of requests are under way."""
+    """The bytes of all requests in progress."""
 
     def __init__(self) -> None:
         self.total = 0
 
 
 class Exchange:
-    """A connection on which one request comes and one answer goes."""
+    """A connection with one request and one answer."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, held: RequestBytes) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, all_requests: RequestBytes
+    ) -> None:
         import h11
 
         self._reader = reader
         self._writer = writer
-        self._all = held
-        self._mine = 0
-        self._patience = UNREAD_SECONDS
-        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
+        self._all_requests = all_requests
+        self._own_bytes = 0
+        self._seconds_left = UNREAD_SECONDS
+        self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
         self._head_only = False
-        """Whether the answer has a head alone."""
+        """Whether the answer has a head only."""
 
     async def request(self) -> Request:
-        """The request. Raises Refused when it is none or too large, Gone when none comes."""
+        """The request. Raises RequestRefused when it is malformed or too large, ClientGone when none comes."""
         import h11
 
         head: h11.Request | None = None
         body = bytearray()
+        parts = 0
         try:
             while not isinstance(event := await self._event(), h11.EndOfMessage):
                 if isinstance(event, h11.Request):
@@ -91,10 +97,12 @@ class Exchange:
                 elif isinstance(event, h11.Data):
                     body += event.data
                     self._count_bytes(len(event.data))
+                    parts += 1
+                    await self._let_others_run(parts)
                 else:
                     raise ClientGone
         except h11.RemoteProtocolError as error:
-            raise RequestRefused(400, "invalid_request_error", f"this is no HTTP request: {error}") from None
+            raise RequestRefused(400, "invalid_request_error", f"this is not an HTTP request: {error}") from None
         assert head is not None
         self._head_only = head.method == b"HEAD"
         path, _, query = head.target.decode("latin-1").partition("?")
@@ -102,24 +110,31 @@ class Exchange:
         return Request(head.method.decode("latin-1"), path, query, headers, bytes(body))
 
     def close(self, at_once: bool) -> None:
-        """End the connection; at once, where nobody is there to read what is on its way."""
-        self._all.total -= self._mine
+        """Close the connection; `at_once` when the client is gone and will not read the rest."""
+        self._all_requests.total -= self._own_bytes
         if at_once:
             self._writer.transport.abort()
         self._writer.close()
 
-    def _count_bytes(self, more: int) -> None:
-        self._mine += more
-        self._all.total += more
-        if self._mine > LARGEST_BODY:
+    def _count_bytes(self, count: int) -> None:
+        self._own_bytes += count
+        self._all_requests.total += count
+        if self._own_bytes > LARGEST_BODY:
             raise RequestRefused(413, "request_too_large", f"the request has more than {LARGEST_BODY} bytes")
-        if self._all.total > ALL_BODIES:
+        if self._all_requests.total > ALL_BODIES:
             raise RequestRefused(
-                413, "request_too_large", f"the requests under way have more than {ALL_BODIES} bytes"
+                413, "request_too_large", f"the requests in progress have more than {ALL_BODIES} bytes"
             )
 
+    async def _let_others_run(self, parts: int) -> None:
+        """Tiny chunks cost far more time than bytes, and a reader with data at hand would never yield."""
+        if parts > _MAX_PARTS:
+            raise RequestRefused(413, "request_too_large", f"the request has more than {_MAX_PARTS} chunks")
+        if parts % _PARTS_IN_A_ROW == 0:
+            await asyncio.sleep(0)
+
     async def wait_for_disconnect(self) -> None:
-        """Return when the one who asked has left; whatever else comes is not looked at."""
+        """Return when the client has disconnected; ignores all further input."""
         with contextlib.suppress(ConnectionError):
             while await self._reader.read(_READ_BYTES):
                 pass
@@ -127,8 +142,8 @@ class Exchange:
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
         import h11
 
-        named = [*headers.items(), ("connection", "close")]
-        await self._write(h11.Response(status_code=status, headers=named))
+        all_headers = [*headers.items(), ("connection", "close")]
+        await self._write(h11.Response(status_code=status, headers=all_headers))
 
     async def send(self, data: bytes) -> None:
         import h11
@@ -142,7 +157,7 @@ class Exchange:
         await self._write(h11.EndOfMessage())
 
     async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """A whole answer."""
+        """Send a whole answer."""
         await self.begin(status, {**headers, "content-length": str(len(body))})
         await self.send(body)
         await self.end()
@@ -151,7 +166,7 @@ class Exchange:
         await self.answer(refusal.status, {"content-type": "application/json", **NO_RETRY}, refusal.body)
 
     async def linger(self) -> None:
-        """Take in the rest of a request that was answered before its end: a reset would take the answer along."""
+        """Read the rest of a request that was answered before its end: a reset would discard the answer."""
         with contextlib.suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(_LINGER_SECONDS):
@@ -160,11 +175,11 @@ class Exchange:
     async def _event(self) -> Any:
         import h11
 
-        while (event := self._wire.next_event()) is h11.NEED_DATA:
-            if self._wire.they_are_waiting_for_100_continue:
+        while (event := self._connection.next_event()) is h11.NEED_DATA:
+            if self._connection.they_are_waiting_for_100_continue:
                 await self._write(h11.InformationalResponse(status_code=100, headers=[]))
             try:
-                self._wire.receive_data(await self._reader.read(_READ_BYTES))
+                self._connection.receive_data(await self._reader.read(_READ_BYTES))
             except ConnectionError:
                 raise ClientGone from None
         return event
@@ -173,10 +188,12 @@ class Exchange:
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
-            self._writer.write(self._wire.send(event) or b"")
-            # One that does not read must not be taken for a provider that does not answer.
-            async with asyncio.timeout(self._patience):
+            self._writer.write(self._connection.send(event) or b"")
+            if not self._writer.transport.get_write_buffer_size() and not self._writer.is_closing():
+                return  # the kernel took everything: a timer would double the cost of a streamed event
+            # A client that does not read must not look like a provider that does not answer.
+            async with asyncio.timeout(self._seconds_left):
                 await self._writer.drain()
         except (ConnectionError, TimeoutError):
             raise ClientGone from None
-        self._patience -= clock() - began
+        self._seconds_left -= clock() - began

@@ -1,4 +1,4 @@
-"""Why a provider did not answer a forwarded call, and whether it may do so later."""
+"""Why a provider did not answer a forwarded call, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from loopty.models.http import UnacceptableAnswer
 from loopty.models.keys import key_location
 
 _KEY_REFUSED = (401, 402, 403)
-_NOT_THERE = (404, 405, 410)
+_NOT_FOUND = (404, 405, 410)
 _BAD_GATEWAY = 502
-_LOOKED_AT = 8_000
-"""Bytes of a refusal: what is longer is no message."""
-_WHOSE = " of the model under [roles.user]"
+_READ_BYTES = 8_000
+"""Bytes of a refusal that are read: a message is not longer."""
+_USER_MODEL = " of the model under [roles.user]"
 
 
 class ProviderFault(ModelFault):
-    """A request that the provider did not answer; what it said instead, if anything."""
+    """A request that the provider did not answer; `response` is what it sent instead, or None."""
 
     def __init__(
         self,
@@ -42,81 +42,82 @@ class ProviderFault(ModelFault):
 
 
 def provider_fault(
-    answered: HttpResponse,
+    answer: HttpResponse,
     headers: Mapping[str, str],
-    stated: ModelSpec,
+    spec: ModelSpec,
     path: str,
     key: str | None,
     *,
     has_answered: bool,
 ) -> ProviderFault | None:
-    """The fault that a refusal stands for; None where the request itself is to blame.
+    """The fault behind a refusal, or None when the request itself is to blame.
 
-    `place` is the path that was asked, `key` what was sent. `known`: the model has answered before, so what is not
-    found now is something else that the request asks for.
+    `path` is the path of the request, `key` the key that was sent. `has_answered`: the model has answered before,
+    so a 'not found' now is about something else in the request.
     """
-    status, error = answered.status, _error(answered.body)
-    words = _quote(answered, key)
+    status, error = answer.status, _error(answer.body)
+    quote = _quote(answer, key)
     if status in _KEY_REFUSED or _is_key_refused(error):
-        why = KEY_NEEDED if key is None else f"the key in {key_location(stated)} was refused, or its account"
-        # To the benchmark without what the server said: that may quote a part of the key.
-        said = RequestRefused(_BAD_GATEWAY, "api_error", f"loopty: {status}: {why}")
-        shown = HttpResponse(said.status, {"content-type": "application/json"}, said.body)
-        return ProviderFault(f"{status} at {path}: {why}{words}", transient=False, response=shown)
-    if not has_answered and (status in _NOT_THERE or error.get("code") == "model_not_found"):
+        reason = KEY_NEEDED if key is None else f"the key in {key_location(spec)} or its account was refused"
+        # The benchmark does not see the server's message, which may quote a part of the key.
+        refused = RequestRefused(_BAD_GATEWAY, "api_error", f"loopty: {status}: {reason}")
+        shown = HttpResponse(refused.status, {"content-type": "application/json"}, refused.body)
+        return ProviderFault(f"{status} at {path}: {reason}{quote}", transient=False, response=shown)
+    if not has_answered and (status in _NOT_FOUND or error.get("code") == "model_not_found"):
         return ProviderFault(
-            f"{status} at {path}: {not_found_reason(stated, _WHOSE)}{words}", transient=False, response=answered
+            f"{status} at {path}: {not_found_reason(spec, _USER_MODEL)}{quote}", transient=False, response=answer
         )
     if not is_transient(status):
         return None
-    if b"insufficient_quota" in answered.body:
-        why = "the account's quota is used up, top it up"
-        return ProviderFault(f"{status}: {why}{words}", transient=False, response=answered)
-    after = _retry_after(headers)
+    if b"insufficient_quota" in answer.body:
+        reason = "the account's quota is used up (top it up)"
+        return ProviderFault(f"{status}: {reason}{quote}", transient=False, response=answer)
+    seconds = _retry_after(headers)
     return ProviderFault(
-        f"the provider answered {status}{words}", transient=True, retry_after_seconds=after, response=answered
+        f"the provider answered {status}{quote}", transient=True, retry_after_seconds=seconds, response=answer
     )
 
 
-def refusal_reason(answered: HttpResponse, path: str, key: str | None, *, has_answered: bool) -> str:
-    """What a refusal says of a request that is itself to blame, as far as can be told."""
-    doubt = "" if has_answered else f", or `model` or `url`{_WHOSE} is wrong"
-    return f"{answered.status} at {path}: the request was refused{doubt}{_quote(answered, key)}"
+def refusal_reason(answer: HttpResponse, path: str, key: str | None, *, has_answered: bool) -> str:
+    """Why the provider refused a request that is itself to blame, as far as loopty can tell."""
+    alternative = "" if has_answered else f", or `model` or `url`{_USER_MODEL} is wrong"
+    return f"{answer.status} at {path}: the request was refused{alternative}{_quote(answer, key)}"
 
 
 def _is_key_refused(error: Mapping[str, Any]) -> bool:
-    """As Google says it, with a status that means the request elsewhere."""
+    """Whether the key was refused the way Google says it, with a status that blames the request elsewhere."""
     details = error.get("details")
     return isinstance(details, list) and any(
         isinstance(detail, dict) and detail.get("reason") == "API_KEY_INVALID" for detail in details
     )
 
 
-def _quote(answered: HttpResponse, key: str | None) -> str:
-    """What the server said, to be put behind what it means."""
-    said = server_message(_parse(answered.body), key)
-    return f": {said}" if said and not said.startswith("<") else ""  # pages for people say nothing here
+def _quote(answer: HttpResponse, key: str | None) -> str:
+    """The server's message, to follow the explanation."""
+    message = server_message(_parse(answer.body), key)
+    return f": {message}" if message and not message.startswith("<") else ""  # HTML pages say nothing here
 
 
 def _error(body: bytes) -> Mapping[str, Any]:
-    said = _parse(body)
-    error = said.get("error") if isinstance(said, dict) else None
+    content = _parse(body)
+    error = content.get("error") if isinstance(content, dict) else None
     return error if isinstance(error, dict) else {}
 
 
 def _parse(body: bytes) -> Any:
-    """The JSON of an answer, or else its text."""
-    text = body[:_LOOKED_AT].decode(errors="replace")
+    """The JSON of an answer, or its text when it is not JSON."""
+    text = body[:_READ_BYTES].decode(errors="replace")
     try:
-        said = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return said[0] if isinstance(said, list) and said else said  # Google streams so, refusals as well
+    # Google streams lists, refusals as well.
+    return content[0] if isinstance(content, list) and content else content
 
 
 @contextlib.contextmanager
-def convert_faults(bill: Bill, stated: ModelSpec) -> Iterator[None]:
-    """Have what goes wrong on the way to a provider raised as Down; what was never sent costs nothing."""
+def convert_faults(bill: Bill, spec: ModelSpec) -> Iterator[None]:
+    """Raise connection errors as ProviderFault; a request that was never sent costs nothing."""
     import httpx2
 
     try:
@@ -124,18 +125,18 @@ def convert_faults(bill: Bill, stated: ModelSpec) -> Iterator[None]:
         return
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
         bill.usage = Usage()
-        down = ProviderFault(f"no connection to the provider: {_error_text(error)}", transient=True)
+        fault = ProviderFault(f"no connection to the provider: {_error_text(error)}", transient=True)
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
         bill.usage = Usage()
-        down = ProviderFault(f"`url` is no address of a server: {_error_text(error)}", transient=False)
+        fault = ProviderFault(f"`url` is not the address of a server: {_error_text(error)}", transient=False)
     except (httpx2.TransportError, httpx2.StreamError) as error:
-        down = ProviderFault(f"the connection to the provider broke: {_error_text(error)}", transient=True)
+        fault = ProviderFault(f"the connection to the provider broke: {_error_text(error)}", transient=True)
     except UnacceptableAnswer as error:
-        down = ProviderFault(str(error), transient=error.transient)
+        fault = ProviderFault(str(error), transient=error.transient)
     except TimeoutError:
-        down = ProviderFault(f"no whole answer within {stated.timeout_seconds:g} s", transient=True)
-    bill.failure = str(down)
-    raise down
+        fault = ProviderFault(f"no whole answer within {spec.timeout_seconds:g} s", transient=True)
+    bill.failure = str(fault)
+    raise fault
 
 
 def _error_text(error: Exception) -> str:
@@ -143,18 +144,18 @@ def _error_text(error: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the provider wants to be asked again, where it says so."""
-    said = headers.get("retry-after", "")
+    """Seconds until the provider allows the next request, or None when it does not say."""
+    date_or_seconds = headers.get("retry-after", "")
     try:
         milliseconds = headers.get("retry-after-ms")
-        seconds = float(milliseconds) / 1000 if milliseconds else _seconds_until(said)
+        seconds = float(milliseconds) / 1000 if milliseconds else _seconds_until(date_or_seconds)
     except (ValueError, OverflowError):
         return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _seconds_until(said: str) -> float:
+def _seconds_until(date_or_seconds: str) -> float:
     try:
-        return float(said)
+        return float(date_or_seconds)
     except ValueError:
-        return email.utils.parsedate_to_datetime(said).timestamp() - time.time()
+        return email.utils.parsedate_to_datetime(date_or_seconds).timestamp() - time.time()

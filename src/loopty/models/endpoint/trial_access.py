@@ -1,4 +1,4 @@
-"""How one trial reaches the model, and what of that it can be blamed for."""
+"""One trial's access to the model, and the failures that its candidate can be blamed for."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _HEADERS = ("x-api-key", "x-goog-api-key")
 
 
 class TrialAccess:
-    """The trial says a word that is its own and worth nothing elsewhere; loopty has the key."""
+    """The trial sends a key of its own that is worth nothing elsewhere; loopty has the real key."""
 
     def __init__(self, model: str) -> None:
         self.model = model
-        """What the trial may call it."""
+        """The name by which the trial asks for the model."""
         self.key = f"loopty-{secrets.token_hex(16)}"
-        """What the trial says instead of a key."""
+        """The trial's own key."""
         self.exhausted: Exhausted | None = None
         self.outage: Outage | None = None
         self.refusal = ""
-        """Why the provider refused the last request for what it was; empty where it did not."""
+        """Why the provider refused the last request itself, or empty."""
         self.allowance_exceeded: AllowanceExceeded | None = None
-        """Why the candidate has failed, whatever the benchmark says: it wanted more of the model than one may."""
+        """Why the candidate has failed, whatever the benchmark says: it asked for more than its allowance."""
 
     def admits(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request says the word, where the clients of any provider say their key."""
-        said = [headers.get(name, "") for name in _HEADERS]
-        said.append(headers.get("authorization", "").removeprefix("Bearer ").strip())
-        return any(hmac.compare_digest(word.encode(), self.key.encode()) for word in said)
+        """Whether a request has the trial's key, in any header where a provider's clients send theirs."""
+        keys = [headers.get(name, "") for name in _HEADERS]
+        keys.append(headers.get("authorization", "").removeprefix("Bearer ").strip())
+        return any(hmac.compare_digest(key.encode(), self.key.encode()) for key in keys)
 
     def excuse(self, finished: bool) -> LooptyError | None:
-        """Why the trial says nothing of its node, or None.
+        """Why the trial says nothing about its node, or None.
 
-        After a spent cap not even a result counts: it was made with less of the model than others had. With a
-        provider that was down a benchmark may have coped.
+        Once a cap is used up, not even a result counts: it was made with fewer calls than others had. An outage of
+        the provider is something that a benchmark may have coped with.
         """
         return self.exhausted or (None if finished else self.outage)
 
 
 ServeTrial = Callable[[NodeId, socket.socket], AbstractAsyncContextManager[TrialAccess]]
-"""Serves a trial of the node at a listening socket, until the block ends."""
+"""Serves the model to a trial of the node at a listening socket, until the block ends."""

@@ -1,4 +1,4 @@
-"""Where a provider serves its models, which APIs it speaks there, and how it wants the key."""
+"""Where a provider serves its models, which APIs it speaks, and how it wants the key."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from loopty.models.hosts import PROVIDER_URLS
 
 _OPENAI = (Api.CHAT, Api.RESPONSES, Api.EMBEDDINGS)
 _LIKE_OPENAI = PROVIDER_URLS.keys() - {"anthropic", "google"}
-_SHOWN = ("content-type", "retry-after", "request-id", "x-request-id")
+_VISIBLE = ("content-type", "retry-after", "request-id", "x-request-id")
 _VERSION = "/v1"
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamAddress:
-    """An address and the key to it; `bare` when the version is no part of the address."""
+    """An address and the key to it; `versionless` when the address does not include the version."""
 
     base_url: str
     key: str | None = field(repr=False)
@@ -28,13 +28,13 @@ class UpstreamAddress:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A provider that is spoken to over HTTP."""
+    """A provider that loopty can forward calls to."""
 
     model: str
-    """As the ledger shows it."""
+    """The name that the ledger shows."""
     apis: Collection[Api]
     address: Callable[[], Awaitable[UpstreamAddress]]
-    """Raises ModelFault where it takes more than a look, and fails."""
+    """Gives the address. Raises ModelFault when a local server fails to start."""
     key_header: str = "authorization"
 
     def refuse_unsupported(self, call: ForwardedCall) -> None:
@@ -42,7 +42,7 @@ class Upstream:
             raise RequestRefused(
                 400,
                 "invalid_request_error",
-                f"the user role's model, {self.model}, is not asked at {call.path}: use {', '.join(self.apis)}",
+                f"the user role's model, {self.model}, does not answer at {call.path}: use {', '.join(self.apis)}",
             )
 
     def url(self, address: UpstreamAddress, call: ForwardedCall) -> str:
@@ -50,38 +50,36 @@ class Upstream:
         return address.base_url.rstrip("/") + path + (f"?{call.query}" if call.query else "")
 
     def headers(self, address: UpstreamAddress, request: Request) -> dict[str, str]:
-        """What goes along: nothing of the benchmark's but what the API is told by."""
-        passed = {name: request.headers[name] for name in API_HEADERS if _is_plain(request.headers.get(name, ""))}
+        """The headers to send: of the benchmark's own only those that select how the API answers."""
+        sent = {name: request.headers[name] for name in API_HEADERS if _is_plain(request.headers.get(name, ""))}
         if Api.MESSAGES in self.apis:
-            passed.setdefault("anthropic-version", "2023-06-01")
-        passed["content-type"] = "application/json"
+            sent.setdefault("anthropic-version", "2023-06-01")
+        sent["content-type"] = "application/json"
         if address.key is not None:
-            passed[self.key_header] = (
-                f"Bearer {address.key}" if self.key_header == "authorization" else address.key
-            )
-        return passed
+            sent[self.key_header] = f"Bearer {address.key}" if self.key_header == "authorization" else address.key
+        return sent
 
 
-def upstream_of(model: str, stated: ModelSpec, key: str | None) -> Upstream | None:
-    """How the provider is spoken to; None for those that loopty does not know how to forward to."""
+def upstream_of(model: str, spec: ModelSpec, key: str | None) -> Upstream | None:
+    """How to forward calls to the provider, or None when loopty cannot."""
 
     def address_source(versionless: bool) -> Callable[[], Awaitable[UpstreamAddress]]:
         async def address() -> UpstreamAddress:
-            return UpstreamAddress(stated.url or PROVIDER_URLS[stated.provider], key, versionless)
+            return UpstreamAddress(spec.url or PROVIDER_URLS[spec.provider], key, versionless)
 
         return address
 
-    if stated.provider == "anthropic":
+    if spec.provider == "anthropic":
         return Upstream(model, (Api.MESSAGES,), address_source(versionless=True), "x-api-key")
-    if stated.provider == "google":
+    if spec.provider == "google":
         return Upstream(model, (Api.GENERATE,), address_source(versionless=True), "x-goog-api-key")
-    if stated.provider in _LIKE_OPENAI:
+    if spec.provider in _LIKE_OPENAI:
         return Upstream(model, _OPENAI, address_source(versionless=False))
     return None
 
 
 def local_upstream(model: str, server_address: Callable[[], Awaitable[tuple[int, str]]]) -> Upstream:
-    """A server of ours on loopback: `served` gives its port and its key, and starts it if need be."""
+    """A server of loopty on loopback: `server_address` gives its port and key, and starts it if need be."""
 
     async def address() -> UpstreamAddress:
         port, key = await server_address()
@@ -91,11 +89,11 @@ def local_upstream(model: str, server_address: Callable[[], Awaitable[tuple[int,
 
 
 def visible_headers(headers: Mapping[str, str], key: str | None) -> dict[str, str]:
-    """What the benchmark sees of a provider's headers."""
-    found = {name: headers.get(name, "") for name in _SHOWN}
-    return {name: value for name, value in found.items() if _is_plain(value) and not (key and key in value)}
+    """The headers of a provider that the benchmark sees."""
+    shown = {name: headers.get(name, "") for name in _VISIBLE}
+    return {name: value for name, value in shown.items() if _is_plain(value) and not (key and key in value)}
 
 
 def _is_plain(value: str) -> bool:
-    """Whether a header has this and can be sent on: some take more bytes than others send."""
+    """Whether a header's value can be passed on: some libraries accept bytes that others do not send."""
     return bool(value) and value.isascii() and value.isprintable()

@@ -1,9 +1,11 @@
-"""What a task file may say of the proposer that lets a model change code."""
+"""The options of the proposer `llm-code`."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
@@ -13,50 +15,51 @@ class Operator(enum.StrEnum):
     """A way to ask for a change."""
 
     DIFF = "diff"
-    """Some lines of the parent."""
+    """Change some lines of the parent."""
     REWRITE = "rewrite"
-    """Whole files of the parent."""
+    """Rewrite whole files of the parent."""
     CROSSOVER = "crossover"
-    """The parent and another good node become one."""
+    """Combine the parent with another good node."""
     FIX = "fix"
-    """The parent failed."""
+    """Fix a parent that failed."""
     DRAFT = "draft"
-    """Another solution, from the baseline."""
+    """Write another solution, from the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeOptions:
-    parents: str = option(
-        "What is changed next: `best`, `tournament` (the better of a few) or `root` (no memory).",
+    parents: str | Mapping[str, Any] = option(
+        "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
+        'the baseline). With options: a table, as in `{ kind = "tournament", size = 8 }`.',
         "best",
-        choices=("best", "tournament", "root"),
     )
     operators: tuple[Operator, ...] = option(
-        "How changes are asked for, drawn at random among those that apply: `diff` (some lines), `rewrite` (whole "
-        "files), `crossover` (with another good node), `fix` (of what failed), `draft` (a new solution from the "
-        "baseline). One that is named twice is drawn twice as often.",
+        "How to ask for a change, drawn at random from the operators that apply: `diff` (some lines), `rewrite` "
+        "(whole files), `crossover` (with another good node), `fix` (a node that failed), `draft` (a new solution "
+        "from the baseline). An operator that is listed twice is drawn twice as often.",
         (Operator.DIFF, Operator.REWRITE, Operator.CROSSOVER, Operator.FIX),
         filled=True,
     )
-    batch: int = option("Proposals that one call is asked for.", 1, minimum=1, below=17)
-    file_tokens: int = option("Tokens of files that the model is shown.", 16_000, minimum=256)
+    batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
+    file_tokens: int = option("Tokens of the files that the model sees.", 16_000, minimum=256)
     similarity: float = option(
-        "How much like an earlier change of the same node a change may be, 1 being equal; more is refused. "
-        "1 refuses only what is equal but for comments and white space.",
+        "Maximum similarity of a change to an earlier change of the same node, where 1 means equal; a more "
+        "similar change is refused. With 1, only changes that are equal apart from comments and white space are "
+        "refused.",
         0.97,
         above=0,
         below=1.001,
     )
     embedding: str = option(
-        "The model by whose embeddings changes are compared: a name of `[models]`, or `provider:model`. Left out, "
-        "or while it cannot be had: they are compared by their runs of four characters.",
+        "The model whose embeddings compare changes: a name of `[models]`, or `provider:model`. Without one, or "
+        "while it is unavailable, changes are compared by their runs of four characters.",
         "",
     )
     briefing: PromptContextOptions = option(
-        "How much the model is told besides the files.", PromptContextOptions()
+        "How much context the model gets besides the files.", PromptContextOptions()
     )
 
     def within(self, limit_tokens: int) -> CodeOptions:
-        """The same, for a model that can be told so many tokens: those of another node's files come on top."""
+        """The same options, for a model with this limit on a prompt; the files of another node come on top."""
         files = min(self.file_tokens, limit_tokens * 2 // 5)
         return replace(self, file_tokens=files, briefing=self.briefing.within(limit_tokens * 3 // 10))

@@ -1,4 +1,4 @@
-"""What a model is told to do, and the form that its reply must have."""
+"""The prompts that ask a model for a change of code, with the form of its reply."""
 
 from __future__ import annotations
 
@@ -54,16 +54,15 @@ _TASKS = {
 def first_prompt(
     plan: Plan, context: str, files: FileView, other_files: Sequence[ShownFile], batch: int
 ) -> Prompt:
-    """The whole conversation up to the model's reply.
+    """The prompt for this plan.
 
-    What stays the same from call to call comes first, because providers take less for it: the files of a node that
-    is changed again and again. The form of the reply comes last, where models remember it best.
+    The files come first: a node is changed again and again, and providers charge less for a beginning that stays
+    the same from call to call. The form of the reply comes last, where models remember it best.
     """
     parts = [_files_text(plan.parent.id, files), context]
     if plan.operator is Operator.FIX:
-        parts.append(
-            f"# How {plan.parent.id.name} failed\n\n{fence_text('error', _error_text(plan.parent), _LONGEST_ERROR)}"
-        )
+        error = fence_text("error", _error_text(plan.parent), _LONGEST_ERROR)
+        parts.append(f"# How {plan.parent.id.name} failed\n\n{error}")
     for node in plan.inspirations:
         shown = "\n\n".join(map(_file_text, other_files))
         parts.append(f"# The other program: where node {node.id.name} differs\n\n{shown}")
@@ -74,13 +73,14 @@ def first_prompt(
 
 
 def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, limit_chars: int) -> Prompt:
-    """The conversation with what is wrong with the reply, of which at most so many characters are repeated."""
-    told = f"That cannot be used: {fault.reason}."
+    """The conversation with the reply, cut to `limit_chars`, and what is wrong with it."""
+    objection = f"That cannot be used: {fault.reason}."
     if fault.advice:
-        told += f"\n{fence_text('details', fault.advice, _LONGEST_ERROR, exact=True)}"
-    many = "a proposal" if batch == 1 else f"{batch} proposals"
+        objection += f"\n{fence_text('details', fault.advice, _LONGEST_ERROR, exact=True)}"
+    wanted = "a proposal" if batch == 1 else f"{batch} proposals"
     return prompt.with_reply(
-        reply[: min(limit_chars, _LONGEST_ANSWER)], f"{told}\nReply once more, in the same form, with {many}."
+        reply[: min(limit_chars, _LONGEST_ANSWER)],
+        f"{objection}\nReply once more, in the same form, with {wanted}.",
     )
 
 
@@ -107,8 +107,8 @@ def _files_text(node: NodeId, files: FileView) -> str:
     parts = [f"# The files of node {node.name}", *map(_file_text, files.shown)]
     if names := files.not_shown:
         more = f"\nand {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-        listed = "\n".join(names[:_MAX_NAMES]) + more
-        parts += ["Files that are not shown:", fence_text("names of files", listed, len(listed))]
+        text = "\n".join(names[:_MAX_NAMES]) + more
+        parts += ["Files that are not shown:", fence_text("names of files", text, len(text))]
     return "\n\n".join(parts)
 
 
@@ -120,5 +120,5 @@ def _file_text(file: ShownFile) -> str:
 
 
 def _error_text(node: Node) -> str:
-    told = [node.outcome.ending, node.outcome.reason] if node.outcome else []
-    return "\n".join(dict.fromkeys(filter(None, (*told, node.reason))))
+    lines = [node.outcome.ending, node.outcome.reason] if node.outcome else []
+    return "\n".join(dict.fromkeys(filter(None, (*lines, node.reason))))

@@ -1,7 +1,7 @@
-"""What a model replied, as changes of files.
+"""Parse a model's reply into changes of files.
 
-A proposal begins with `=== PROPOSAL 1: what it does ===`, which one alone may leave out, and ends with the next
-one or with `=== END ===`. In it, each under a line with the path of a file:
+A proposal begins with `=== PROPOSAL 1: what it does ===`, which a single proposal may leave out, and ends with the
+next heading or with `=== END ===`. It has changes, each below a line with the path of a file:
 
     <<<<<<< SEARCH            a fence with the whole file      a ```diff fence, which
     lines of the file                                          needs no path above it
@@ -9,8 +9,8 @@ one or with `=== END ===`. In it, each under a line with the path of a file:
     lines in their place
     >>>>>>> REPLACE
 
-and `<<<<<<< DELETE path` takes a file away. Anything else is talk and passed over. A separator that is out of
-place is an error: it would end up in a program.
+and `<<<<<<< DELETE path` deletes a file. Anything else is prose and ignored. A separator that is out of place is
+an error, because it would end up in a program.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from loopty.proposers.code.whole_file import WholeFile
 FileChange = Block | WholeFile | Patch | Removal
 
 SEPARATOR = re.compile(r"^[ \t]*(?:<{5,9} ?SEARCH|={7}|>{5,9} ?REPLACE)[ \t]*$", re.MULTILINE)
-"""A line that never is part of a program."""
+"""A line that is never part of a program."""
 
 _LONGEST_REPLY = 1_000_000
 _LONGEST_SUMMARY = 160
 _MAX_TITLE_CHARS = 1_000
 _EDGES = "#*`=>-–:. \t"
-# None of these takes more than one way through a line: a reply may be one endless line.
+# None of these patterns backtracks through a line: a reply may be one endless line.
 _HEADING = re.compile(r"[#*\s]*={3,} *PROPOSAL\b *\d*(.*)$", re.IGNORECASE)
 _END = re.compile(r"[#*\s]*={3,} *END *=+[*\s]*$", re.IGNORECASE)
 _SEARCH = re.compile(r"<{5,9} ?SEARCH\s*$")
@@ -50,7 +50,7 @@ _LONGEST_PATH = 1_024
 
 @dataclass(frozen=True, slots=True)
 class ReplyItem:
-    """One proposal of a reply, not yet read."""
+    """One proposal of a reply, not yet parsed."""
 
     title: str
     lines: tuple[str, ...]
@@ -60,39 +60,39 @@ EMPTY_ITEM = ReplyItem("", ())
 
 
 def parse_items(text: str, whole: bool, limit: int) -> list[ReplyItem]:
-    """The proposals of a reply; of one that was cut off, those that are complete."""
+    """At most `limit` proposals of a reply; only the complete ones if the reply was cut off (not `whole`)."""
     text, whole = text[:_LONGEST_REPLY], whole and len(text) <= _LONGEST_REPLY
     lines = without_reasoning(text).replace("\r\n", "\n").split("\n")
     starts = [index for index, line in enumerate(lines) if _HEADING.match(line)] or [-1]
-    found = []
+    items = []
     for start, stop in zip(starts, [*starts[1:], None], strict=True):
         heading = _HEADING.match(lines[start]) if start >= 0 else None
         body = lines[start + 1 : stop]
         end = next((index for index, line in enumerate(body) if _END.match(line)), None)
         if whole or stop is not None or end is not None:
-            found.append(ReplyItem(heading[1].strip(_EDGES) if heading else "", tuple(body[:end])))
-    return found[:limit]
+            items.append(ReplyItem(heading[1].strip(_EDGES) if heading else "", tuple(body[:end])))
+    return items[:limit]
 
 
 def summary(item: ReplyItem, paths: Collection[str]) -> str:
     """The model's description in one line; without one, the files that it changes."""
-    told = item.title or next(_prose(item.lines), "")
-    line = one_line(told[:_MAX_TITLE_CHARS].strip(_EDGES), _LONGEST_SUMMARY)
+    title = item.title or next(_prose(item.lines), "")
+    line = one_line(title[:_MAX_TITLE_CHARS].strip(_EDGES), _LONGEST_SUMMARY)
     return line or one_line(f"changes {', '.join(sorted(paths))}", _LONGEST_SUMMARY)
 
 
 def parse_changes(item: ReplyItem, known: Collection[str], only_file: str | None) -> list[FileChange]:
-    """What the proposal changes; raises Unfit. `sole` is the file that is meant where no path is given."""
-    found = list(_ItemParser(item.lines, known, only_file).changes())
-    if not found:
+    """The changes of the proposal. `only_file` is meant where no path is given. Raises ProposalFault."""
+    changes = list(_ItemParser(item.lines, known, only_file).changes())
+    if not changes:
         raise parse_fault(
-            "the reply holds no change", "No SEARCH/REPLACE block, no file in a fence and no diff is there."
+            "the reply holds no change", "It has no SEARCH/REPLACE block, no file in a fence and no diff."
         )
-    return found
+    return changes
 
 
 def _prose(lines: tuple[str, ...]) -> Iterator[str]:
-    """Lines up to the first change."""
+    """The lines of prose before the first change."""
     for line in lines:
         if _SEARCH.match(line) or _FENCE.match(line) or _DELETE.match(line):
             return
@@ -101,7 +101,7 @@ def _prose(lines: tuple[str, ...]) -> Iterator[str]:
 
 
 class _ItemParser:
-    """Goes through the lines of one proposal."""
+    """Reads the lines of one proposal in order."""
 
     def __init__(self, lines: tuple[str, ...], known: Collection[str], only_file: str | None) -> None:
         self._lines = lines
@@ -164,7 +164,7 @@ class _ItemParser:
             yield WholeFile(path, body)
 
     def _is_wrapper(self) -> bool:
-        """Whether the fence that was just opened only stands around SEARCH blocks."""
+        """Whether the fence just opened only wraps SEARCH blocks."""
         ahead = [line for line in self._lines[self._position : self._position + 4] if line.strip()][:2]
         return any(_SEARCH.match(line) or _DELETE.match(line) for line in ahead)
 
@@ -178,7 +178,7 @@ class _ItemParser:
         raise parse_fault("a fence is not closed")
 
     def _take_target(self, info: str = "") -> str | None:
-        """The file that the next change is of: named above it or in the fence, else the only one there is."""
+        """Take the path of the next change: from the line above, the fence, or the only writable file."""
         words = re.split(r"[\s:=]+", info)
         path = self._path_above or next((word for word in words if word in self._known), None)
         if not path and len(words) > 1:
@@ -188,15 +188,15 @@ class _ItemParser:
 
 
 def _is_diff(body: tuple[str, ...]) -> bool:
-    written = [line for line in body if line.strip()][:2]
-    return bool(written) and (
-        written[0].startswith("diff --git ")
-        or (len(written) > 1 and written[0].startswith("--- ") and written[1].startswith("+++ "))
+    first = [line for line in body if line.strip()][:2]
+    return bool(first) and (
+        first[0].startswith("diff --git ")
+        or (len(first) > 1 and first[0].startswith("--- ") and first[1].startswith("+++ "))
     )
 
 
 def _path_in(line: str, known: Collection[str]) -> str | None:
-    """The path that a line consists of, whatever decorates it; None when it is talk."""
+    """The path that a line consists of, without its decoration; None when the line is prose."""
     if len(line) > _LONGEST_PATH:
         return None
     bare = line.strip().lstrip("#-*> ")

@@ -1,4 +1,4 @@
-"""A file as lines that keep their ends, and where other lines occur among them."""
+"""A file as lines that keep their line ends, and the positions where other lines match."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _MAX_MATCHES = 100
 
 @dataclass(frozen=True, slots=True)
 class FileLines:
-    """The lines of a file without their ends, and the ends; only the last line may have none."""
+    """The lines of a file and, separately, their line ends; only the last line may have none."""
 
     bodies: tuple[str, ...]
     ends: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> FileLines:
-        # Not splitlines(): what unicode takes for the end of a line, compilers do not.
+        # Not splitlines(): it splits at Unicode line ends that compilers do not accept.
         parts = text.split("\n")
         last = parts.pop()
         ends = ["\r\n" if part.endswith("\r") else "\n" for part in parts]
@@ -28,11 +28,11 @@ class FileLines:
 
     @property
     def end(self) -> str:
-        """How lines of this file end, mostly."""
+        """The line end that most lines of this file have."""
         return "\r\n" if 2 * self.ends.count("\r\n") > len(self.ends) else "\n"
 
     def replace(self, start: int, count: int, bodies: Sequence[str]) -> FileLines:
-        """With other lines in place of these; the rest stays as it is, to the last byte."""
+        """The file with `count` lines from `start` replaced; every other byte stays the same."""
         after = start + count
         ends = [self.end] * len(bodies)
         if after == len(self.bodies) and ends and self.ends and not self.ends[-1]:
@@ -47,7 +47,7 @@ class FileLines:
 
 @dataclass(frozen=True, slots=True)
 class LineMatch:
-    """Where lines were found, and how far their indentation is off: what to add to it and what to take away."""
+    """Where lines match, and the indentation to add to or remove from their replacement."""
 
     start: int
     add: str = ""
@@ -58,46 +58,46 @@ class LineMatch:
 
 
 def line_matches(bodies: Sequence[str], wanted: Sequence[str]) -> list[LineMatch]:
-    """Where the wanted lines are: exactly, else but for trailing white space, else but for one indentation."""
+    """Where the wanted lines match: exactly, or up to trailing white space, or up to one common indentation."""
     if not wanted:
         return []
-    for seen in (str, str.rstrip):
-        if found := _occurrences(bodies, wanted, seen):
-            return [LineMatch(start) for start in found]
-    shifted = (_match_by_indentation(bodies, wanted, start) for start in _occurrences(bodies, wanted, str.strip))
-    return [place for place in shifted if place]
+    for normalise in (str, str.rstrip):
+        if starts := _occurrences(bodies, wanted, normalise):
+            return [LineMatch(start) for start in starts]
+    matches = (_match_by_indentation(bodies, wanted, start) for start in _occurrences(bodies, wanted, str.strip))
+    return [match for match in matches if match]
 
 
 def _occurrences(bodies: Sequence[str], wanted: Sequence[str], normalise: Callable[[str], str]) -> list[int]:
-    """Line numbers from 0, at most a hundred; by text search, which stays fast whatever is searched for."""
+    """Line numbers from 0, at most a hundred. A text search, because it is fast for any needle."""
     text = "\n" + "".join(f"{normalise(body)}\n" for body in bodies)
     needle = "\n" + "".join(f"{normalise(line)}\n" for line in wanted)
-    found: list[int] = []
+    starts: list[int] = []
     at, line, counted = text.find(needle), 0, 0
-    while at >= 0 and len(found) < _MAX_MATCHES:
+    while at >= 0 and len(starts) < _MAX_MATCHES:
         line, counted = line + text.count("\n", counted, at), at
-        found.append(line)
+        starts.append(line)
         at = text.find(needle, at + 1)
-    return found
+    return starts
 
 
 def _match_by_indentation(bodies: Sequence[str], wanted: Sequence[str], start: int) -> LineMatch | None:
-    """The place if all lines there are indented by the same more, or the same less, than wanted."""
+    """The match if all lines there have the same extra or missing indentation, or None."""
     pairs = [(body, line) for body, line in zip(bodies[start:], wanted, strict=False) if line.strip()]
     if not pairs:
         return None
     body, line = (_indentation(text) for text in pairs[0])
     if body.endswith(line):
-        place = LineMatch(start, add=body.removesuffix(line))
+        match = LineMatch(start, add=body.removesuffix(line))
     elif line.endswith(body):
-        place = LineMatch(start, drop=line.removesuffix(body))
+        match = LineMatch(start, drop=line.removesuffix(body))
     else:
         return None
     fits = all(
-        line.startswith(place.drop) and body.rstrip() == f"{place.add}{line.removeprefix(place.drop)}".rstrip()
+        line.startswith(match.drop) and body.rstrip() == f"{match.add}{line.removeprefix(match.drop)}".rstrip()
         for body, line in pairs
     )
-    return place if fits else None
+    return match if fits else None
 
 
 def _indentation(line: str) -> str:

@@ -1,4 +1,4 @@
-"""From the changes of a reply to new files; whatever must never get into a program is stopped here."""
+"""Apply the changes of a reply to files, and stop text that must never get into a program."""
 
 from __future__ import annotations
 
@@ -23,30 +23,28 @@ ReadFile = Callable[[str], str | None]
 def apply_changes(
     changes: Sequence[FileChange], read: ReadFile, not_fully_shown: frozenset[str]
 ) -> dict[str, str | None]:
-    """The new text of each file that really changes, None where it goes; raises Unfit.
+    """The new text of each file that really changes, None for a deleted file. Raises ProposalFault.
 
-    `unseen` are files of which the model did not see all lines, and which it cannot have rewritten.
+    `not_fully_shown` are files of which the model did not see all lines, so that it cannot have rewritten them.
     """
-    made: dict[str, str | None] = {}
+    texts: dict[str, str | None] = {}
     for change in changes:
         path = change.path
         if not path.isprintable():
-            raise apply_fault(f"{path} has a name with characters that cannot be seen")
-        if isinstance(change, WholeFile) and path in made:
+            raise apply_fault(f"{path} has invisible characters in its name")
+        if isinstance(change, WholeFile) and path in texts:
             raise apply_fault(f"{path} is given more than once: give it once, with all changes in it")
         if isinstance(change, WholeFile) and path in not_fully_shown:
             raise apply_fault(f"{path} was not shown as a whole: change it by SEARCH and REPLACE")
-        made[path] = change.apply(made[path] if path in made else read(path))
-        if len(made) > _MAX_FILES or sum(len(text or "") for text in made.values()) > _MAX_CHARACTERS:
+        texts[path] = change.apply(texts[path] if path in texts else read(path))
+        if len(texts) > _MAX_FILES or sum(len(text or "") for text in texts.values()) > _MAX_CHARACTERS:
             raise apply_fault(
                 f"the change is too large: at most {_MAX_FILES} files, {_MAX_CHARACTERS:,} characters"
             )
-    before = {path: read(path) for path in made}
-    changed = {path: text for path, text in made.items() if text != before[path]}
+    before = {path: read(path) for path in texts}
+    changed = {path: text for path, text in texts.items() if text != before[path]}
     if not changed:
-        raise ProposalFault(
-            Objection.DUPLICATE, "it changes nothing", "The files are after it what they were before."
-        )
+        raise ProposalFault(Objection.DUPLICATE, "it changes nothing", "The files would be the same as before.")
     for path, text in changed.items():
         _check_text(path, before[path] or "", text or "")
     return changed
@@ -59,17 +57,17 @@ def _check_text(path: str, before: str, after: str) -> None:
         editable_spans(after)
     except ValueError as error:
         raise apply_fault(f"{path}, {error}") from None
-    # What cannot even be read would fail for certain, at the price of a trial.
+    # A file with a syntax error would certainly fail, and cost a trial.
     if path.endswith(".py") and (fault := _syntax_error(after)) and not _syntax_error(before):
-        raise apply_fault(f"{path} is not valid Python after it: {fault}")
+        raise apply_fault(f"{path} is not valid Python after the change: {fault}")
 
 
 def _syntax_error(text: str) -> str:
-    """Why Python cannot read the text; empty when it can, or when that is not to be told."""
+    """Why Python cannot parse the text; empty when it can, or when that cannot be determined."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            symtable.symtable(text, "", "exec")  # reads like `compile`, and makes less of what it reads
+            symtable.symtable(text, "", "exec")  # parses like `compile`, but stops before it generates code
     except SyntaxError as error:
         return one_line(f"line {error.lineno}: {error.msg}", 200)
     except (ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""The files of nodes as text: read once for all nodes that have them from the same ancestor."""
+"""The files of nodes as text, read once for all nodes that have a file from the same ancestor."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ _MAX_CACHED = 512
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the files of a node come from: the commits that changed them last, newest first; the rest from one."""
+    """Where the files of a node come from."""
 
     base: str
+    """The commit with every other file."""
     changed: dict[str, str]
+    """The last commit that changed a file, by path, the newest first."""
 
     def commit(self, path: str) -> str:
         return self.changed.get(path, self.base)
 
 
 def origin_of(history: History, node: Node) -> Origin:
-    """Up to the baseline, or to a node of which only its commit is known, because a person made it."""
+    """The origin of the node's files, back to the baseline or to a node by a person, whose edits are unknown."""
     changed: dict[str, str] = {}
-    for at in map(history.__getitem__, reversed(node.id.lineage)):
-        if at.id.parent is None or (not at.edits and at.commit != history[at.id.parent].commit):
+    for ancestor in map(history.__getitem__, reversed(node.id.lineage)):
+        parent = ancestor.id.parent
+        if parent is None or (not ancestor.edits and ancestor.commit != history[parent].commit):
             break
-        for path in at.edits:
-            changed.setdefault(path, at.commit)
-    return Origin(at.commit, changed)
+        for path in ancestor.edits:
+            changed.setdefault(path, ancestor.commit)
+    return Origin(ancestor.commit, changed)
 
 
 class TextCache:
-    """Reads files of commits, and keeps the last of them."""
+    """Reads files of commits, and caches the most recent ones."""
 
     def __init__(self, read: Callable[[str, str], str | None]) -> None:
         self.text = functools.lru_cache(_MAX_CACHED)(functools.partial(_read_text, read))
-        """A file of a commit; None when it is not there or not text."""
+        """The text of a file of a commit; None when the file does not exist or is not text."""
 
 
 def _read_text(read: Callable[[str, str], str | None], commit: str, path: str) -> str | None:

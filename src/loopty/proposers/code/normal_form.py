@@ -1,4 +1,4 @@
-"""Code without what makes no difference: comments, and white space around lines."""
+"""Code without comments and without white space around lines, which make no difference."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from loopty.proposers.mutation.languages import language_of
 
 _UNKNOWN = language_of("")
 _DIRECTIVE = re.compile(r"[#/!*;%\-()|]++ *+(?:[^\w\s]|[\w.-]+:|pragma\b|EVOLVE)")
-"""Comments that compilers and tools obey: `!$omp`, `# cython: …`, `//go:build`. Better too many."""
+"""Comments that compilers and tools obey: `!$omp`, `# cython: …`, `//go:build`. Better too many than too few."""
 
 
 def normalise(text: str, path: str) -> str:
-    """The same for two files that differ only in how they look."""
+    """The text in normal form: equal for two files that differ only in comments and white space."""
     text = text.replace("\r\n", "\n")
     language = language_of(path)
     if language is _UNKNOWN:
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
     slashes = language.hidden.match("//") is not None
     # Where # begins a comment, indentation may be syntax.
-    seen = str.strip if slashes else str.rstrip
+    strip = str.strip if slashes else str.rstrip
     bare = language.hidden.sub(lambda hidden: " " if _is_comment(hidden[1], slashes) else hidden[0], text)
-    return "\n".join(kept for line in bare.split("\n") if (kept := seen(line)))
+    return "\n".join(stripped for line in bare.split("\n") if (stripped := strip(line)))
 
 
 def _is_comment(text: str | None, slashes: bool) -> bool:
-    # Where // begins a comment, # is the preprocessor's or a private name's.
+    # Where // begins a comment, # begins a preprocessor directive or a private name.
     if text is None or (slashes and not text.startswith(("//", "/*"))):
         return False
     return not _DIRECTIVE.match(text)

@@ -1,4 +1,4 @@
-"""From an item of a reply to edits that are worth a trial."""
+"""Turn an item of a reply into edits that are worth a trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loopty.record.node_record import Node
 
 
 class ProposalChecks:
-    """Reads items against the node that they were asked for."""
+    """Checks items against the node that they change."""
 
     def __init__(
         self,
@@ -32,16 +32,16 @@ class ProposalChecks:
         self._novelty = novelty
 
     async def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.ReplyItem) -> Edits:
-        """What the item makes of the parent's files; raises Unfit with what is wrong with it."""
-        shelf = self._file_views.of(ask.history, parent)
-        changes = code_replies.parse_changes(item, shelf.known, shelf.only_writable)
-        whence = origin_of(ask.history, parent)
+        """The item's edits of the parent's files. Raises ProposalFault with what is wrong with the item."""
+        files = self._file_views.of(ask.history, parent)
+        changes = code_replies.parse_changes(item, files.known, files.only_writable)
+        origin = origin_of(ask.history, parent)
 
         def read(path: str) -> str | None:
-            return self._texts.text(whence.commit(path), path) if path in shelf.known else None
+            return self._texts.text(origin.commit(path), path) if path in files.known else None
 
-        self._check_writable(parent, shelf, {change.path for change in changes}, read)
-        edits = apply_changes(changes, read, frozenset() if operator is Operator.DRAFT else shelf.not_fully_shown)
+        self._check_writable(parent, files, {change.path for change in changes}, read)
+        edits = apply_changes(changes, read, frozenset() if operator is Operator.DRAFT else files.not_fully_shown)
         self._check_access(parent, edits)
         await self._novelty.check(ask, parent, edits)
         return edits
@@ -49,12 +49,12 @@ class ProposalChecks:
     def _check_writable(
         self, parent: Node, files: FileView, paths: Iterable[str], read: Callable[[str], str | None]
     ) -> None:
-        """Before anything else is said of a file that may not be changed: it may not be changed."""
+        """Refuse files that may not be changed, before any other fault of them is reported."""
         self._check_access(parent, {path: read(path) or "" for path in paths if path not in files.writable})
 
     def _check_access(self, parent: Node, edits: Edits) -> None:
         if edits:
             proposal = Proposal("", parent.id, "", edits=edits)
-            # Not in a thread: git is asked through an open pipe, which is faster than the way there.
+            # Not in a thread: git answers through an open pipe, which is faster than starting a thread.
             if reason := self._refusal(parent, proposal):
                 raise ProposalFault(Objection.FORBIDDEN, reason)

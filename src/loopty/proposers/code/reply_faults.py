@@ -1,4 +1,4 @@
-"""Why a reply cannot become a proposal: one line for the ledger, and more for the model that has to mend it."""
+"""Why a reply cannot become a proposal: one line for the ledger, and advice for the model that retries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST_REASON = 300
 
 
 class ProposalFault(LooptyError):  # noqa: N818
-    """A change that cannot be read or applied, or may not be made."""
+    """A change that cannot be parsed or applied, or is not allowed."""
 
     def __init__(self, objection: Objection, reason: str, advice: str = "") -> None:
         self.objection = objection
@@ -20,8 +20,10 @@ class ProposalFault(LooptyError):  # noqa: N818
 
 
 def parse_fault(reason: str, advice: str = "") -> ProposalFault:
+    """A fault of a reply that cannot be parsed."""
     return ProposalFault(Objection.REPLY, reason, advice)
 
 
 def apply_fault(reason: str, advice: str = "") -> ProposalFault:
+    """A fault of a change that cannot be applied to the files."""
     return ProposalFault(Objection.APPLY, reason, advice)

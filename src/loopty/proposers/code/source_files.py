@@ -1,4 +1,4 @@
-"""Which files a model is shown, as far as the tokens go: what it may change before what it may only read."""
+"""The files that a model sees, within a token budget: writable files first, then files to read."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ ListPaths = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """A file as it is shown, all of it or some of its lines."""
+    """A file in a prompt, whole or as an excerpt."""
 
     path: str
     text: str
     writable: bool
     marked: bool = False
     line_range: str = ""
-    """Which lines these are, where some are left out."""
+    """Which lines an excerpt has; empty for a whole file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """The files of one node."""
+    """The files of one node as a model sees them."""
 
     writable: frozenset[str]
     known: frozenset[str]
@@ -42,22 +42,22 @@ class FileView:
 
     @property
     def only_writable(self) -> str | None:
-        """The file that is meant where none is named."""
+        """The only writable file, which a reply means when it names none; None when there are several or none."""
         return next(iter(self.writable)) if len(self.writable) == 1 else None
 
     @property
     def not_fully_shown(self) -> frozenset[str]:
-        """Files that are not shown, or in part."""
-        return self.known - {page.path for page in self.shown if not page.line_range}
+        """Files that are not shown, or only as an excerpt."""
+        return self.known - {file.path for file in self.shown if not file.line_range}
 
     @property
     def not_shown(self) -> list[str]:
-        """Paths of which only the name is known, in order."""
-        return sorted(self.known - {page.path for page in self.shown})
+        """Paths of the files that are not shown, sorted."""
+        return sorted(self.known - {file.path for file in self.shown})
 
 
 class FileViews:
-    """The shelves of nodes; each is made once."""
+    """The file views of nodes, each built once."""
 
     def __init__(self, writable: ListPaths, readable: ListPaths, texts: TextCache, limit_tokens: int) -> None:
         self._writable = writable
@@ -74,36 +74,34 @@ class FileViews:
         return self._views[node.commit]
 
     def different_files(self, history: History, node: Node, other: Node) -> list[ShownFile]:
-        """The files of a node that another node has differently, to read."""
+        """The files of a node that differ in another node, to read only."""
         mine, theirs = origin_of(history, node), origin_of(history, other)
         paths = (path for path in {**mine.changed, **theirs.changed} if mine.commit(path) != theirs.commit(path))
         texts = ((path, self._texts.text(mine.commit(path), path)) for path in paths if path.isprintable())
-        found = ((path, text) for path, text in texts if text is not None)
-        return list(_shown_files(found, frozenset(), self._limit_tokens // 2, ()))
+        existing = ((path, text) for path, text in texts if text is not None)
+        return list(_shown_files(existing, frozenset(), self._limit_tokens // 2, ()))
 
     def _build(self, history: History, node: Node) -> FileView:
-        writable, readable = (
-            _printable_paths(self._writable(node.commit)),
-            _printable_paths(self._readable(node.commit)),
-        )
-        whence = origin_of(history, node)
+        writable = _printable_paths(self._writable(node.commit))
+        readable = _printable_paths(self._readable(node.commit))
+        origin = origin_of(history, node)
         near = frozenset(map(_folder, writable))
         order = [
-            *(path for path in whence.changed if path in writable),
-            *sorted(writable - whence.changed.keys(), key=_by_depth),
+            *(path for path in origin.changed if path in writable),
+            *sorted(writable - origin.changed.keys(), key=_by_depth),
             *sorted(
                 readable - writable,
                 key=lambda path: (_folder(path) not in near, _by_depth(path)),
             ),
         ]
-        texts = ((path, self._texts.text(whence.commit(path), path)) for path in order[:_MAX_FILES])
-        found = ((path, text) for path, text in texts if text is not None)
-        pages = _shown_files(found, writable, self._limit_tokens, whence.changed)
-        return FileView(writable, writable | readable, tuple(pages))
+        texts = ((path, self._texts.text(origin.commit(path), path)) for path in order[:_MAX_FILES])
+        existing = ((path, text) for path, text in texts if text is not None)
+        shown = _shown_files(existing, writable, self._limit_tokens, origin.changed)
+        return FileView(writable, writable | readable, tuple(shown))
 
 
 def _printable_paths(paths: Iterable[str]) -> frozenset[str]:
-    """What cannot be written on one line cannot be named in a reply."""
+    """The paths that fit on one line: a reply cannot name the others."""
     return frozenset(path for path in paths if path.isprintable())
 
 
@@ -118,41 +116,40 @@ def _by_depth(path: str) -> tuple[int, str]:
 def _shown_files(
     texts: Iterable[tuple[str, str]], writable: frozenset[str], limit_tokens: int, changed: Iterable[str]
 ) -> Iterable[ShownFile]:
-    left = limit_tokens
+    remaining = limit_tokens
     for path, text in texts:
-        if left < _MIN_TOKENS:
+        if remaining < _MIN_TOKENS:
             return
         marked = _has_marked_blocks(path, text, path in changed) if path in writable else False
+        file = ShownFile(path, text, path in writable, marked)
         needed = tokens(text)
-        if needed <= left:
-            page = ShownFile(path, text, path in writable, marked)
-        else:
-            page = _excerpt(ShownFile(path, text, path in writable, marked), len(text) * (left // 2) // needed)
-            needed = tokens(page.text)
-        left -= needed
-        yield page
+        if needed > remaining:
+            file = _excerpt(file, len(text) * (remaining // 2) // needed)
+            needed = tokens(file.text)
+        remaining -= needed
+        yield file
 
 
 def _has_marked_blocks(path: str, text: str, changed: bool) -> bool:
-    """Whether only blocks of the file may change; raises Misuse where the user's markers do not pair."""
+    """Whether only marked blocks of the file may change. Raises Misuse when the user's markers do not pair."""
     try:
         return editable_spans(text) != (Span(0, len(text)),)
     except ValueError as error:
         if changed:
             return False
-        raise Misuse(f"{path}, {error}: mend the markers") from None
+        raise Misuse(f"{path}, {error}: fix the markers") from None
 
 
 def _excerpt(file: ShownFile, limit_chars: int) -> ShownFile:
-    """As many lines as have room: from the first marked block on, else from the top."""
+    """As many lines as fit, from shortly before the first marked block, or from the top."""
     lines = file.text.split("\n")
     first = 0
     if file.marked:
         block = editable_spans(file.text)[0].start
         first = max(file.text.count("\n", 0, block) - _LINES_BEFORE_BLOCK, 0)
-    last, room = first, limit_chars
-    while last < len(lines) and len(lines[last]) < room:
-        room -= len(lines[last]) + 1
+    last, remaining = first, limit_chars
+    while last < len(lines) and len(lines[last]) < remaining:
+        remaining -= len(lines[last]) + 1
         last += 1
     shown = "\n".join(lines[first:last])
     return ShownFile(file.path, shown, file.writable, file.marked, f"lines {first + 1} to {last} of {len(lines)}")

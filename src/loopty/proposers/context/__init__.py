@@ -1,1 +1,1 @@
-"""The parts of a briefing: each a few lines of text, bounded, with what others wrote in a fence."""
+"""The parts of a prompt's context: a few lines of text each, bounded, with fences around text from elsewhere."""

@@ -1,8 +1,8 @@
-"""The experiments of a pool in a few lists, kept up to date as verdicts come in.
+"""A digest of a pool's experiments in a few lists, updated as verdicts come in.
 
-A briefing is made for every proposal, so it must not look at every node each time: this looks at those that are
-new or were undecided, and builds itself from the history when a process starts. What it holds depends on the
-history alone: verdicts in the order in which they fell, and scores of nodes that are not measured any more.
+Every proposal needs one, so it must not read every node each time: it reads the nodes that are new or were
+undecided, and builds itself from the history when a process starts. Its content depends on the history alone:
+verdicts in the order in which they were recorded, and scores of nodes that will not be measured again.
 """
 
 from __future__ import annotations
@@ -15,76 +15,75 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.token_budget import line_tokens, lines_within
 from loopty.proposers.context.node_line import NodeLines
-from loopty.proposers.context.room import line_tokens, lines_within
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
 _MAX_PER_LIST = 40
-"""Of each list."""
 
 
 class ExperimentDigest:
-    """The nodes of one pool of one run that were decided of under one fingerprint."""
+    """The judged nodes of one pool of one run under one fingerprint."""
 
     def __init__(self, run: int, pool: Pool, node_lines: NodeLines) -> None:
         self._run = run
         self._pool = pool
         self._node_lines = node_lines
         self._nodes_seen = 0
-        """How many nodes of the lane were looked at."""
+        """How many nodes of the pool it has read."""
         self._undecided: list[NodeId] = []
         self._kept: deque[NodeId] = deque(maxlen=_MAX_PER_LIST)
         self._failed: deque[NodeId] = deque(maxlen=_MAX_PER_LIST)
         self._newest_not_kept: deque[NodeId] = deque(maxlen=_MAX_PER_LIST)
         self._best_not_kept: list[tuple[float, int, NodeId]] = []
-        """The best of those that were not kept: worth, event of the verdict, node; the best last."""
+        """The best nodes that were not kept, as worth, event of the verdict, node; the best last."""
         self._verdicts: Counter[str] = Counter()
 
     def update(self, history: History) -> None:
-        """Take in what was decided since."""
-        lane = history.nodes_of_pool(self._run, self._pool)
-        waiting = [history[node] for node in (*self._undecided, *lane[self._nodes_seen :]) if node.parent]
-        self._nodes_seen = len(lane)
-        self._undecided = [node.id for node in waiting if node.verdict is None]
-        for node in sorted((node for node in waiting if node.verdict), key=lambda node: node.judged):
+        """Read the verdicts since the last update."""
+        ids = history.nodes_of_pool(self._run, self._pool)
+        nodes = [history[node] for node in (*self._undecided, *ids[self._nodes_seen :]) if node.parent]
+        self._nodes_seen = len(ids)
+        self._undecided = [node.id for node in nodes if node.verdict is None]
+        for node in sorted((node for node in nodes if node.verdict), key=lambda node: node.judged):
             self._take_verdict(history, node)
 
     def lines(self, history: History, limit_tokens: int) -> list[str]:
-        """All experiments in so many tokens: the best, what failed and why, the newest others."""
+        """The digest within a token budget: the best nodes, the failures and why, the newest others."""
         if not self._verdicts:
             return []
         total = sum(self._verdicts.values())
         counts = ", ".join(f"{count} {name}" for name, count in sorted(self._verdicts.items()))
         lines = lines_within([f"{total} experiments were decided: {counts}."], limit_tokens)
         shown: set[NodeId] = set()
-        close = (node for _, _, node in reversed(self._best_not_kept))
+        best_not_kept = (node for _, _, node in reversed(self._best_not_kept))
         parts = (
             ("Kept, the newest and best first:", reversed(self._kept), 3),
             ("Failed or rejected, the newest first:", reversed(self._failed), 3),
-            ("Not kept, the best first:", close, 2),
+            ("Not kept, the best first:", best_not_kept, 2),
             ("Not kept, the newest first:", reversed(self._newest_not_kept), 1),
         )
-        for head, nodes, share in parts:
-            left = limit_tokens - sum(map(line_tokens, lines))
-            lines += self._list_lines(history, head, nodes, shown, left // share)
+        for heading, nodes, share in parts:
+            remaining = limit_tokens - sum(map(line_tokens, lines))
+            lines += self._list_lines(history, heading, nodes, shown, remaining // share)
         return lines
 
     def _list_lines(
         self, history: History, heading: str, nodes: Iterator[NodeId], shown: set[NodeId], limit_tokens: int
     ) -> list[str]:
-        """A heading and the lines below it, as far as they fit."""
-        fresh = [node for node in nodes if node not in shown]
-        told = (self._node_lines.of(history, history[node], with_reason=False) for node in fresh)
-        lines = lines_within(_with_heading(heading, told), limit_tokens)
-        shown.update(fresh[: len(lines) - 1])
+        """A heading and the lines of nodes not shown yet, within the budget; nothing when no node fits."""
+        new = [node for node in nodes if node not in shown]
+        node_lines = (self._node_lines.of(history, history[node], with_reason=False) for node in new)
+        lines = lines_within(_with_heading(heading, node_lines), limit_tokens)
+        shown.update(new[: len(lines) - 1])
         return lines if len(lines) > 1 else []
 
     def _take_verdict(self, history: History, node: Node) -> None:
         assert node.verdict is not None
-        without = node.outcome is None or not node.outcome.is_finished
-        failed = without or node.verdict in (Verdict.REJECTED, Verdict.QUARANTINED)
+        unfinished = node.outcome is None or not node.outcome.is_finished
+        failed = unfinished or node.verdict in (Verdict.REJECTED, Verdict.QUARANTINED)
         self._verdicts["failed or rejected" if failed else node.verdict.value] += 1
         if failed:
             self._failed.append(node.id)
@@ -103,7 +102,7 @@ class ExperimentDigest:
 
 
 def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> float | None:
-    """A number that is larger the better the result is: of the weighted sum, else of the first metric."""
+    """A number that grows with the result: the weighted sum, or else the first metric; None if one is missing."""
     weighted = all(metric.weight is not None for metric in metrics)
     counting = metrics if weighted else metrics[:1]
     if not counting or any(metric.name not in reported for metric in counting):

@@ -1,4 +1,4 @@
-"""What is wanted and what is allowed, in words."""
+"""The objective and the access rules, in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 120
 
 
 def objective_text(ask: Ask) -> str:
-    """The metrics and their directions, and where the run stands."""
+    """The metrics and their directions, and the run's results so far."""
     history, metrics = ask.history, ask.history.counting_metrics(ask.run)
     lines = ["# Objective", "", *_metric_lines(metrics[:_MAX_METRICS])]
     if len(metrics) > _MAX_METRICS:
@@ -58,7 +58,7 @@ def _node_result(history: History, node: Node) -> str:
 
 
 def rules_text(access: Access) -> str:
-    """What may be changed and what is there to be read. What is hidden is not even named."""
+    """Which files may be changed and which may be read. Hidden files are not even named."""
     readable = "every other file" if access.read == ("**",) else _pattern_list(access.read)
     return "\n".join(
         (

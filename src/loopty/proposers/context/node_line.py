@@ -1,4 +1,4 @@
-"""A node in one line: which, by whom, what, how good, and what was decided."""
+"""A node in one line: its id, operator, summary, result and verdict."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _short_line = functools.lru_cache(maxsize=4096)(one_line)
 
 
 class NodeLines:
-    """The line of each node: the same nodes are told of in briefing after briefing."""
+    """The line of each node, cached: the same nodes appear in prompt after prompt."""
 
     def __init__(self) -> None:
         self._cache: dict[tuple[NodeId, bool], tuple[Node, str]] = {}
-        """With the record that it was made from."""
+        """The line, with the record that it was made from."""
 
     def of(self, history: History, node: Node, with_reason: bool = True) -> str:
-        """`1.3 | code:diff | unroll the loop | score 2.41 | kept: better: score 2.41 against 2.2 of 1`."""
+        """`1.3 | diff | unroll the loop | score 2.41 | kept: better than 1 by 0.21 in score (…)`."""
         key = node.id, with_reason
         known = self._cache.get(key)
         if known is None or known[0] is not node:
@@ -37,20 +37,20 @@ class NodeLines:
 
 
 def _node_line(history: History, node: Node, with_reason: bool) -> str:
-    said = node.summary or (params_line(node.params) if node.params else "")
-    ended = node.verdict and node.outcome and not node.outcome.is_finished
+    summary = node.summary or (params_line(node.params) if node.params else "")
+    failed = node.verdict and node.outcome and not node.outcome.is_finished
     parts = [
         node.id.name,
         _short_line(node.operator, _NAME),
-        _short_line(said, _SUMMARY),
-        "" if ended else result_words(history, node),  # the reason of the verdict says it
-        _verdict_text(node, with_reason or bool(ended)),
+        _short_line(summary, _SUMMARY),
+        "" if failed else result_words(history, node),  # the verdict's reason has the ending
+        _verdict_text(node, with_reason or bool(failed)),
     ]
     return " | ".join(part for part in parts if part)
 
 
 def result_words(history: History, node: Node, limit: int = _MAX_METRICS) -> str:
-    """The metrics that count, else how the trial ended."""
+    """The counting metrics, or how the trial ended when it reported none."""
     outcome = node.outcome
     if outcome is None:
         return "being tried" if node.verdict is None else ""

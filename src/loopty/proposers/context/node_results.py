@@ -1,4 +1,4 @@
-"""What nodes left behind: results, traces and logs of the one to be changed, the changes of those that inspire."""
+"""The results, traces and logs of the node to change, and the changes of the nodes that inspire it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.leftovers import Leftovers
 from loopty.kit.fence import one_line
+from loopty.kit.token_budget import fence_to_budget
 from loopty.proposers.context.node_line import NodeLines
-from loopty.proposers.context.room import fence_to_budget
 from loopty.proposers.params_text import params_line
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -17,7 +17,7 @@ _NAME = 120
 
 
 def results_text(node: Node) -> str:
-    """The node's parameters and everything that was measured of it, a line each."""
+    """The node's parameters, the ending of its trial and all its metrics, a line each."""
     lines = [f"parameters: {one_line(params_line(node.params), 2000)}"] if node.params else []
     if outcome := node.outcome:
         reason = f": {one_line(outcome.reason, 500)}" if outcome.reason else ""
@@ -30,19 +30,19 @@ def results_text(node: Node) -> str:
 
 
 def leftover_texts(node: Node, leftovers: Leftovers, limit_tokens: int) -> Iterator[str]:
-    """The evaluator's artifacts, the traces, and the ends of the logs: each in half of the room that is left."""
+    """The evaluator's artifacts, the traces and the ends of the logs, each in half of the remaining budget."""
     artifacts = "\n".join(f"{one_line(name, _NAME)}: {text}" for name, text in leftovers.artifacts.items())
     traces = "\n\n".join(f"task {one_line(task, _NAME)}\n{text}" for task, text in leftovers.traces.items())
-    whole = (
+    parts = (
         ("what the benchmark says", artifacts),
         ("traces of tasks, failed ones first", traces),
         ("the end of stderr", leftovers.stderr),
         ("the end of stdout", leftovers.stdout),
     )
-    for label, text in whole:
-        if made := fence_to_budget(f"{label}, node {node.id.name}", text, limit_tokens // 2):
+    for label, text in parts:
+        if fenced := fence_to_budget(f"{label}, node {node.id.name}", text, limit_tokens // 2):
             limit_tokens = limit_tokens // 2
-            yield made
+            yield fenced
 
 
 def inspiration_texts(
@@ -52,11 +52,10 @@ def inspiration_texts(
     limit_tokens: int,
     node_lines: NodeLines,
 ) -> Iterator[str]:
-    """Each of these nodes in a line, with its change below: the same room for each."""
+    """The line of each node with its change below, in an equal share of the budget each."""
     for node in nodes:
-        left, name = read_leftovers(node), node.id.name
-        change = left.diff or params_line(node.params)
+        change = read_leftovers(node).diff or params_line(node.params)
         line = node_lines.of(history, node)
         text = f"{line}\n\n{change}" if change else line
-        if made := fence_to_budget(f"node {name} and its change", text, limit_tokens // len(nodes)):
-            yield made
+        if fenced := fence_to_budget(f"node {node.id.name} and its change", text, limit_tokens // len(nodes)):
+            yield fenced

@@ -1,4 +1,4 @@
-"""Draw one mutation: a kind of edit, one to three places for it, and the text that comes of it."""
+"""Draw one mutation: a kind of edit, one to three places for it, and the resulting text."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -10,14 +10,14 @@ from loopty.proposers.mutation.python_places import compiles, python_places
 from loopty.proposers.mutation.token_places import token_places
 
 _WEIGHTS: dict[EditKind, float] = {"number": 0.6, "operator": 0.2, "statement": 0.2}
-_MAX_DRAWS = 20  # most edits of a program give a program, so the first draw nearly always does
+_MAX_DRAWS = 20  # most edits leave the program valid, so the first draw is nearly always enough
 _ONE_MORE_CHANCE = 0.3  # the chance of one more edit
 _MAX_EDITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A text with one to three edits of one kind, so that the kind can earn the credit."""
+    """A text with one to three edits, all of one kind, so that a result can be credited to the kind."""
 
     text: str
     summary: str
@@ -25,9 +25,9 @@ class Mutation:
 
 
 def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
-    """One seeded edit inside the marked blocks, or None when nothing can be changed.
+    """One seeded mutation inside the marked blocks, or None when nothing can be changed.
 
-    A Python text that compiles stays one that compiles. ValueError when the markers are malformed.
+    Python that compiles still compiles afterwards. Raises ValueError when the markers are malformed.
     """
     editable = editable_spans(text)
     python = python_places(text, editable) if path.endswith(".py") else None
@@ -58,9 +58,9 @@ def _draw_edits(text: str, places: Sequence[EditPlace], rng: random.Random) -> l
 
 
 def _without_overlaps(edits: Iterable[Edit]) -> list[Edit]:
-    """Those edits, in order, that do not touch an earlier one."""
-    apart: list[Edit] = []
+    """The edits, in order, that do not overlap an earlier one."""
+    separate: list[Edit] = []
     for edit in edits:
-        if not apart or apart[-1].span.end <= edit.span.start:
-            apart.append(edit)
-    return apart
+        if not separate or separate[-1].span.end <= edit.span.start:
+            separate.append(edit)
+    return separate

@@ -14,7 +14,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Edit(NamedTuple):
-    """Replace a span of the text; `summary` tells a person what happened."""
+    """Replace a span of the text; `summary` describes the edit to a person."""
 
     span: Span
     new: str
@@ -22,18 +22,18 @@ class Edit(NamedTuple):
 
 
 class EditPlace(Protocol):
-    """Somewhere an edit of one kind can be made."""
+    """A place in the text for edits of one kind."""
 
     kind: ClassVar[EditKind]
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
-        """Draw one edit here, or None when this draw changes nothing."""
+        """Draw one edit for this place; None when this draw changes nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A token that others of its kind can stand in for: an operator or a boolean."""
+    """A token that another of its kind can replace: an operator or a boolean."""
 
     kind: ClassVar[EditKind] = "operator"
     span: Span
@@ -45,11 +45,11 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Whole lines, without the last line end, that form one statement of a block."""
+    """The whole lines of one statement of a block, without the last line end."""
 
     kind: ClassVar[EditKind] = "statement"
     span: Span
-    following: Span | None  # the next statement of the same block, with which it can change places
+    following: Span | None  # the next statement of the same block, which it can swap places with
     only_in_block: bool  # deleting it would leave an empty block
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
@@ -68,7 +68,7 @@ class Statement:
 
 
 def statements_of(block: Sequence[Span | None], editable: Iterable[Span], text: str) -> Iterable[Statement]:
-    """The statements of one block that may be edited; None stands for one that must stay as it is."""
+    """The editable statements of one block; None in `block` is a statement that must not change."""
     free = [span if span and _with_line_end(text, span).is_within(editable) else None for span in block]
     for index, span in enumerate(free):
         if span:
@@ -84,7 +84,7 @@ def token_edit(text: str, span: Span, new: str, kind: EditKind) -> Edit:
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with these edits, which do not overlap and are sorted by position."""
+    """The text with these edits, which must not overlap and must be sorted by position."""
     pieces, position = [], 0
     for edit in edits:
         pieces += [text[position : edit.span.start], edit.new]
@@ -93,7 +93,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
 
 def _with_line_end(text: str, span: Span) -> Span:
-    """The lines with their line end: the one after them or, at the end of the text, the one before."""
+    """The lines with one line end: the one after them or, at the end of the text, the one before them."""
     if after := _LINE_END.match(text, span.end):
         return Span(span.start, after.end())
     before = _LINE_END.search(text, max(0, span.start - 2), span.start)

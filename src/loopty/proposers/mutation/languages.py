@@ -1,4 +1,4 @@
-"""What an edit without a syntax tree has to know of a language: comments, strings, operators, statements."""
+"""What an edit without a syntax tree needs to know about a language: comments, strings, operators, statements."""
 
 import re
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def swaps(*groups: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How to tell code from comments and strings, and what an operator looks like in it."""
+    """The patterns of a language's comments and strings, and of its operators."""
 
     hidden: re.Pattern[str]  # group 1 is a comment, anything else a string
     swaps: dict[str, tuple[str, ...]]
@@ -38,12 +38,12 @@ class Language:
     semicolons: bool = False  # only a line that ends in one is a statement
 
     def others(self, token: str) -> tuple[str, ...]:
-        """What can stand in for the token, which may be in capitals."""
+        """The tokens that can replace this one, which may be in capitals."""
         return self.swaps.get(token) or self.swaps[token.lower()]
 
 
 def language_of(path: str) -> Language:
-    """By the extension; numbers and lines of plain text when it is not known."""
+    """The language of a file by its extension; plain text, with numbers and lines, when that is unknown."""
     return _BY_EXTENSION.get(PurePath(path).suffix.lower(), _PLAIN)
 
 
@@ -56,7 +56,7 @@ def _alternatives(tokens: Iterable[str]) -> str:
 
 
 def _infix(tokens: Iterable[str]) -> str:
-    """Tokens with a space on both sides or on neither, which spares signs, pointers and generics."""
+    """A pattern of tokens with a space on both sides or on neither, which skips signs, pointers and generics."""
     symbols = [token for token in tokens if not token.isalpha()]
     compact = _alternatives(symbol for symbol in symbols if symbol not in {"<", ">"})
     words = _alternatives(token for token in tokens if token.isalpha())

@@ -39,12 +39,12 @@ class Number:
 
 
 def is_number(literal: str) -> bool:
-    """Whether it is a number that we can read and write again."""
+    """Whether the literal is a number that `perturb` can read and write."""
     return len(literal) <= _LONGEST and _LITERAL.fullmatch(literal) is not None
 
 
 def perturb(literal: str, rng: random.Random) -> str | None:
-    """Another number in the same notation, or None when the literal is not one we can read."""
+    """Another number in the same notation, or None when the literal cannot be read."""
     parts = _LITERAL.fullmatch(literal)
     if parts is None or not is_number(literal):
         return None
@@ -85,7 +85,7 @@ def _perturb_real(literal: str, rng: random.Random) -> str | None:
     old = float(literal.lower().replace("d", "e"))
     if not math.isfinite(old):
         return None
-    # Steps of every size: coarse ones find the region, fine ones polish within it.
+    # Steps of every size: coarse steps find the region, fine steps improve within it.
     step = 10 ** rng.uniform(-3, -0.3)
     moves = (
         (old * rng.gauss(1, step), 6),
@@ -106,17 +106,17 @@ def _perturb_real(literal: str, rng: random.Random) -> str | None:
 
 
 def _round_to_step(new: float, old: float) -> float:
-    """As many digits as the step deserves."""
+    """The new number with four digits after a large step and six after a small one."""
     return float(f"{new:.4g}" if abs(new - old) > 0.01 * abs(old) else f"{new:.6g}")
 
 
 def _with_sign(text: str, span: Span) -> Span:
-    """The literal with its minus sign, where that is no subtraction."""
+    """The literal with its minus sign, unless the minus is a subtraction."""
     minus = span.start - 1
     subtracts = re.match(r"[\w)\]}\"'-]", _character_before(text, minus))
     return span if text[minus : span.start] != "-" or subtracts else Span(minus, span.end)
 
 
 def _character_before(text: str, position: int) -> str:
-    """The last character before the position that is not a space, or a space."""
+    """The last character before the position that is not white space; a space if there is none."""
     return text[max(0, position - 80) : max(0, position)].rstrip()[-1:] or " "

@@ -1,4 +1,4 @@
-"""Where Python can be edited: places from the syntax tree, positions in the source text."""
+"""Where Python code can be edited: the syntax tree gives the places, as positions in the source text."""
 
 import ast
 import re
@@ -31,12 +31,12 @@ _FIXED = {"FunctionDef", "AsyncFunctionDef", "ClassDef", "Global", "Nonlocal", "
 
 
 def compiles(text: str) -> bool:
-    """Whether this is Python; nothing is executed."""
+    """Whether the text compiles as Python; nothing is executed."""
     return _compile(text) is not None
 
 
 def python_places(text: str, editable: Sequence[Span]) -> list[EditPlace] | None:
-    """Every place that may be edited, or None when the text is not Python."""
+    """Every editable place, or None when the text is not Python."""
     tree = _compile(text, ast.PyCF_ONLY_AST)
     if not isinstance(tree, ast.Module):
         return None
@@ -61,7 +61,7 @@ def _compile(text: str, flags: int = 0) -> CodeType | ast.Module | None:
 
 
 class _Source:
-    """Source text by the positions of the syntax tree, whose columns count UTF-8 bytes."""
+    """Source text, addressed by the positions of the syntax tree, whose columns count UTF-8 bytes."""
 
     def __init__(self, text: str) -> None:
         data = text.encode()
@@ -78,7 +78,7 @@ class _Source:
         return Span(self._position(node.lineno, node.col_offset), self._position(end_line, end_column))
 
     def line_span(self, statement: ast.stmt) -> Span | None:
-        """The whole lines of a statement; None when it shares them or must stay."""
+        """The whole lines of a statement; None when it shares a line or must not change."""
         is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if is_docstring or type(statement).__name__ in _FIXED or _is_guard(statement):
             return None
@@ -91,7 +91,7 @@ class _Source:
 
 
 def _editable_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of the tree, less imports, type annotations, f-strings and the main guard."""
+    """The nodes of the tree without imports, type annotations, f-strings and the main guard."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -130,9 +130,9 @@ def _token_places(node: ast.AST, source: _Source) -> Iterator[Number | Swap]:
 
 
 def _operator_places(operands: Sequence[ast.expr], source: _Source) -> Iterator[Swap]:
-    """The operators between the operands, where also brackets and comments can stand."""
+    """The operators between the operands, where brackets and comments are possible, too."""
     for left, right in pairwise(operands):
-        found = _OPERATOR.finditer(source.text, source.span(left).end, source.span(right).start)
-        operator = next((match for match in found if match[1]), None)
+        matches = _OPERATOR.finditer(source.text, source.span(left).end, source.span(right).start)
+        operator = next((match for match in matches if match[1]), None)
         if operator and (others := _SWAPS.get(" ".join(operator[1].split()))):
             yield Swap(Span(*operator.span()), others)

@@ -1,4 +1,4 @@
-"""Where code of any language can be edited, found by its tokens and lines."""
+"""Where code of any language can be edited, by its tokens and lines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from loopty.proposers.mutation.edit_places import EditPlace, Statement, Swap, st
 from loopty.proposers.mutation.languages import Language, language_of
 from loopty.proposers.mutation.numbers import Number, is_number
 
-# The digits of x1, x.0 and $1 are no numbers; in 0..10 and 1.max(2) the dot is not of the number.
+# The digits of x1, x.0 and $1 are not numbers; in 0..10 and 1.max(2) the dot is not part of the number.
 _NUMBER = re.compile(
     r"(?<![\w$])(?:(?<![^.]\.)\d|(?<![.)\]])\.\d)(?:[eEdD][+-](?=\d)|'(?=\d)|\.(?!\.|[A-Za-z_]{2})|\w)*"
 )
@@ -24,7 +24,7 @@ _UNFINISHED = re.compile(r".*(?:[-\\&,(\[{=+*/|<>:.]|\b(?:do|then|and|or|not|in)
 
 
 def token_places(text: str, path: str, editable: Sequence[Span]) -> list[EditPlace]:
-    """Every place that may be edited."""
+    """Every editable place."""
     language = language_of(path)
     code = _code(text, language)
     # The minus in 1e-5 belongs to the number.
@@ -40,22 +40,22 @@ def token_places(text: str, path: str, editable: Sequence[Span]) -> list[EditPla
 
 
 def _code(text: str, language: Language) -> str:
-    """The text with comments blanked and strings filled, each of its length.
+    """The text with blanks for comments and quotes for strings, of the same length.
 
-    Line ends in them go too, so that a line of the result is a whole number of tokens.
+    Line ends inside them are replaced, too, so that no token spans two lines of the result.
     """
     return language.hidden.sub(lambda hidden: (" " if hidden[1] else '"') * len(hidden[0]), text)
 
 
 def _statements(text: str, code: str, language: Language, editable: Sequence[Span]) -> Iterator[Statement]:
-    """Runs of neighbouring lines that are statements each are taken for a block."""
+    """The statements; a run of neighbouring lines that are each a statement counts as a block."""
     lines: list[tuple[bool, Span]] = []
     begins = True
     for match in re.finditer(r"[^\n]+", code):
         line = match[0].strip()
         if line:
             is_statement = begins and (_is_terminated(line) if language.semicolons else _is_bare_statement(line))
-            # Asked of the text, because a comment hides the carriage return behind it.
+            # Look in the text, because a comment hides the carriage return after it.
             end = match.end() - text.endswith("\r", *match.span())
             lines.append((is_statement, Span(match.start(), end)))
             begins = line[-1] in ";{}:" if language.semicolons else not _UNFINISHED.match(line)
@@ -65,12 +65,12 @@ def _statements(text: str, code: str, language: Language, editable: Sequence[Spa
 
 
 def _is_terminated(line: str) -> bool:
-    """A statement of a language with semicolons: neither a declaration nor a part of a larger one."""
+    """Whether the line is a statement that ends in a semicolon, neither a declaration nor part of a larger one."""
     return line.endswith(";") and _is_balanced(line) and line[0] not in "#}" and not _DECLARATION.match(line)
 
 
 def _is_bare_statement(line: str) -> bool:
-    """A line that can stand alone in a language without semicolons."""
+    """Whether the line is a complete statement in a language without semicolons."""
     return (
         (line[0].isalnum() or line[0] in "_$(@*")
         and _is_balanced(line)

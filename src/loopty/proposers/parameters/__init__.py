@@ -1,1 +1,1 @@
-"""What a model over parameters is told and what it answers."""
+"""The prompts and replies of a model that chooses parameters."""

@@ -1,7 +1,7 @@
-"""The best and the newest configurations of one state of the code, kept up to date as verdicts come in.
+"""The best and the newest configurations of one state of the code, updated as verdicts come in.
 
-A question must not sort every node each time: this looks at those that are new, without a verdict or kept, as no
-others can change any more. It builds itself when a process starts, and what it tells depends on the history alone.
+A question must not sort every node: an update reads only nodes that are new, undecided or kept, because no other
+node can change any more. A new process builds the ranking from the history, and it depends on the history alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Worth = tuple[float, ...]
 
 
 class Ranking:
-    """Of the nodes of one pool of one run with the same files, the baseline apart."""
+    """Ranks the nodes of one pool of one run that have the same files, without the baseline."""
 
     def __init__(self, run: int, pool: Pool, tree: str, metrics: tuple[Metric, ...], limit: int) -> None:
         self._run = run
@@ -30,37 +30,37 @@ class Ranking:
         self._metrics = metrics
         self._limit = limit
         self._nodes_seen = 0
-        """How many nodes of the lane were looked at."""
+        """How many nodes of the pool it has read."""
         self._open: list[NodeId] = []
-        """Without a verdict, whatever their files: those of a draft may change."""
+        """Nodes without a verdict, with any files: the files of a draft may change."""
         self._kept: list[NodeId] = []
-        """What was kept is measured again, as the rival of others."""
+        """Kept nodes: they are measured again when others are compared with them."""
         self._best_not_kept: list[tuple[Worth, int, NodeId]] = []
-        """The best of those that were not kept, the best first, then the oldest."""
+        """The best judged nodes that were not kept, the best first; of equal nodes the oldest first."""
         self._newest: list[tuple[int, NodeId]] = []
-        """Those that were decided of, the newest last."""
+        """The newest judged nodes, the newest last."""
 
     def update(self, history: History) -> None:
-        """Take in what was added and decided since."""
-        lane = history.nodes_of_pool(self._run, self._pool)
-        waiting = [history[node] for node in (*self._open, *lane[self._nodes_seen :]) if node.parent]
-        self._nodes_seen = len(lane)
-        self._open = [node.id for node in waiting if node.verdict is None]
-        for node in waiting:
+        """Read the nodes and verdicts since the last update."""
+        ids = history.nodes_of_pool(self._run, self._pool)
+        nodes = [history[node] for node in (*self._open, *ids[self._nodes_seen :]) if node.parent]
+        self._nodes_seen = len(ids)
+        self._open = [node.id for node in nodes if node.verdict is None]
+        for node in nodes:
             if node.verdict and node.tree == self._tree:
                 self._take_verdict(node)
 
     def best(self, history: History, start: Node, limit: int) -> list[Node]:
-        """The best of `start` and of all others; of equals `start`, then the oldest."""
-        moving = (*map(history.__getitem__, self._kept), *self._open_nodes(history))
-        ranked = [entry for node in moving if (entry := self._entry(node))]
+        """The best nodes, `start` among them; of equal nodes `start` comes first, then the oldest."""
+        unsettled = (*map(history.__getitem__, self._kept), *self._open_nodes(history))
+        ranked = [entry for node in unsettled if (entry := self._entry(node))]
         ranked = sorted(entry for entry in (*ranked, *self._best_not_kept) if entry[2] != start.id)
         if entry := self._entry(start):
             bisect.insort_left(ranked, entry, key=lambda other: other[0])
         return [history[node] for _, _, node in ranked[:limit]]
 
     def newest(self, history: History) -> list[Node]:
-        """The newest first."""
+        """The newest nodes, the newest first."""
         undecided = ((node.order, node.id) for node in self._open_nodes(history))
         return [history[node] for _, node in sorted((*self._newest, *undecided), reverse=True)[: self._limit]]
 
@@ -77,7 +77,7 @@ class Ranking:
             del self._best_not_kept[self._limit :]
 
     def _entry(self, node: Node) -> tuple[Worth, int, NodeId] | None:
-        """Its place among the others; None where it cannot be compared."""
+        """The node's sort key and id; None when it cannot be compared."""
         outcome, metrics = node.outcome, self._metrics
         if not metrics or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:
             return None
@@ -87,10 +87,10 @@ class Ranking:
 
 
 def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> Worth:
-    """By the weighted sum, else metric by metric: what lies in the same step of a tolerance leaves it to the next.
+    """The weighted sum; without weights metric by metric, where values in the same tolerance step count as equal.
 
-    Steps, not differences: of three results the neighbours may be within a tolerance and the outer two not, and
-    then nothing can be sorted by it.
+    Steps, not differences: of three results the neighbours may be within a tolerance of each other while the outer
+    two are not, and such a relation cannot sort anything.
     """
     values = [-metric.direction.sign * reported[metric.name] for metric in metrics]
     if all(metric.weight is not None for metric in metrics):

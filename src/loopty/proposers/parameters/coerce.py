@@ -1,4 +1,4 @@
-"""A model's word for a value, as a value of the parameter: mended where its meaning is plain."""
+"""Turn a value as a model wrote it into a value of the parameter, corrected where its meaning is clear."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LONGEST = 60
 class CoercedValue:
     value: Value
     note: str = ""
-    """What was changed, where it is more than the way in which it was written."""
+    """What was corrected, if more than the notation."""
 
 
 def coerce_value(name: str, parameter: Parameter, raw: Any) -> CoercedValue:
-    """Raises ValueError with a reason that the model can go by."""
+    """The parameter's value for a raw one. Raises ValueError with a reason that the model can act on."""
     if parameter.type is ParameterKind.CATEGORICAL:
         return CoercedValue(_choice(name, parameter, raw))
     number = _number(name, raw)
@@ -38,11 +38,11 @@ def _choice(name: str, parameter: Parameter, raw: Any) -> Value:
     if len(alike) == 1:
         return alike[0]
     choices = ", ".join(map(value_text, parameter.choices))
-    raise ValueError(f"{name} = {_short_repr(raw)} is none of {choices}")
+    raise ValueError(f"{name} = {_short_repr(raw)} is not one of {choices}")
 
 
 def _plain_word(raw: Any) -> str:
-    """`True`, "true" and true are the same word, and so are 3, 3.0 and "3"."""
+    """The value as a plain word: `True`, "true" and true are the same word, and so are 3, 3.0 and "3"."""
     if isinstance(raw, float) and raw.is_integer():
         raw = int(raw)
     return str(raw).strip().casefold() if isinstance(raw, str | int | float) else ""
@@ -56,12 +56,12 @@ def _number(name: str, raw: Any) -> float:
         if not math.isfinite(number):
             raise ValueError
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} = {_short_repr(raw)} is no number") from None
+        raise ValueError(f"{name} = {_short_repr(raw)} is not a number") from None
     return number
 
 
 def _nearest(parameter: Parameter, number: float) -> float | int:
-    """The parameter's value that is nearest to the number."""
+    """The parameter's value nearest to the number."""
     assert parameter.low is not None
     assert parameter.high is not None
     number = min(max(number, parameter.low), parameter.high)

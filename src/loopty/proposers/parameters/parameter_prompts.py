@@ -1,31 +1,59 @@
-"""The space of parameters for a model: in words, and as the schema of its reply."""
+"""The prompts to a model that chooses parameters, and the schema of its reply."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from loopty.domain.model import Message, Prompt, Speaker
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
+from loopty.kit.fence import FENCED_IS_DATA
 from loopty.kit.reply_json import schema
 
+_SYSTEM = (
+    "You choose the parameters of a program so that its benchmark gives better results. You see what was tried "
+    "and what it gave; you propose what to try next, and the benchmark decides. " + FENCED_IS_DATA
+)
+_SHAPE = '{"proposals": [{"parameters": {"name": value, …}, "reason": "one sentence: why this one"}, …]}'
 _TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
+def configurations_prompt(context: str, space: Space, tried: str, batch: int) -> Prompt:
+    """The prompt that asks for `batch` configurations."""
+    wanted = "the configuration that is" if batch == 1 else f"the {batch} configurations that are"
+    sections = (
+        context,
+        f"# Parameters\n\n{space_text(space)}",
+        f"# Configurations that were tried\n\n{tried}",
+        f"# What to do\n\nPropose {wanted} most worth trying next. Each must differ from all that were tried, and "
+        "from each other. Weigh what the results suggest against regions where little is known. Change parameters "
+        "alone, no files. Give every parameter that exists under the others' values. Reply with JSON alone:\n"
+        f"{_SHAPE}",
+    )
+    return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(sections)),), reply_schema(space))
+
+
+def retry_text(faults: Sequence[str]) -> str:
+    """The message that asks again after a reply without a usable point."""
+    lines = "\n".join(f"- {fault}" for fault in faults)
+    return f"Nothing of this can be tried:\n{lines}\n\nReply again, with the JSON alone, as it was described."
+
+
 def space_text(space: Space) -> str:
-    """A line for each parameter."""
+    """The parameters of the space, a line each."""
     return "\n".join(f"- `{name}`: {'; '.join(_facts(parameter))}" for name, parameter in space.parameters.items())
 
 
 def reply_schema(space: Space) -> dict[str, Any]:
-    """Of `{"proposals": [{"parameters": {…}, "reason": "…"}]}`."""
+    """The JSON schema of `{"proposals": [{"parameters": {…}, "reason": "…"}]}`."""
     parameters = schema({name: _property_schema(parameter) for name, parameter in space.parameters.items()})
     proposal = schema({"parameters": parameters, "reason": {"type": "string"}})
     return schema({"proposals": {"type": "array", "items": proposal}})
 
 
 def value_text(value: Value) -> str:
-    """A value as JSON, with no more digits than matter."""
+    """The value as JSON, with at most six significant digits."""
     return f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
@@ -35,7 +63,8 @@ def _facts(parameter: Parameter) -> Iterator[str]:
     else:
         assert parameter.low is not None
         assert parameter.high is not None
-        yield f"{parameter.type} from {_number_text(parameter.low)} to {_number_text(parameter.high)}, both included"
+        low, high = _number_text(parameter.low), _number_text(parameter.high)
+        yield f"{parameter.type} from {low} to {high}, both included"
         if parameter.step:
             yield f"in steps of {_number_text(parameter.step)}"
         if parameter.log:
@@ -51,7 +80,7 @@ def _number_text(number: float) -> str:
 
 
 def _property_schema(parameter: Parameter) -> dict[str, Any]:
-    # Strict servers want every key in each reply: what does not exist is null there.
+    # Strict servers want every key in each reply: a parameter that does not exist is null.
     optional = bool(parameter.when)
     if parameter.type is ParameterKind.CATEGORICAL:
         kinds = sorted({_TYPES[type(choice)] for choice in parameter.choices})

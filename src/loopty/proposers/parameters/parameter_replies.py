@@ -1,4 +1,4 @@
-"""What a model's reply proposes: points of the space, and what is wrong with the rest."""
+"""Parse a model's reply into points of the space, with the faults of the rest."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ _MAX_ERROR_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ParameterPoint:
+    """One configuration that a reply proposes."""
+
     params: Mapping[str, Value]
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterReply:
-    """The points are the same whenever the reply is read, so that they can be taken one by one."""
+    """The points of a reply. Parsing it again gives the same points, so they can be taken one by one."""
 
     points: tuple[ParameterPoint, ...] = ()
     faults: tuple[str, ...] = ()
     objection: Objection = Objection.FORBIDDEN
-    """To the reply, where it holds no point."""
+    """The objection to the whole reply when it has no point."""
 
 
 def parse_reply(text: str, space: Space, defaults: Params, limit: int) -> ParameterReply:
-    """At most so many of the reply's points; what one leaves out is as in `given`."""
+    """At most `limit` points of the reply; a parameter that a point leaves out has its value in `defaults`."""
     try:
         items = _items(parse_longest(text))[:limit]
     except ValueError as error:
-        # What is wrong may be quoted from the reply: it goes into the ledger and to the model.
+        # The error may quote the reply, and it goes into the ledger and to the model.
         return ParameterReply(
             faults=(one_line(str(error)[:_MAX_ERROR_CHARS], _LONGEST_REASON),), objection=Objection.REPLY
         )
@@ -56,7 +58,7 @@ def parse_reply(text: str, space: Space, defaults: Params, limit: int) -> Parame
 
 
 def _items(value: Any) -> list[Any]:
-    """The proposals of a reply, also of one that has only one and no list around it."""
+    """The proposals of a reply; a single one may come without a list around it."""
     if isinstance(value, dict):
         value = value.get("proposals", value)
     items = value if isinstance(value, list) else [value]
@@ -67,21 +69,21 @@ def _items(value: Any) -> list[Any]:
 
 def _parse_point(item: Any, space: Space, defaults: Params) -> ParameterPoint:
     if not isinstance(item, dict):
-        raise ValueError("is no object with parameters")
+        raise ValueError("is not an object with parameters")
     nested = isinstance(item.get("parameters"), dict) and "parameters" not in space.parameters
-    words = _by_parameter_name(item["parameters"] if nested else _flat_parameters(item, space), space)
+    raw_values = _by_parameter_name(item["parameters"] if nested else _flat_parameters(item, space), space)
     params: dict[str, Value] = {}
     notes: list[str] = []
     for name in space.order():
         if not space.is_active(name, params):
-            continue  # what it says of a parameter that does not exist has no meaning
-        parameter, known = space.parameters[name], defaults.get(name)
-        if (word := words.get(name)) is not None:
-            mend = coerce_value(name, parameter, word)
-            params[name] = mend.value
-            notes += [mend.note] if mend.note else []
+            continue  # the value of a parameter that does not exist has no meaning
+        parameter, default = space.parameters[name], defaults.get(name)
+        if (raw := raw_values.get(name)) is not None:
+            coerced = coerce_value(name, parameter, raw)
+            params[name] = coerced.value
+            notes += [coerced.note] if coerced.note else []
         else:
-            params[name] = known if known is not None and parameter.accepts(known) else parameter.baseline
+            params[name] = default if default is not None and parameter.accepts(default) else parameter.baseline
     summary = params_line(params) + (f" ({'; '.join(notes)})" if notes else "")
     reason = item.get("reason")
     if nested and isinstance(reason, str) and reason.strip():
@@ -90,19 +92,19 @@ def _parse_point(item: Any, space: Space, defaults: Params) -> ParameterPoint:
 
 
 def _flat_parameters(item: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Parameters that stand where their object should."""
-    return {name: word for name, word in item.items() if name in space.parameters or name != "reason"}
+    """The parameters of an item that has them directly, without an object around them."""
+    return {name: raw for name, raw in item.items() if name in space.parameters or name != "reason"}
 
 
-def _by_parameter_name(words: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """The words by the names of the parameters, however these were written."""
+def _by_parameter_name(raw_values: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """The values by the space's own parameter names; case and outer white space of a name do not matter."""
     plain = {name.casefold(): name for name in space.parameters}
     named: dict[str, Any] = {}
-    for written, word in words.items():
+    for written, raw in raw_values.items():
         name = written if written in space.parameters else plain.get(written.strip().casefold())
         if name is None:
             raise ValueError(f"there is no parameter '{one_line(written, 60)}'")
         if name in named:
             raise ValueError(f"names '{name}' twice")
-        named[name] = word
+        named[name] = raw
     return named

@@ -1,4 +1,4 @@
-"""What a task file may say of the proposer that lets a model choose parameters."""
+"""The options of the proposer `llm-parameters`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 
 _TOKENS_PER_LINE = 60
-"""Of a configuration that was tried, with its result."""
+"""One tried configuration with its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParametersOptions:
     batch: int = option(
-        "How many configurations a call asks for; they are tried one after the other.", 4, minimum=1
+        "How many configurations one call asks for; they are tried one after the other.", 4, minimum=1
     )
-    history: int = option("How many configurations the model is shown: the best, then the newest.", 30, minimum=0)
+    history: int = option(
+        "How many tried configurations the model sees: the best ones, then the newest ones.", 30, minimum=0
+    )
     briefing: PromptContextOptions = option(
-        "How much the model is told besides them.", PromptContextOptions(digest_tokens=0, artifacts=False)
+        "How much other context the model gets.", PromptContextOptions(digest_tokens=0, artifacts=False)
     )
 
     def within(self, limit_tokens: int) -> ParametersOptions:
-        """The same, for a model that can be told so many tokens."""
-        shown = min(self.history, limit_tokens // 4 // _TOKENS_PER_LINE)
-        return replace(self, history=shown, briefing=self.briefing.within(limit_tokens // 3))
+        """The same options, for a model with this limit on a prompt."""
+        history = min(self.history, limit_tokens // 4 // _TOKENS_PER_LINE)
+        return replace(self, history=history, briefing=self.briefing.within(limit_tokens // 3))

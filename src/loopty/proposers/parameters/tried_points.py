@@ -1,4 +1,4 @@
-"""The configurations that were tried, for a model: the best and the newest, within a number of tokens."""
+"""The tried configurations in a prompt: the best and the newest, within a token budget."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.fence import fence_text, one_line
+from loopty.kit.token_budget import lines_within
 from loopty.proposers.context.node_line import result_words
-from loopty.proposers.context.room import lines_within
 from loopty.proposers.parameters.best_and_newest import Ranking
 from loopty.proposers.parameters.parameter_prompts import value_text
 from loopty.record.node_record import Node
 
 _LIMIT_TOKENS = 4_000
-"""Tokens."""
 _LONGEST_REASON = 160
 
 
 class TriedPoints:
-    """Tells of at most so many, and of the one with which the parent's code began."""
+    """Lists at most `limit` configurations, and the first one of the parent's code."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._ranking: tuple[tuple[int, Pool, str, tuple[Metric, ...]], Ranking] | None = None
-        """Of the code that was last asked about."""
+        """The ranking for the code of the last question."""
 
     def text(self, ask: Ask, parent: Node) -> str:
-        """Where it started, then the best, then the newest, each with its result."""
+        """The first configuration, then the best, then the newest, each with its result."""
         ranking, history = self._current_ranking(ask, parent), ask.history
         best = ranking.best(history, parent, -(-self._limit // 2))
         chosen = {node.id: node for node in (parent, *best, *ranking.newest(history))}
@@ -49,7 +48,7 @@ class TriedPoints:
 
 
 def _point_line(ask: Ask, node: Node) -> str:
-    """`1.3 | score 2.41 | {"x": 1.5}`, and what went wrong where something did."""
+    """`1.3 | score 2.41 | {"x": 1.5}`, followed by the reason of a failure or a rejection."""
     params = ", ".join(f'"{name}": {value_text(value)}' for name, value in node.params.items())
     parts = [node.id.name, result_words(ask.history, node), f"{{{params}}}"]
     if node.outcome and not node.outcome.is_finished:

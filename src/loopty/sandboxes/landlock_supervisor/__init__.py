@@ -1,4 +1,4 @@
-"""The process beside a Landlock trial that starts it, answers for it and ends it.
+"""The supervisor of a Landlock trial: the process that starts it, answers its system calls and ends it.
 
-It is started for every trial, so it imports nothing but the standard library, and little of that.
+It is started for every trial, so it imports only the standard library, and little of that.
 """

@@ -1,10 +1,10 @@
-"""Decide on calls that Landlock does not rule: modes and times of files, sockets, the number of processes.
+"""Answer the calls that Landlock does not cover: modes and times of files, sockets, the number of processes.
 
-A call is never judged and then let go where memory or descriptors could be changed in between: what is allowed
-is done here, with the rights of the trial's user, on what was looked at.
+A call whose memory or descriptors could change between the check and its execution is never let through: the guard
+carries out what it allows itself, with the rights of the trial's user, on exactly what it checked.
 """
 
-# Without pathlib, whose import would take as long as all the rest.
+# Without pathlib: its import would take as long as everything else.
 # ruff: noqa: PTH101, PTH115, PTH123
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ from loopty.sandboxes.landlock_supervisor.process_tree import Descendants
 
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
-_ANSWER = struct.Struct("=QqiI")
+_RESPONSE = struct.Struct("=QqiI")
 _CONTINUE = 1
 
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = -100, 0x100, 0x1000
-_LONGEST_PATH, _TIMES_BYTES, _LONGEST_ADDRESS = 4096, 32, 128
+_PATH_BYTES, _TIMES_BYTES, _ADDRESS_BYTES = 4096, 32, 128
 _AF_UNIX = 1
-# Long enough for a fork that was allowed just now to be seen in /proc.
+# Long enough for /proc to show a fork that was just allowed.
 _SETTLING_SECONDS = 0.001
 
 
 class _Call:
-    """One call that waits for its answer."""
+    """One system call that waits for its answer."""
 
     def __init__(self, listener: int, notification: bytearray) -> None:
         self.id, self.pid, _, self.number, _, _, *self.arguments = _NOTIFICATION.unpack(notification)
         self._listener = listener
 
-    def integer_at(self, place: int) -> int:
-        """An argument that is a C int."""
-        return int.from_bytes((self.arguments[place] & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
+    def integer_at(self, index: int) -> int:
+        """The argument at `index` as a C int."""
+        return int.from_bytes((self.arguments[index] & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
 
-    def memory_at(self, place: int, size: int) -> bytes:
-        """Up to `size` bytes at an argument that is a pointer."""
+    def memory_at(self, index: int, size: int) -> bytes:
+        """Up to `size` bytes at the pointer in the argument. Raises OSError when there is no memory."""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
             self.check_waiting()
             try:
-                return os.pread(memory.fileno(), size, self.arguments[place])
+                return os.pread(memory.fileno(), size, self.arguments[index])
             except (OSError, OverflowError) as error:
                 raise OSError(errno.EFAULT, "no memory there") from error
 
-    def path_at(self, place: int, flags: int) -> bytes:
-        """The path at an argument."""
-        found, end, _ = self.memory_at(place, _LONGEST_PATH).partition(b"\0")
+    def path_at(self, index: int, flags: int) -> bytes:
+        """The path at the pointer in the argument. Raises OSError when it is too long, or empty without a flag."""
+        path, end, _ = self.memory_at(index, _PATH_BYTES).partition(b"\0")
         if not end:
             raise OSError(errno.ENAMETOOLONG, "no end")
-        if not found and not flags & _AT_EMPTY_PATH:
+        if not path and not flags & _AT_EMPTY_PATH:
             raise OSError(errno.ENOENT, "no name")
-        return found
+        return path
 
     def open_file(self, directory: int, path: bytes, follow: bool) -> int:
-        """The file that the caller means, as a bare path; an empty path means the descriptor itself."""
+        """Open the file that the caller means, with O_PATH; an empty path means the descriptor itself."""
         flags = os.O_PATH | os.O_CLOEXEC
         start = "cwd" if directory == _AT_FDCWD else f"fd/{directory}"
         try:
@@ -92,27 +92,27 @@ class _Call:
             os.close(leader)
 
     def check_waiting(self) -> None:
-        """Raise OSError when the caller is gone and its number may be another's."""
+        """Raise OSError when the caller is gone: its pid may belong to another process by now."""
         fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", self.id))
 
     def answer(self, error: int, flags: int = 0) -> None:
-        """Let the caller go on with an error, with success, or with the call itself."""
+        """Let the caller continue: with an error, with success, or with the call itself (_CONTINUE)."""
         try:
-            fcntl.ioctl(self._listener, _SEND, bytearray(_ANSWER.pack(self.id, 0, -error, flags)))
+            fcntl.ioctl(self._listener, _SEND, bytearray(_RESPONSE.pack(self.id, 0, -error, flags)))
         except FileNotFoundError:
             return  # killed while it waited
 
 
 class CallGuard:
-    """Answers the calls of one trial until the process ends."""
+    """Answers the calls of one trial until the supervisor exits."""
 
-    def __init__(self, order: SupervisorOrder, family: Descendants) -> None:
+    def __init__(self, order: SupervisorOrder, descendants: Descendants) -> None:
         self.is_closing = False
-        """Whether no process may be started any more."""
+        """When true, no new process may start."""
         self._order = order
-        self._family = family
-        self._tasks = 1  # or fewer
-        self._reachable = (*order.shown, *order.writable)
+        self._descendants = descendants
+        self._threads = 1  # an upper bound
+        self._reachable = (*order.launch_paths, *order.writable_paths)
         self._acts: dict[str, Callable[[_Call], None]] = {
             "chmod": lambda call: self._chmod(call, _AT_FDCWD, 0, 1, 0),
             "fchmod": lambda call: self._chmod(call, call.integer_at(0), None, 1, 0),
@@ -123,21 +123,21 @@ class CallGuard:
         }
 
     def serve(self, listener: int) -> None:
-        """Answer for ever; run in a thread that has the user of the trial."""
+        """Answer calls for ever; to be run in a thread that has the user of the trial."""
         try:
             while True:
                 notification = bytearray(_NOTIFICATION.size)
                 try:
                     fcntl.ioctl(listener, _RECEIVE, notification)
                 except FileNotFoundError:
-                    continue  # the caller was killed just now
+                    continue  # the caller has just been killed
                 self._decide(_Call(listener, notification))
         finally:
             # Without a listener every such call fails; with one that does not answer it would wait for ever.
             os.close(listener)
 
     def _decide(self, call: _Call) -> None:
-        name = self._order.asked[call.number]
+        name = self._order.notify_calls[call.number]
         if name in ("clone", "fork", "vfork"):
             if self._has_room():
                 call.answer(0, _CONTINUE)
@@ -160,22 +160,22 @@ class CallGuard:
         call.answer(error)
 
     def _has_room(self) -> bool:
-        """Whether one more process or thread keeps the bound; counted anew only when it might not."""
+        """Whether one more process or thread stays within the bound; recounts only when it might not."""
         if self.is_closing:
             return False
-        if self._tasks >= self._order.processes:
+        if self._threads >= self._order.processes:
             time.sleep(_SETTLING_SECONDS)
-            self._tasks = self._family.thread_count()
-        if self._tasks >= self._order.processes:
+            self._threads = self._descendants.thread_count()
+        if self._threads >= self._order.processes:
             return False
-        self._tasks += 1
+        self._threads += 1
         return True
 
     def _chmod(self, call: _Call, directory: int, path: int | None, mode: int, flags: int) -> None:
         text = b"" if path is None else call.path_at(path, flags)
         file = call.open_file(directory, text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
         try:
-            _refuse_outside(file, self._order.writable, errno.EPERM)
+            _refuse_outside(file, self._order.writable_paths, errno.EPERM)
             os.chmod(f"/proc/self/fd/{file}", call.arguments[mode] & 0o7777)
         finally:
             os.close(file)
@@ -186,13 +186,13 @@ class CallGuard:
         text = call.path_at(1, flags) if call.arguments[1] else b""
         file = call.open_file(call.integer_at(0), text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
         try:
-            _refuse_outside(file, self._order.writable, errno.EPERM)
+            _refuse_outside(file, self._order.writable_paths, errno.EPERM)
             raw_calls.set_times(f"/proc/self/fd/{file}", times)
         finally:
             os.close(file)
 
     def _connect(self, call: _Call) -> None:
-        address = call.memory_at(1, min(call.arguments[2] & 0xFFFFFFFF, _LONGEST_ADDRESS))
+        address = call.memory_at(1, min(call.arguments[2] & 0xFFFFFFFF, _ADDRESS_BYTES))
         socket = call.copy_socket()
         try:
             if int.from_bytes(address[:2], "little") == _AF_UNIX:
@@ -219,8 +219,8 @@ class CallGuard:
 def _refuse_outside(file: int, roots: tuple[str, ...], error: int) -> None:
     """Raise OSError unless the file is one of the roots or below one.
 
-    Its name is the kernel's own: no link is in it. A file from outside has no name inside either, because
-    Landlock forbids to link or move one there.
+    The name comes from the kernel and contains no links. A file from outside cannot have a name inside either,
+    because Landlock forbids the trial to link or move one there.
     """
     name = os.readlink(f"/proc/self/fd/{file}")
     if not any(name == root or name.startswith(f"{root}/") for root in roots):

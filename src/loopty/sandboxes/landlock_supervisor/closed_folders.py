@@ -1,6 +1,6 @@
-"""Let an unprivileged trial of root reach files behind directories that only root may enter."""
+"""Let an unprivileged trial reach files in directories that only root may enter."""
 
-# Without pathlib, whose import would take as long as all the rest.
+# Without pathlib: its import would take as long as everything else.
 # ruff: noqa: PTH102, PTH103, PTH116
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from loopty.sandboxes.landlock_supervisor.raw_calls import (
     unshare,
 )
 
-_THROUGH = 0o711
+_SEARCH_ONLY = 0o711
 
 
 def make_reachable(paths: Iterable[str], uid: int, gid: int) -> None:
     """Make every path reachable for the user under its own name, in a mount namespace of this process.
 
-    A closed directory is covered by one that anybody may pass and that holds nothing but these paths.
+    A closed directory is covered by one that everyone may search and that holds only these paths.
     """
-    behind: dict[str, list[str]] = {}
+    by_folder: dict[str, list[str]] = {}
     for path in paths:
-        if (door := _topmost_closed_folder(path, uid, gid)) is not None:
-            behind.setdefault(door, []).append(path)
-    if not behind:
+        if (folder := _topmost_closed_folder(path, uid, gid)) is not None:
+            by_folder.setdefault(folder, []).append(path)
+    if not by_folder:
         return
     unshare(CLONE_NEWNS)
-    # A slave still follows what the host mounts and unmounts, but shows it nothing of ours.
+    # A slave mount still follows what the host mounts and unmounts, but the host sees nothing of ours.
     mount("none", "/", None, MS_REC | MS_SLAVE)
-    for door, hidden in behind.items():
-        _replace(door, sorted(hidden))
+    for folder, paths_inside in by_folder.items():
+        _replace(folder, sorted(paths_inside))
 
 
 def _topmost_closed_folder(path: str, uid: int, gid: int) -> str | None:
-    """The topmost directory above `path` that the user cannot search, if any."""
+    """The topmost directory above `path` that the user cannot search, or None."""
     names = path.split("/")
     for length in range(1, len(names)):
         directory = "/".join(names[:length]) or "/"
@@ -59,13 +59,13 @@ def _may_search(status: os.stat_result, uid: int, gid: int) -> bool:
 
 
 def _replace(folder: str, paths: list[str]) -> None:
-    # Sorted, a path comes after those above it, which show it already.
+    # A path below another of these paths is already shown by that one.
     outermost = [path for path in paths if not any(path.startswith(f"{above}/") for above in paths)]
     sources = {path: os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) for path in outermost}
-    mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={_THROUGH:o}")
+    mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={_SEARCH_ONLY:o}")
     for path, source in sources.items():
         parent, is_directory = path.rpartition("/")[0], stat.S_ISDIR(os.fstat(source).st_mode)
-        os.makedirs(parent, _THROUGH, exist_ok=True)
+        os.makedirs(parent, _SEARCH_ONLY, exist_ok=True)
         if is_directory:
             os.mkdir(path)
         else:

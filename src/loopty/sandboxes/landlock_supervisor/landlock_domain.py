@@ -1,6 +1,6 @@
-"""The Landlock domain of a trial: which files it may reach, and how."""
+"""The Landlock domain of a trial: which files it may use, and how."""
 
-# Without pathlib, whose import would take as long as all the rest.
+# Without pathlib: its import would take as long as everything else.
 # ruff: noqa: PTH110
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from loopty.sandboxes.landlock_supervisor.raw_calls import (
 _VERSION = 1
 _PATH_BENEATH = 1
 
-# Rights by the version that brought them, from include/uapi/linux/landlock.h.
+# Rights by the version that introduced them, from include/uapi/linux/landlock.h.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _FIRST_RIGHTS = 1 << 6, 1 << 11, (1 << 13) - 1
-_LATER_RIGHTS = ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # moving, truncating, ioctl on devices
-_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+_LATER_RIGHTS = ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # move, truncate, ioctl on devices
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 _TCP = 0b11
 _TCP_VERSION = 4
 _SCOPES = 0b11  # abstract sockets, signals
@@ -33,10 +33,10 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _USE_DEVICE = _WRITE_FILE | _READ_FILE
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-# Not the whole of /proc: it shows what every other process of the host was started with.
+# Not all of /proc: it shows the command lines of every other process on the host.
 _MACHINE = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "sys", "uptime", "version", "vmstat")
-# Not `net` and not `task`, in which it is once more: the connections and sockets of the host.
-_ITSELF = (
+# Not `net`, and not `task`, which contains `net` again: they show the connections and sockets of the host.
+_OWN_PROCESS = (
     "auxv",
     "cgroup",
     "cmdline",
@@ -61,14 +61,14 @@ _ITSELF = (
 
 
 def version() -> int:
-    """The version of Landlock that this kernel speaks; OSError where it speaks none."""
+    """The version of Landlock that this kernel has. Raises OSError when it has none."""
     return system_call(LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
 
 
 def make_ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], network: bool) -> int:
-    """Rules that bind nobody yet, as a descriptor; everything that they do not name is forbidden.
+    """Make rules, not yet in force, and return their descriptor; everything that they do not name is forbidden.
 
-    What may be written may also be read and executed.
+    Writable paths may also be read and executed.
     """
     handled = _FIRST_RIGHTS
     for since, right in _LATER_RIGHTS:
@@ -86,14 +86,14 @@ def make_ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], net
         _allow(rules, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK))
     for name in _DEVICES:
         _allow(rules, f"/dev/{name}", _USE_DEVICE)
-    for name in (*_MACHINE, *(f"self/{name}" for name in _ITSELF)):
+    for name in (*_MACHINE, *(f"self/{name}" for name in _OWN_PROCESS)):
         if os.path.exists(f"/proc/{name}"):
             _allow(rules, f"/proc/{name}", _READ)
     return rules
 
 
 def enter(rules: int) -> None:
-    """Bind this thread and all that it starts, for good."""
+    """Apply the rules to this thread and all that it starts; they can never be lifted."""
     system_call(LANDLOCK_RESTRICT_SELF, rules, 0)
 
 
@@ -101,7 +101,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _OF_FILES
+            rights &= _FILE_RIGHTS
         system_call(LANDLOCK_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
     finally:
         os.close(descriptor)

@@ -1,32 +1,32 @@
-"""What the warden of one trial is told."""
+"""The order that loopty gives to the supervisor of one trial."""
 
 from __future__ import annotations
 
 import marshal
 import os
 
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 
 
 class SupervisorOrder:
-    """A command, where it starts, and what it may do. Fields are what `marshal` can carry."""
+    """A command, its working directory, and what it may do. All fields are types that `marshal` can store."""
 
-    # Not a dataclass: importing those takes as long as all else that the warden does.
+    # Not a dataclass: importing dataclasses takes as long as everything else that the supervisor does.
     __slots__ = (
         "abi",
         "argv",
-        "asked",
+        "call_filter",
         "channel",
         "cwd",
         "disk_bytes",
         "env",
+        "launch_paths",
         "network",
+        "notify_calls",
         "owner",
         "processes",
-        "program",
-        "readable",
-        "shown",
-        "writable",
+        "system_paths",
+        "writable_paths",
     )
 
     def __init__(
@@ -39,40 +39,41 @@ class SupervisorOrder:
         owner: tuple[int, int] | None,
         abi: int,
         network: bool,
-        program: bytes,
-        asked: dict[int, str],
+        call_filter: bytes,
+        notify_calls: dict[int, str],
         processes: int,
         disk_bytes: int,
-        readable: tuple[str, ...],
-        shown: tuple[str, ...],
-        writable: tuple[str, ...],
+        system_paths: tuple[str, ...],
+        launch_paths: tuple[str, ...],
+        writable_paths: tuple[str, ...],
     ) -> None:
         self.argv = argv
         self.env = env
         self.cwd = cwd
         self.channel = channel
-        """Whether the warden's standard output is to be the command's standard input, too."""
+        """Whether the supervisor's standard output also becomes the command's standard input."""
         self.owner = owner
         self.abi = abi
         self.network = network
-        self.program = program
-        """A filter of system calls that asks about those in `asked` (names by number)."""
-        self.asked = asked
+        self.call_filter = call_filter
+        """A system call filter that asks the supervisor about the `notify_calls`."""
+        self.notify_calls = notify_calls
+        """Names of calls by number."""
         self.processes = processes
         self.disk_bytes = disk_bytes
-        self.readable = readable
-        """Directories and files of the system."""
-        self.shown = shown
-        """Directories and files of this launch that are read."""
-        self.writable = writable
+        self.system_paths = system_paths
+        """Directories and files of the system, which can be read."""
+        self.launch_paths = launch_paths
+        """Directories and files of this launch that can only be read."""
+        self.writable_paths = writable_paths
 
     def dump(self) -> bytes:
-        """The order for a warden that runs on the same interpreter."""
+        """The order as bytes, for a supervisor on the same interpreter."""
         return marshal.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
 def read_order(descriptor: int) -> SupervisorOrder:
-    """The order in a file, which is closed."""
-    text = os.pread(descriptor, _MOST_BYTES, 0)
+    """Read the order from an open file and close the file."""
+    text = os.pread(descriptor, _MAX_BYTES, 0)
     os.close(descriptor)
     return SupervisorOrder(**marshal.loads(text))

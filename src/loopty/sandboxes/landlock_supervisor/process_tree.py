@@ -1,6 +1,6 @@
-"""Every process that a trial has started: found, counted, reaped, killed."""
+"""Find, count, reap and kill every process that a trial has started."""
 
-# Without pathlib, whose import would take as long as all the rest.
+# Without pathlib: its import would take as long as everything else.
 # ruff: noqa: PTH123, PTH208
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from collections.abc import Iterator
 
 
 class Descendants:
-    """The descendants of this process, which is the one that inherits orphans."""
+    """The descendants of this process, which inherits their orphans."""
 
     def __init__(self) -> None:
         self.statuses: dict[int, int] = {}
-        """How its children ended, as far as they are reaped."""
+        """Exit statuses of the children reaped so far, by pid."""
 
     def reap(self) -> bool:
-        """Take note of the dead; false when there is no child any more."""
+        """Reap the dead and keep their statuses; false when no child is left."""
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self.statuses[ended[0]] = ended[1]
+            while (dead := os.waitpid(-1, os.WNOHANG))[0]:
+                self.statuses[dead[0]] = dead[1]
         except ChildProcessError:
             return False
         return True
 
     def kill(self) -> None:
-        """Kill everyone and return when they are reaped."""
+        """Kill all descendants and return when they are reaped."""
         while self.reap():
             for pid in self._descendants():
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
-            # One that was being forked meanwhile has lost its parent by then, and is found in the next turn.
+            # A process forked in the meantime has lost its parent by then, and the next pass finds it.
             try:
                 pid, status = os.waitpid(-1, 0)
             except ChildProcessError:
@@ -41,15 +41,15 @@ class Descendants:
             self.statuses[pid] = status
 
     def thread_count(self) -> int:
-        """How many threads there are over all processes."""
+        """The number of threads of all descendants."""
         self.reap()
         return sum(len(_entries(f"/proc/{pid}/task")) for pid in self._descendants())
 
     def _descendants(self) -> list[int]:
-        found = list(_children(os.getpid()))
-        for pid in found:
-            found += _children(pid)
-        return found
+        pids = list(_children(os.getpid()))
+        for pid in pids:
+            pids += _children(pid)
+        return pids
 
 
 def _children(pid: int) -> Iterator[int]:

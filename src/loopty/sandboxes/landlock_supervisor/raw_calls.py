@@ -1,4 +1,4 @@
-"""System calls that the standard library does not know."""
+"""System calls that the standard library lacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Sequence
 
-# The same on every machine: calls from before 2019 differ, later ones do not.
+# The same on every machine: only calls from before 2019 have different numbers.
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _PIDFD_GETFD = 438
 
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def system_call(number: int, *arguments: int | bytes | None) -> int:
-    """The result of a call; OSError when it fails."""
+    """Make a system call and return its result. Raises OSError when it fails."""
     words = [ctypes.c_long(word) if isinstance(word, int) else ctypes.c_char_p(word) for word in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *words))
 
@@ -36,7 +36,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces that were shared until now."""
+    """Move this process to new namespaces."""
     _check(_libc.unshare(flags))
 
 
@@ -47,29 +47,29 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str = ""
 
 
 def set_times(path: str, times: bytes | None) -> None:
-    """What utimensat does to a path, with its second argument as it lies in memory; None for now."""
+    """Set the times of a path by utimensat; `times` are the two timespecs as bytes, None means now."""
     _check(_libc.utimensat(-100, os.fsencode(path), times, 0))
 
 
 def copy_descriptor(process: int, descriptor: int) -> int:
-    """A copy of a descriptor that another process has open; `process` is a pidfd."""
+    """Copy a descriptor that another process has open; `process` is a pidfd."""
     return system_call(_PIDFD_GETFD, process, descriptor, 0)
 
 
 def connect(descriptor: int, address: bytes) -> None:
-    """Connect a socket to an address as it lies in memory."""
+    """Connect a socket to an address given as the bytes of its struct."""
     _check(_libc.connect(descriptor, address, len(address)))
 
 
 def install_filter(program: bytes) -> int:
-    """Filter the calls of this thread from now on; the descriptor on which some of them are asked about."""
+    """Filter the calls of this thread from now on; returns the descriptor that gets the notifications."""
     instructions = ctypes.create_string_buffer(program, len(program))
     header = _Program(len(program) // 8, ctypes.addressof(instructions))
     for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
         try:
             return system_call(_number_here(_SECCOMP), _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(header))
         except OSError as error:
-            # Before Linux 5.19 a signal may interrupt a call that is being answered.
+            # Linux before 5.19 lacks the second flag: a signal may interrupt a call that is being answered.
             if error.errno != _EINVAL or not flags & _WAIT_KILLABLE:
                 raise
     raise AssertionError

@@ -1,10 +1,10 @@
-"""Start a command in its domain, answer for it, and leave nothing of it alive.
+"""Start a command in its Landlock domain, answer its calls, and leave none of its processes alive.
 
-The standard input is a pipe from loopty: when it closes, because loopty wants an end or has met its own, the
-command is over. How it ended goes back through another pipe.
+The standard input is a pipe from loopty: when it closes, because loopty wants the command to end or has itself
+ended, the command is killed. How the command ended goes back in the report, another descriptor.
 """
 
-# Without pathlib, whose import would take as long as all the rest.
+# Without pathlib: its import would take as long as everything else.
 # ruff: noqa: PTH123
 from __future__ import annotations
 
@@ -25,92 +25,92 @@ from loopty.sandboxes.landlock_supervisor.process_tree import Descendants
 _STDIN, _STDOUT, _FIRST_OTHER = 0, 1, 3
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _MESSAGE_BYTES = 4096
-_OF_SERVICES = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-# The trial goes first when memory is short, before whoever started it.
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# When memory is short the kernel kills the trial first, before the program that started it.
 _OOM_SCORE = b"500"
 READY = b"ready "
 ENDED = b"ended "
 
 
 def main(order_file: int, report: int) -> None:
-    """Carry out the order; a report that does not begin with ENDED says why it could not be."""
+    """Carry out the order; a report that does not begin with ENDED says why that failed."""
     os.umask(0o022)
-    # Whoever stops all processes of loopty stops loopty, too, and then the pipe closes.
-    for number in _OF_SERVICES:
+    # A service manager that stops all processes of loopty stops loopty, too, and then the pipe closes.
+    for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raw_calls.prctl(raw_calls.PR_SET_CHILD_SUBREAPER, 1)
     order = read_order(order_file)
-    family = Descendants()
+    descendants = Descendants()
     try:
         try:
             if order.owner is not None:
-                make_reachable((*order.shown, *order.writable), *order.owner)
-            answer = _run_command(order, family)
+                make_reachable((*order.launch_paths, *order.writable_paths), *order.owner)
+            answer = _run_command(order, descendants)
         finally:
-            family.kill()
+            descendants.kill()
     except OSError as error:
         answer = str(error).encode()
     os.write(report, answer[:_MESSAGE_BYTES])
-    # Threads that wait for a peer or for a call would keep the interpreter.
+    # Threads that wait for a peer or for a call would keep the interpreter alive.
     os._exit(0)
 
 
-def _run_command(order: SupervisorOrder, family: Descendants) -> bytes:
-    said, saying = os.pipe()
-    going, go = os.pipe()
+def _run_command(order: SupervisorOrder, descendants: Descendants) -> bytes:
+    report_in, report_out = os.pipe()
+    go_in, go_out = os.pipe()
     if (child := os.fork()) == 0:
-        os.close(said)
-        os.close(go)
-        _become_command(order, saying, going)
-    os.close(saying)
-    os.close(going)
-    message = os.read(said, _MESSAGE_BYTES)
+        os.close(report_in)
+        os.close(go_out)
+        _become_command(order, report_out, go_in)
+    os.close(report_out)
+    os.close(go_in)
+    message = os.read(report_in, _MESSAGE_BYTES)
     if not message.startswith(READY):
         return message or b"the command ended before it began"
-    leader = os.pidfd_open(child)
-    guard = CallGuard(order, family)
-    _serve_in_a_thread(guard, order, leader, int(message[len(READY) :]))
+    command_pidfd = os.pidfd_open(child)
+    guard = CallGuard(order, descendants)
+    _serve_in_a_thread(guard, order, command_pidfd, int(message[len(READY) :]))
     started = time.monotonic()
-    os.write(go, b"\n")
-    select.select([_STDIN, leader], [], [])
+    os.write(go_out, b"\n")
+    select.select([_STDIN, command_pidfd], [], [])
     seconds = time.monotonic() - started
     guard.is_closing = True
-    family.kill()
-    return ENDED + b"%d %f" % (os.waitstatus_to_exitcode(family.statuses[child]), seconds)
+    descendants.kill()
+    return ENDED + b"%d %f" % (os.waitstatus_to_exitcode(descendants.statuses[child]), seconds)
 
 
-def _serve_in_a_thread(guard: CallGuard, order: SupervisorOrder, leader: int, descriptor: int) -> None:
-    """Return when calls are being answered; OSError when they cannot be."""
+def _serve_in_a_thread(guard: CallGuard, order: SupervisorOrder, command_pidfd: int, descriptor: int) -> None:
+    """Start answering calls and return. Raises OSError when that fails."""
     problems: list[OSError | None] = []
-    begun = threading.Event()
+    is_ready = threading.Event()
 
     def serve() -> None:
         try:
             if order.owner is not None:
                 raw_calls.set_user_of_this_thread(*order.owner)
-            listener = raw_calls.copy_descriptor(leader, descriptor)
+            listener = raw_calls.copy_descriptor(command_pidfd, descriptor)
         except OSError as error:
             problems.append(error)
             return
         finally:
-            begun.set()
+            is_ready.set()
         guard.serve(listener)
 
     threading.Thread(target=serve, daemon=True).start()
-    begun.wait()
+    is_ready.wait()
     if problems and problems[0] is not None:
         raise problems[0]
 
 
-def _become_command(order: SupervisorOrder, saying: int, going: int) -> None:
+def _become_command(order: SupervisorOrder, report_out: int, go_in: int) -> None:
     """Turn this process into the command."""
     try:
-        listener = _confine(order, saying, going)
-        os.write(saying, READY + b"%d" % listener)
-        if not os.read(going, 1):
+        listener = _confine(order, report_out, go_in)
+        os.write(report_out, READY + b"%d" % listener)
+        if not os.read(go_in, 1):
             os._exit(1)
     except OSError as error:
-        os.write(saying, str(error).encode())
+        os.write(report_out, str(error).encode())
         os._exit(1)
     try:
         os.execvpe(order.argv[0], order.argv, order.env)
@@ -119,17 +119,17 @@ def _become_command(order: SupervisorOrder, saying: int, going: int) -> None:
         os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE)
 
 
-def _confine(order: SupervisorOrder, saying: int, going: int) -> int:
+def _confine(order: SupervisorOrder, report_out: int, go_in: int) -> int:
     os.setsid()
     # Python itself ignores the last two.
-    for number in (*_OF_SERVICES, signal.SIGPIPE, signal.SIGXFSZ):
+    for number in (*_STOP_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    # A channel is the standard output already.
+    # A channel is already the standard output.
     if order.channel:
         os.dup2(_STDOUT, _STDIN)
     else:
         os.dup2(os.open("/dev/null", os.O_RDONLY), _STDIN)
-    low, high = sorted((saying, going))
+    low, high = sorted((report_out, go_in))
     os.closerange(_FIRST_OTHER, low)
     os.closerange(low + 1, high)
     os.closerange(high + 1, os.sysconf("SC_OPEN_MAX"))
@@ -138,20 +138,22 @@ def _confine(order: SupervisorOrder, saying: int, going: int) -> int:
             file.write(_OOM_SCORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (order.disk_bytes, order.disk_bytes))
-    # By root still, who can open what its trial can only pass.
-    rules = landlock_domain.make_ruleset(order.abi, (*order.readable, *order.shown), order.writable, order.network)
+    # Still as root, who can open directories that the trial's user can only search.
+    rules = landlock_domain.make_ruleset(
+        order.abi, (*order.system_paths, *order.launch_paths), order.writable_paths, order.network
+    )
     if order.owner is not None:
         uid, gid = order.owner
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-        # A change of user forbids it to the trial's user to fetch the listener from here.
+        # After a change of user the process is not dumpable, and its user could not fetch the listener from it.
         raw_calls.prctl(raw_calls.PR_SET_DUMPABLE, 1)
     raw_calls.prctl(raw_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(order.cwd)
     raw_calls.prctl(raw_calls.PR_SET_NO_NEW_PRIVS, 1)
     landlock_domain.enter(rules)
-    return raw_calls.install_filter(order.program)
+    return raw_calls.install_filter(order.call_filter)
 
 
 if __name__ == "__main__":

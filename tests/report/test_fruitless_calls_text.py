@@ -1,4 +1,4 @@
-"""What was to change a node and came to nothing, on a terminal: bounded, whatever was refused."""
+"""Fruitless calls to change a node, on a terminal: bounded, however long the reasons are."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.proposals import ProposalRefused
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.report.columns import width
 from loopty.report.figures import moment
-from loopty.report.refused_text import MOST_SHOWN, fruitless_calls_text
+from loopty.report.fruitless_calls_text import MAX_SHOWN, fruitless_calls_text
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import ModelCall
 
@@ -19,15 +19,15 @@ AT = 1_700_000_000.0
 NODE = NodeId("1.2")
 
 
-def call(name: str, *reasons: str, failure: str = "", again: bool = False, gave: str = "") -> ModelCall:
+def call(name: str, *reasons: str, failure: str = "", again: bool = False, new_node: str = "") -> ModelCall:
     reserved = CallReserved(1, name, "evolver", 900, 0.9, "me", "lab:large", "code:diff", NODE, Pool.ATTEMPT)
     calls = (name, "another") if again else (name,)
     refused = [ProposalRefused(1, Pool.ATTEMPT, "code:diff", why, Objection.APPLY, calls) for why in reasons]
     settled = CallSettled(1, name, 0 if failure else 1234, 0.0125, failure=failure)
-    return ModelCall(reserved, AT, settled, [NodeId(gave)] if gave else [], refused)
+    return ModelCall(reserved, AT, settled, [NodeId(new_node)] if new_node else [], refused)
 
 
-def test_each_call_is_told_with_when_by_whom_at_what_cost_and_why():
+def test_each_call_has_time_operator_model_cost_and_reason():
     calls = [
         call("a", failure="503: overloaded"),
         call("b", "x", again=True),
@@ -40,20 +40,20 @@ def test_each_call_is_told_with_when_by_whom_at_what_cost_and_why():
         f"  {moment(AT)}  code:diff  lab:large      0 tokens  $0.0125",
         "    failed: 503: overloaded",
         f"  {moment(AT)}  code:diff  lab:large  1,234 tokens  $0.0125",
-        "    no use: the model was told why, and asked again",
+        "    retried: unusable reply; the model was asked again with the reason",
         f"  {moment(AT)}  code:diff  lab:large  1,234 tokens  $0.0125",
         "    refused: apply: no such line",
         f"  {moment(AT)}  code:diff  lab:large  1,234 tokens  $0.0125",
-        "    not taken: its reply waits, and nobody has made a proposal of it so far",
+        "    not taken: its reply waits; no proposal has been made from it so far",
         "",
-        "every word of them: loopty show 1.2 --refused --prompt",
+        "full prompts and replies: loopty show 1.2 --refused --prompt",
     ]
 
 
-def test_a_batch_names_a_few_reasons_and_what_it_gave():
-    text = fruitless_calls_text(NODE, [call("a", *(f"no {number}" for number in range(16)), gave="1.2.1")])
+def test_a_batch_names_a_few_reasons_and_its_nodes():
+    text = fruitless_calls_text(NODE, [call("a", *(f"no {number}" for number in range(16)), new_node="1.2.1")])
     assert text.startswith("1.2  16 proposals refused")
-    assert "no 2\n    and 13 more\n    its reply gave 1.2.1 as well" in text
+    assert "no 2\n    and 13 more\n    its reply also led to 1.2.1" in text
 
 
 @pytest.mark.parametrize("columns", [30, 80])
@@ -61,7 +61,7 @@ def test_many_calls_with_endless_reasons_fit_the_terminal(columns):
     calls = [call(f"c{number}", f"{number} \x1b[2J\u202e " + "so long a word " * 900) for number in range(300)]
     text = fruitless_calls_text(NODE, calls, columns, Terminal(unicode=False))
     assert all(width(line) <= columns for line in text.splitlines())
-    assert len(text.splitlines()) <= 3 * MOST_SHOWN + 6
+    assert len(text.splitlines()) <= 3 * MAX_SHOWN + 6
     assert "280 older calls" in text
     assert text.rindex("apply: 299") > text.rindex("apply: 280")
     assert "apply: 279" not in text

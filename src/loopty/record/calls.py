@@ -1,4 +1,4 @@
-"""The family of spend: what calls of models cost, and which of their replies still hold proposals."""
+"""The family of calls: what calls of models cost, and which of their replies still hold proposals."""
 
 from __future__ import annotations
 
@@ -171,5 +171,4 @@ FAMILY = Family(
         NodeAdded: _take_from_reply,
         ProposalRefused: _take_from_reply,
     },
-    run_parts=(Spend,),
 )

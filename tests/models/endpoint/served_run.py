@@ -1,4 +1,4 @@
-"""One trial that is served a model, paid from a purse over a ledger in memory."""
+"""A run whose trials are served a model, paid from a purse over a ledger in memory."""
 
 import contextlib
 import secrets
@@ -14,8 +14,8 @@ from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.endpoint_factory import make_endpoint
 from loopty.models.purse import RunPurse
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.recorder import Recorder
-from loopty.record.spend import CallReserved, CallSettled
 from loopty.testing.ledger_suite import run_events
 
 from ..timing import Time
@@ -27,34 +27,34 @@ MODEL = "the-model"
 class ServedRun:
     """Serves trials of node 1.2 of one run."""
 
-    def __init__(self, folder, pools=None, funds=None, **stated):
+    def __init__(self, folder, pools=None, budget=None, **spec):
         self.folder = folder
         self.ledger = MemoryLedger()
         self.recorder = Recorder(self.ledger, lambda: 0.0)
         self.recorder.record(lambda _: run_events())
-        self.funds = funds or RoleBudget("user", cache="never")
-        purse = RunPurse(self.recorder, 1, pools or Pools(), "me", Roles(user=self.funds))
+        self.budget = budget or RoleBudget("user", cache="never")
+        purse = RunPurse(self.recorder, 1, pools or Pools(), "me", Roles(user=self.budget))
         time = Time()
-        usual = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
-        known = {"user": ModelSpec(**{**usual, **stated})}
-        catalogue = Catalogue(known, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
+        defaults = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
+        specs = {"user": ModelSpec(**{**defaults, **spec})}
+        catalogue = Catalogue(specs, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
         self.serving = make_endpoint(
-            catalogue, self.funds, purse, Archive(folder / "calls"), folder / "model-cache"
+            catalogue, self.budget, purse, Archive(folder / "calls"), folder / "model-cache"
         )
         self.place = ""
 
     @contextlib.asynccontextmanager
     async def trial(self):
-        """A client with the trial's word, and the door."""
+        """A client with the trial's key, and the trial's access."""
         self.place = place = str(self.folder / secrets.token_hex(4))
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(place)
             listener.listen(64)
             listener.setblocking(False)
             # The client is closed last: one that closes while it waits for an answer confuses the event loop.
-            async with client(place) as asking, self.serving(NodeId("1.2"), listener) as door:
-                asking.headers["authorization"] = f"Bearer {door.key}"
-                yield asking, door
+            async with make_client(place) as client, self.serving(NodeId("1.2"), listener) as access:
+                client.headers["authorization"] = f"Bearer {access.key}"
+                yield client, access
 
     @property
     def run(self):
@@ -69,7 +69,7 @@ class ServedRun:
         return [event.event for event in self.ledger.read() if isinstance(event.event, CallSettled)]
 
 
-def client(place):
+def make_client(place):
     transport = httpx2.AsyncHTTPTransport(uds=place, verify=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://model", timeout=60)
 

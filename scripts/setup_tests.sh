@@ -1,0 +1,25 @@
+#!/bin/sh
+# Install what only the tests need, where this user may: a C compiler, Node, and podman. What is still missing
+# afterwards is skipped by the tests that need it, and they say so.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+want() { # want PROGRAM PACKAGE…
+    program=$1
+    shift
+    command -v "$program" >/dev/null && return
+    say "installing $*"
+    install_packages "$@" || say "$program is missing and could not be installed: its tests are skipped"
+}
+
+want cc gcc libc6-dev
+want node nodejs
+if command -v apt-get >/dev/null; then
+    want podman podman catatonit runc # the init and the runtime are packages of their own here
+    want runc runc
+    [ -e /usr/libexec/podman/catatonit ] || install_packages catatonit || true
+else
+    want podman podman
+fi
+touch .venv/.ready-for-tests

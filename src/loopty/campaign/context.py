@@ -1,0 +1,201 @@
+"""What every verb works with: the task, the repository, its state, the ledger, and what is built from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loopty.campaign.trial_setup import TrialSetup
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.machine import Machine, differences
+from loopty.domain.model import Role
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Verdict
+from loopty.domain.rig import Rig
+from loopty.domain.task import Task
+from loopty.engine import decisions
+from loopty.engine.decisions import Judging
+from loopty.engine.protocols import Executor, Reviewer, Trial
+from loopty.executors.process_locks import ProcessLocks
+from loopty.ledgers.open_ledger import open_ledger
+from loopty.models.purse import RunPurse
+from loopty.record.cohorts import Cohorts
+from loopty.record.history import History
+from loopty.record.ledger import Ledger
+from loopty.record.node_gates import NodeGates
+from loopty.record.recorder import Recorder
+from loopty.record.run_record import Run
+from loopty.record.runs import RunStarted
+from loopty.taskfile import read
+from loopty.workspaces import stages
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.state_folder import StateFolder
+
+if TYPE_CHECKING:
+    from loopty.campaign.role_models import RoleModels
+    from loopty.engine.trial_runner import TrialRunner
+    from loopty.evaluators.command import RunGates
+    from loopty.workspaces.held_out import HeldOutSplit
+
+Say = Callable[[str], None]
+"""Shows a person one line about what happens."""
+
+
+@dataclass(frozen=True)
+class CampaignContext:
+    """One repository with its task, opened to change its tree of experiments."""
+
+    task: Task
+    repository: Repository
+    state: StateFolder
+    ledger: Ledger
+    recorder: Recorder
+    files: NodeFiles
+    owner: str
+    say: Say
+    _role_models: dict[int | None, RoleModels] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, start: Path, say: Say) -> CampaignContext:
+        """The context of the repository around this directory. Closes what dead processes left open."""
+        repository = Repository.open(start)
+        task = read.load(repository.top)
+        state = StateFolder(repository.top)
+        state.prepare()
+        ledger = open_ledger(state.ledger_url)
+        recorder = Recorder(ledger, time.time)
+        owners = ProcessLocks(state.owners)
+        recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
+        files = NodeFiles(repository, state, task.without_held_out())
+        return cls(task, repository, state, ledger, recorder, files, owners.claim(), say)
+
+    @property
+    def history(self) -> History:
+        return self.recorder.history
+
+    def gates(self, node: NodeId) -> tuple[Gate, ...]:
+        """The gates that a node must pass: the task's, and those added to it or to its ancestors."""
+        return (*self.task.gates, *NodeGates.of(self.history.runs[node.run]).gates_of(node))
+
+    def data_digest(self) -> str:
+        """A digest of the benchmark's data outside the repository."""
+        if not self.task.benchmark.data:
+            return ""
+        from loopty.workspaces import seals
+
+        return seals.data_digest(self.state.top, self.task.benchmark.data)
+
+    def role_models(self, run: int | None) -> RoleModels:
+        """The models of a run; without one, of a check, whose costs count against the caps and are forgotten."""
+        from loopty.campaign.role_models import RoleModels
+
+        if run not in self._role_models:
+            recorder, number = (self.recorder, run) if run is not None else (_throwaway_recorder(), 1)
+            purse = RunPurse(recorder, number, self.task.pools, self.owner, self.task.roles)
+            self._role_models[run] = RoleModels(self.task, self.state, purse)
+        return self._role_models[run]
+
+    def rig(self, unsafe: bool, run: int | None = None) -> Rig:
+        """How trials of a run are run; without one, those of a check."""
+        task, found = self.task.without_held_out(), self.history.runs.get(run or 0)
+        return Rig(
+            task.benchmark,
+            task.limits,
+            task.access,
+            task.audit,
+            task.sandbox,
+            unsafe,
+            found.benchmark if found else "",
+            found.data if found else "",
+        )
+
+    def executor(self, unsafe: bool, run: int | None = None) -> Executor:
+        """The executor of the trials of a run; without one, of a check."""
+        task = self.task
+        serve_model = self.role_models(run).serve_trial if task.roles.user.model else None
+        executor: Executor = self._setup(unsafe, run).executor(task.width, serve_model)
+        if not task.verifier.judged or run is None:
+            return executor
+        from loopty.verifiers.judged_metrics import JudgedExecutor
+
+        models = self.role_models(run)
+        model, limit = models.of(Role.VERIFIER), models.prompt_tokens(Role.VERIFIER)
+        return JudgedExecutor(executor, task.verifier.judged, model, self._traces_folder, limit)
+
+    def run_gates(self, unsafe: bool) -> RunGates:
+        """The function that runs the gates of a trial alone."""
+        return self._setup(unsafe).run_gates()
+
+    def _setup(self, unsafe: bool, run: int | None = None) -> TrialSetup:
+        rig = self.rig(unsafe, run)
+        return TrialSetup(rig, self.repository, self.state, self.files, self.recorder.refresh)
+
+    def trial_runner(self, run: int, executor: Executor, anywhere: bool = False) -> TrialRunner:
+        """Runs and records trials of a run. Unless `anywhere`, only where its results are comparable."""
+        from loopty.engine.trial_runner import TrialRunner
+
+        machine = executor.machine
+        if not anywhere:
+            self._refuse_other_machine(self.history.runs[run], machine)
+        self.recorder.record(
+            lambda history: decisions.note_machine(history, run, machine.fingerprint, machine.facts)
+        )
+        task, reviewer = self.task, None if anywhere else self._reviewer(run)
+        judging = Judging(task.pools, task.noise, reviewer.mode if reviewer else "off")
+        return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
+
+    def for_audit(self) -> CampaignContext:
+        """The context whose trials see the held-out split; nothing is proposed in it."""
+        task = self.task.for_audit()
+        return replace(self, task=task, files=NodeFiles(self.repository, self.state, task))
+
+    def held_out_split(self, run: int) -> HeldOutSplit:
+        """The held-out split as it was when the run began."""
+        from loopty.workspaces.held_out import HeldOutSplit
+
+        access, baseline = self.task.without_held_out().access, self.history[self.history.runs[run].root]
+
+        def is_shown(path: str) -> bool:
+            return self.files.is_benchmark_file(path) or access.is_visible(path)
+
+        return HeldOutSplit(self.repository, self.task.audit, self.task.benchmark, baseline.commit, is_shown)
+
+    def _refuse_other_machine(self, run: Run, machine: Machine) -> None:
+        """Refuse to continue a run whose incumbent was measured on another machine."""
+        cohorts = Cohorts.of(run)
+        if self.history[run.root].verdict is not Verdict.KEPT or cohorts.fingerprint == machine.fingerprint:
+            return
+        lines = differences(cohorts.machines.get(cohorts.fingerprint, {}), machine.facts)
+        raise Misuse(
+            f"run {run.number} was measured under other conditions ({'; '.join(lines)}), so results would not be "
+            "comparable: `loopty rebaseline` measures the incumbent here and continues, "
+            "`loopty optimize --new-run` starts a new run"
+        )
+
+    def _reviewer(self, run: int) -> Reviewer | None:
+        verifier = self.task.verifier
+        if verifier.review == "off":
+            return None
+        from loopty.verifiers.winner_review import WinnerReviewer
+
+        models, patch, statement = self.role_models(run), self.repository.patch, self.task.statement
+        model, limit = models.of(Role.VERIFIER), models.prompt_tokens(Role.VERIFIER)
+        return WinnerReviewer(
+            model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
+        )
+
+    def _traces_folder(self, trial: Trial) -> Path:
+        return stages.results_folder(self.state, trial) / "traces"
+
+
+def _throwaway_recorder() -> Recorder:
+    """The recorder of a run that is gone with the process."""
+    recorder = Recorder(open_ledger("memory:"), time.time)
+    recorder.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
+    return recorder

@@ -1,0 +1,59 @@
+"""Finds the run or the node that a person means."""
+
+from __future__ import annotations
+
+import re
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.record.history import History
+
+BEST = "best"
+
+
+def newest_run(history: History, run: int | None = None) -> int:
+    """The number of the run that was named, else of the newest one."""
+    if not history.runs:
+        raise Misuse("nothing has run here yet: start with `loopty optimize`")
+    if run is not None and run not in history.runs:
+        known = ", ".join(map(str, history.runs))
+        raise Misuse(
+            f"there is no run {run}: there {'are runs' if len(history.runs) > 1 else 'is only run'} {known}"
+        )
+    return run if run is not None else max(history.runs)
+
+
+def find_node(history: History, text: str) -> NodeId:
+    """The node with this id, also by its branch or folder, by a deep id as the screen shortens it, or `best`."""
+    if text == BEST:
+        return best_node(history)
+    name = text.removeprefix("loopty-")
+    if not is_abbreviated(text):
+        return NodeId.parse(name)
+    head, shortened, tail = name.partition("…")
+    found = [
+        node
+        for node in history.ids
+        if node.name == name or (shortened and node.startswith(head) and node.endswith(tail))
+    ]
+    if len(found) != 1:
+        raise Misuse(f"'{text}' names {len(found) or 'no'} nodes: `loopty tree --json` has the whole ids")
+    return found[0]
+
+
+def is_abbreviated(text: str) -> bool:
+    """Whether the history is needed to tell which node this names."""
+    name = text.removeprefix("loopty-")
+    return text == BEST or "…" in name or re.fullmatch(r"\d+\.x\d+\.[0-9a-f]+", name) is not None
+
+
+def best_node(history: History) -> NodeId:
+    """The best node of the newest run."""
+    from loopty.domain.pool import Pool
+    from loopty.record.verdicts import Incumbents
+
+    run = history.run
+    best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
+    if best is None:
+        raise Misuse("there is no best node yet: run `loopty optimize` first")
+    return best

@@ -1,0 +1,81 @@
+"""The models that a task or the user's own configuration names: list them, or try one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.domain.access import TASK_FILE
+from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
+from loopty.domain.task import Roles
+from loopty.models.catalogue import Catalogue
+from loopty.models.model_list import ModelEntry, model_entries
+from loopty.models.prices import rates_of
+from loopty.taskfile.model_tables import embedding_models, make_key_refusal, user_config_models
+from loopty.taskfile.read import load
+
+_QUESTION = "Answer with the one word: ready"
+_MAX_ANSWER_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModels:
+    """The models that can be named in one place."""
+
+    top: Path
+    """The directory that their relative paths start from."""
+    specs: Mapping[str, ModelSpec]
+    roles: Roles
+    embedding: Collection[str] = ()
+
+    def entries(self) -> list[ModelEntry]:
+        """What is known about each model without asking it."""
+        refusal = make_key_refusal(os.environ)
+        return list(model_entries(self.specs, self.roles, os.environ, self.top, refusal, self.embedding))
+
+    def embeds_only(self, name: str) -> bool:
+        """Whether the task asks this model for vectors and never for text."""
+        return name in self.embedding and name not in {self.roles.of(role).model for role in Role}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A model's answer to one tiny request."""
+
+    name: str
+    model: str
+    seconds: float
+    money_usd: float | None
+    """None where the price is unknown."""
+    embeds: bool
+    reply: Reply | ModelFault
+    """The reply, or why there is none."""
+
+
+def named_models(start: Path) -> NamedModels:
+    """The models of the task around this directory; outside of one, those of the user's own file."""
+    for folder in (start, *start.parents):
+        if (folder / TASK_FILE).exists():
+            task = load(folder)
+            return NamedModels(folder, task.models, task.roles, embedding_models(task.proposer))
+    return NamedModels(start, user_config_models(os.environ), Roles())
+
+
+async def try_model(named: NamedModels, name: str) -> ModelAnswer:
+    """Send a model one tiny request, outside of any run."""
+    catalogue = Catalogue(named.specs, os.environ, named.top, key_refusal=make_key_refusal(os.environ))
+    embeds = named.embeds_only(name)
+    model = catalogue.embedding_model(name) if embeds else catalogue.model(name)
+    rates = rates_of(catalogue.spec(name), embeds=embeds)
+    start = time.monotonic()
+    prompt = Prompt("", (Message(Speaker.ASKER, _QUESTION),), max_output_tokens=_MAX_ANSWER_TOKENS)
+    reply: Reply | ModelFault
+    try:
+        reply = await model.reply(prompt)
+    except ModelFault as fault:
+        reply = fault
+    seconds = time.monotonic() - start
+    return ModelAnswer(name, model.name, seconds, rates.cost(reply.usage) if rates else None, embeds, reply)

@@ -1,0 +1,114 @@
+"""One session of `optimize`: the loop over a run, wired as the task says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
+from loopty.campaign.run_entry import enter_run
+from loopty.domain.pool import Pool
+from loopty.domain.task import Pools
+from loopty.engine.loop import Finish, Loop, Pace
+from loopty.engine.prune_watch import PruneWatch
+from loopty.evaluators.command import read_curve
+from loopty.models.throttle import Throttle
+from loopty.taskfile.unused_roles import idle_roles
+from loopty.workspaces.node_leftovers import NodeLeftovers
+
+_TICK_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class OptimizeSession:
+    """A loop that is ready to run, and what the user should know before."""
+
+    context: CampaignContext
+    run: int
+    loop: Loop
+    warnings: tuple[str, ...]
+
+    def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
+        """Run the loop until something says stop, with SIGINT as a request and a second one as an order.
+
+        `on_tick` is called a few times a second meanwhile.
+        """
+        collect_rarely()
+        return asyncio.run(self._run(on_tick))
+
+    async def _run(self, on_tick: Callable[[], None] | None) -> Finish:
+        requests: list[bool] = []
+
+        def stop() -> None:
+            if requests:
+                os._exit(130)
+            requests.append(True)
+            self.loop.stop("stopped on request")
+
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, stop)
+        ticks = asyncio.create_task(_tick(on_tick)) if on_tick else None
+        try:
+            return await self.loop.drive()
+        finally:
+            if ticks:
+                ticks.cancel()
+
+
+def start_session(context: CampaignContext, new_run: bool, unsafe: bool) -> OptimizeSession:
+    """Enter the run and wire the loop with the proposer, the control and the pruner that the task names."""
+    task, run = context.task, enter_run(context, new_run)
+    models = context.role_models(run)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models)
+    proposers = {Pool.ATTEMPT: factory.proposer()}
+    if task.pools.control:
+        proposers[Pool.CONTROL] = factory.control()
+    loop = Loop(
+        context.recorder,
+        run,
+        task.pools,
+        proposers,
+        context.trial_runner(run, context.executor(unsafe, run)),
+        context.files,
+        PruneWatch(
+            lambda: context.history,
+            make_pruner(task.pruner),
+            lambda node: read_curve(context.state.node_folder(node.id)),
+        ),
+        models.purse,
+        context.owner,
+        time.time,
+        _pace(task.pools),
+    )
+    return OptimizeSession(context, run, loop, (*models.price_warnings(), *idle_roles(task).values()))
+
+
+def _pace(pools: Pools) -> Pace | None:
+    """Keeps proposals to the rate of the task."""
+    if pools.iterations_per_minute is None:
+        return None
+    throttle = Throttle(pools.iterations_per_minute)
+
+    async def pace() -> None:
+        await throttle.start()
+
+    return pace
+
+
+async def _tick(on_tick: Callable[[], None]) -> None:
+    while True:
+        on_tick()
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def collect_rarely() -> None:
+    """A run makes records that stay, so frequent garbage collection would find almost nothing."""
+    gc.set_threshold(50_000, 20, 50)

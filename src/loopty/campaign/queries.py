@@ -1,0 +1,153 @@
+"""Questions about a saved record: each answer is one typed value. They need no task file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loopty.campaign.saved_record import SavedRecord
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.space import Value
+from loopty.domain.task import Task, digest
+from loopty.record.history import History
+from loopty.record.node_gates import NodeGates
+from loopty.record.run_record import Run
+from loopty.taskfile.read import load
+from loopty.workspaces.state_folder import StateFolder
+
+# Views are imported where they are used: each verb starts with its own alone.
+if TYPE_CHECKING:
+    from loopty.views.goodput import Goodput
+    from loopty.views.leaderboard import LeaderboardRow
+    from loopty.views.model_spend import SpendReport
+    from loopty.views.node_detail import NodeDetail
+    from loopty.views.other_machines import Cohort
+    from loopty.views.run_status import RunStatus
+    from loopty.views.score_points import ScorePoints
+    from loopty.views.verdict_tally import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run at a glance: chart, best nodes, status, and what its time gave."""
+
+    points: ScorePoints
+    best: list[LeaderboardRow]
+    other_cohorts: list[Cohort]
+    """The best under other fingerprints: not comparable with the rest."""
+    status: RunStatus
+    tally: Tally
+    goodput: Goodput
+
+
+@dataclass(frozen=True, slots=True)
+class ParamChange:
+    before: Value | None
+    after: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDiff:
+    """What a node changed, in files and parameters."""
+
+    node: NodeId
+    against: NodeId
+    patch: str
+    params: Mapping[str, ParamChange]
+
+
+def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
+    """Where a run stands, with the budget of the task file where that can be read."""
+    from loopty.executors.process_locks import ProcessLocks
+    from loopty.views.run_status import status
+
+    task, is_alive = _task_or_none(state.top), ProcessLocks(state.owners).is_alive
+    if task is None:
+        return status(history, history.runs[run], time.time(), is_alive)
+    return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width)
+
+
+def report(record: SavedRecord, run: int, top: int) -> Report:
+    from loopty.views.goodput import goodput
+    from loopty.views.leaderboard import leaderboard
+    from loopty.views.other_machines import other_cohorts
+    from loopty.views.score_points import points
+    from loopty.views.verdict_tally import tally
+
+    history = record.history
+    where = run_status(record.state, history, run)
+    return Report(
+        points(history, run),
+        leaderboard(history, run, top),
+        other_cohorts(history, run, top),
+        where,
+        tally(history, run),
+        goodput(history, history.runs[run], where.work_seconds),
+    )
+
+
+def node_detail(record: SavedRecord, node: NodeId) -> NodeDetail:
+    """Everything that is known about a node."""
+    from loopty.views.node_detail import detail
+
+    run = record.history.runs[record.history[node].id.run]
+    return detail(record.history, node, _task_gates(record.state.top, run))
+
+
+def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False, colour: bool = False) -> NodeDiff:
+    """What a node changed in its parent, or with `baseline` in the run's baseline."""
+    from loopty.workspaces.repository import Repository
+
+    history, found = record.history, record.history[node]
+    other = history[history.runs[node.run].root if baseline else node.parent or node]
+    patch = Repository.open(record.state.top).diff(other.commit, found.commit, colour=colour)
+    changes = {
+        name: ParamChange(other.params.get(name), found.params.get(name))
+        for name in {**other.params, **found.params}
+        if other.params.get(name) != found.params.get(name)
+    }
+    return NodeDiff(node, other.id, patch, changes)
+
+
+def spend_report(record: SavedRecord, run: int) -> SpendReport:
+    """What models cost a run, with the caps of the task file where that can be read."""
+    from loopty.models.prices import free_model_check
+    from loopty.views.model_spend import spend
+
+    task = _task_or_none(record.state.top)
+    if task is None:
+        return spend(record.events(), run, free_model_check({}))
+    return spend(record.events(), run, free_model_check(task.models), task.pools, task.roles)
+
+
+def gates(record: SavedRecord, node: NodeId | None, run: int) -> list[tuple[str, Gate]]:
+    """The gates of the task and of nodes, each with where it was added; with a node, only those it must pass."""
+    from loopty.workspaces.repository import Repository
+
+    if node:
+        node = record.history[node].id
+    task = load(Repository.open(record.state.top).top)
+    rows: list[tuple[str, Gate]] = [("task", gate) for gate in task.gates]
+    for above, added in NodeGates.of(record.history.runs[run]).by_node.items():
+        if node is None or node.is_within(above):
+            rows += [(above, gate) for gate in added]
+    return rows
+
+
+def _task_or_none(top: Path) -> Task | None:
+    """The task, or None where its file cannot be read: a record can be shown without it."""
+    try:
+        return load(top)
+    except Misuse:
+        return None
+
+
+def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:
+    """The gates of the task file, unless it has other ones than when the run began."""
+    task = _task_or_none(top)
+    return task.gates if task and digest(task.gates) == run.criteria_parts.get("gates") else ()

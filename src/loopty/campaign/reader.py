@@ -1,0 +1,139 @@
+"""What can be asked about a repository's experiments. Reading needs no task file and starts fast."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loopty.campaign import lookup
+from loopty.campaign.saved_record import SavedRecord
+from loopty.domain.ids import NodeId
+
+if TYPE_CHECKING:
+    from loopty.campaign.queries import NodeDiff, Report
+    from loopty.domain.gate_spec import Gate
+    from loopty.record.history import History
+    from loopty.record.node_record import Node
+    from loopty.views.leaderboard import LeaderboardRow
+    from loopty.views.model_calls import ModelCall
+    from loopty.views.model_spend import SpendReport
+    from loopty.views.node_detail import NodeDetail
+    from loopty.views.node_tree import TreeLine
+    from loopty.views.run_status import RunStatus
+    from loopty.views.verdict_tally import Tally
+
+
+class CampaignReader:
+    """The saved record of one repository, question by question."""
+
+    def __init__(self, path: str | Path = ".") -> None:
+        """`path` is any directory of the repository."""
+        self._start = Path(path).absolute()
+
+    @functools.cached_property
+    def record(self) -> SavedRecord:
+        """What earlier processes recorded here."""
+        return SavedRecord(self._start)
+
+    @property
+    def history(self) -> History:
+        """Every run and node."""
+        return self.record.history
+
+    def newest_run(self, run: int | None = None) -> int:
+        """The number of the run that was named, else of the newest one."""
+        return lookup.newest_run(self.history, run)
+
+    def find_node(self, text: str) -> NodeId:
+        """The node with this id, branch, folder or shortened id; `best` is the best of the newest run."""
+        return lookup.find_node(self.history, text)
+
+    def node(self, node: str) -> Node:
+        return self.history[NodeId(node)]
+
+    def node_folder(self, node: str) -> Path:
+        """Where the node's diff, metrics, logs and traces are."""
+        return self.record.state.node_folder(NodeId(node))
+
+    def status(self, run: int | None = None) -> RunStatus:
+        """Where a run stands: best, budget, running trials, why it stopped."""
+        from loopty.campaign.queries import run_status
+
+        return run_status(self.record.state, self.history, self.newest_run(run))
+
+    def tally(self, run: int | None = None) -> Tally:
+        """Verdicts, and the uplift over the control: a look at every node of the run."""
+        from loopty.views.verdict_tally import tally
+
+        return tally(self.history, self.newest_run(run))
+
+    def tree(self, top: str | None = None, limit: int | None = None) -> Iterator[TreeLine]:
+        """The tree of experiments below a node, or of the newest run, in display order."""
+        from loopty.views.node_tree import tree
+
+        return tree(self.history, self.node(top or str(self.newest_run())).id, limit)
+
+    def best(self, run: int | None = None) -> NodeId | None:
+        """The best attempt of a run, or None before there is a result."""
+        from loopty.domain.pool import Pool
+        from loopty.record.verdicts import Incumbents
+
+        return Incumbents.of(self.history.runs[self.newest_run(run)], Pool.ATTEMPT).best
+
+    def leaderboard(self, top: int = 5, run: int | None = None) -> list[LeaderboardRow]:
+        """The best nodes of a run under its present fingerprint."""
+        from loopty.views.leaderboard import leaderboard
+
+        return leaderboard(self.history, self.newest_run(run), top)
+
+    def report(self, run: int | None = None, top: int = 5) -> Report:
+        """Chart, best nodes, status and goodput of a run."""
+        from loopty.campaign.queries import report
+
+        return report(self.record, self.newest_run(run), top)
+
+    def detail(self, node: str) -> NodeDetail:
+        """Everything that is known about a node."""
+        from loopty.campaign.queries import node_detail
+
+        return node_detail(self.record, NodeId(node))
+
+    def diff(self, node: str, baseline: bool = False, colour: bool = False) -> NodeDiff:
+        """What a node changed in its parent, or with `baseline` in the run's baseline."""
+        from loopty.campaign.queries import node_diff
+
+        return node_diff(self.record, NodeId(node), baseline, colour)
+
+    def calls(self, node: str, fruitless: bool = False) -> tuple[ModelCall, ...]:
+        """The calls of models that made a node; with `fruitless` those that should have changed it and did not."""
+        from loopty.views.model_calls import calls_of_node, fruitless_calls_of
+
+        found, events = self.node(node), self.record.events()
+        return fruitless_calls_of(events, found) if fruitless else calls_of_node(events, found)
+
+    def last_fruitless_parent(self, run: int) -> NodeId | None:
+        """The node that the last refused proposal of a model should have changed, or None."""
+        from loopty.views.model_calls import calls_of_run
+
+        return calls_of_run(self.record.events(), run).last_refused_parent
+
+    def spend(self, run: int | None = None) -> SpendReport:
+        """What models cost, by role, model, operator and node."""
+        from loopty.campaign.queries import spend_report
+
+        return spend_report(self.record, self.newest_run(run))
+
+    def gates(self, node: str | None = None) -> list[tuple[str, Gate]]:
+        """The gates of the task and of nodes; with a node, those that it must pass."""
+        from loopty.campaign.queries import gates
+
+        run = self.newest_run(NodeId(node).run if node else None)
+        return gates(self.record, NodeId(node) if node else None, run)
+
+    def directive(self, run: int | None = None) -> str:
+        """What the user wants the models to know."""
+        from loopty.record.directives import Directive
+
+        return Directive.of(self.history.runs[self.newest_run(run)]).text

@@ -1,0 +1,79 @@
+"""Which run to work on: the newest, or a new one when the criteria changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from loopty.campaign.context import CampaignContext
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.engine import decisions
+from loopty.record.event import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.workspaces.repository import Repository
+
+
+def enter_run(context: CampaignContext, new: bool = False) -> int:
+    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
+    task, say, latest = context.task, context.say, context.history.run
+    base = context.repository.snapshot("The working tree when a run began")
+    benchmark, data = context.files.benchmark_digest(base.commit), context.data_digest()
+    criteria = task.criteria(benchmark, data)
+    if latest is not None and not new and latest.criteria_parts == criteria:
+        changes = context.repository.changes(context.history[latest.root].commit, base.commit)
+        if any(change.path != TASK_FILE for change in changes):
+            say(
+                f"run {latest.number} continues from its own baseline; your files have changed since "
+                "(--new-run starts from them)"
+            )
+        return latest.number
+    why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
+    highest = _highest_run_with_branches(context.repository)
+
+    def decide(history: History) -> list[Event]:
+        newer = history.run and (latest is None or history.run.number > latest.number)
+        if newer and history.run and history.run.criteria_parts == criteria:
+            return []  # another process was faster, and means the same run
+        return decisions.start_run(history, task, benchmark, data, base, why, after=highest)
+
+    context.recorder.record(decide)
+    run = max(context.history.runs)
+    if latest is not None and not new:
+        say(
+            f"{_change_text(latest.criteria_parts, criteria)}: results are not comparable with run "
+            f"{latest.number}, so this is run {run} with a new baseline"
+        )
+    if task.access.write and not context.files.has_benchmark_files(base.commit):
+        say(
+            "warning: no file is known to belong to the benchmark, so proposals may change it: "
+            "name its files under benchmark.files"
+        )
+    context.files.publish(context.history[context.history.runs[run].root], None)
+    return run
+
+
+def require_same_criteria(context: CampaignContext, node: Node) -> None:
+    """Refuse to measure a node under criteria other than its run's."""
+    run = context.history.runs[node.id.run]
+    criteria = context.task.criteria(run.benchmark, context.data_digest())
+    if run.criteria_parts != criteria:
+        raise Misuse(
+            f"{_change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
+            "comparable: start a new run with `loopty optimize --new-run`"
+        )
+
+
+def _highest_run_with_branches(repository: Repository) -> int:
+    """The highest run of any `loopty-N` branch: branches of another ledger are not ours to move."""
+    numbers = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.branches("loopty-*"))
+    return max((int(number[1]) for number in numbers if number), default=0)
+
+
+def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Which of the criteria changed."""
+    if not before:
+        return "the criteria were recorded by an older loopty"
+    parts = [name for name in after if before.get(name) != after[name]]
+    return f"the criteria have changed ({', '.join(parts)})"

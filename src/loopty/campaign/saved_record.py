@@ -1,0 +1,44 @@
+"""The saved record of a repository, for reading: it opens fast and needs no task file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from loopty.domain.errors import Misuse
+from loopty.ledgers.open_ledger import open_ledger
+from loopty.record.event import Recorded
+from loopty.record.history import History
+from loopty.record.ledger import Ledger
+from loopty.workspaces.state_folder import StateFolder
+
+
+class SavedRecord:
+    """What earlier processes recorded in the repository around a directory."""
+
+    def __init__(self, start: Path) -> None:
+        self.state = _find_state(start)
+
+    @functools.cached_property
+    def ledger(self) -> Ledger:
+        return open_ledger(self.state.ledger_url)
+
+    @functools.cached_property
+    def history(self) -> History:
+        history = self.ledger.history()
+        if not history.runs:
+            raise Misuse("nothing has run here yet: start with `loopty optimize`")
+        return history
+
+    def events(self) -> Iterator[Recorded]:
+        """All events, oldest first."""
+        return self.ledger.read()
+
+
+def _find_state(start: Path) -> StateFolder:
+    """The state of the repository around this directory."""
+    for folder in (start, *start.parents):
+        if StateFolder(folder).ledger.exists():
+            return StateFolder(folder)
+    raise Misuse("nothing has run here yet: start with `loopty init`, then `loopty optimize`")

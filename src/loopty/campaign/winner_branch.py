@@ -1,0 +1,85 @@
+"""Apply: bring a node's change to the user's own branch, or to the working tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.campaign.context import Say
+from loopty.campaign.saved_record import SavedRecord
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.workspaces.git_session import GitError
+from loopty.workspaces.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerBranch:
+    """A branch that holds a node's whole change as one commit."""
+
+    node: NodeId
+    branch: str
+    commit: str
+    onto: str
+    """The commit below it: HEAD, or the run's baseline where HEAD has other versions of the changed files."""
+
+
+def make_winner_branch(
+    record: SavedRecord, node: NodeId, branch: str | None, force: bool, say: Say
+) -> WinnerBranch:
+    """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
+    found, root = _applicable(record.history, node, say)
+    repository = Repository.open(record.state.top)
+    name = branch or f"loopty-best-{node.name}"
+    if repository.tip(name) and not force:
+        raise Misuse(f"there is already a branch {name}: name another with --branch, or move it with --force")
+    message = _message(record.history, found, root)
+    commit, onto = repository.transplant(root.commit, found.commit, message)
+    try:
+        repository.make_branch(name, commit, move=force)
+    except Misuse as error:
+        raise Misuse(f"{error}; name another with --branch") from None
+    return WinnerBranch(node, name, commit, onto)
+
+
+def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
+    """Apply the node's change to the working tree: all of it, or nothing."""
+    found, root = _applicable(record.history, node, say)
+    repository = Repository.open(record.state.top)
+    patch = repository.patch(root.commit, found.commit)
+    try:
+        repository.apply(patch, dry_run=True)
+        repository.apply(patch)
+    except GitError as error:
+        raise Misuse(
+            f"the change does not apply to your working tree ({error.message.splitlines()[0]}): "
+            f"`loopty apply {node}` makes a branch instead"
+        ) from None
+
+
+def _applicable(history: History, node: NodeId, say: Say) -> tuple[Node, Node]:
+    """The node and its baseline, if the node changes a file."""
+    found = history[node]
+    root = history[history.runs[node.run].root]
+    if found.draft:
+        raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
+    if found.verdict is None or not found.outcome or not found.outcome.is_finished:
+        say(f"warning: node {node} never gave a result")
+    if found.params != root.params:
+        say(f"its parameters are not part of the code: {dict(found.params)}")
+    if found.commit == root.commit:
+        raise Misuse(f"node {node} changes no file; `loopty show {node}` lists its parameters")
+    return found, root
+
+
+def _message(history: History, found: Node, root: Node) -> str:
+    """A commit message whose title names the gain."""
+    metrics = history.metrics(found)
+    before, after = history.score(root), history.score(found)
+    gain = (
+        f"{metrics[0].name} from {before:g} to {after:g}"
+        if metrics and before is not None and after is not None
+        else "files"
+    )
+    return f"Improve {gain}\n\nFrom loopty node {found.id}; last step: {found.summary}\n"

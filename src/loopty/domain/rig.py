@@ -1,0 +1,26 @@
+"""A rig: what the trials of a run need besides the node's files, as one value that can go to any machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loopty.domain.access import Access
+from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """How trials are run. An evaluator is built from it, here or elsewhere (`campaign/trial_setup.py`)."""
+
+    benchmark: Benchmark
+    limits: Limits
+    access: Access
+    audit: Audit
+    """The held-out split, which no trial of the search may see."""
+    sandbox: SandboxSpec
+    unsafe: bool = False
+    """Whether trials run without a sandbox."""
+    benchmark_digest: str = ""
+    """Digest of the benchmark's files, part of the fingerprint; empty for a check before any run."""
+    data_digest: str = ""
+    """Digest of the benchmark's data outside the repository, part of the fingerprint."""

@@ -1,0 +1,77 @@
+"""What a proposer is built with: its options, and the services below. Nothing else is in its reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from loopty.domain.access import Access
+from loopty.domain.leftovers import Leftovers
+from loopty.domain.model import Role, RoleModel
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Space
+from loopty.domain.task import PluginChoice
+from loopty.engine.protocols import Proposer, Selector
+from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
+from loopty.record.node_record import Node
+
+if TYPE_CHECKING:
+    from loopty.models.embedding import Embedder
+
+
+class SourceFiles(Protocol):
+    """The files of commits, as far as a proposer may see or change them."""
+
+    def writable_files(self, commit: str) -> Sequence[str]: ...
+
+    def readable_files(self, commit: str) -> Sequence[str]: ...
+
+    def text(self, commit: str, path: str) -> str | None:
+        """The text of a file; None when it is not text."""
+        ...
+
+    def refusal(self, parent: Node, proposal: Proposal) -> str | None:
+        """Why the proposal is not allowed, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """The task and the machinery that a proposer may use."""
+
+    kind: str
+    """The name under which the task chose the proposer."""
+    statement: str
+    space: Space
+    access: Access
+    width: int
+    """How many trials run at once."""
+    files: SourceFiles
+    leftovers: Callable[[Node], Leftovers]
+    """What a node left in its folder: diff, logs, traces, artifacts."""
+    role_model: Callable[[Role], RoleModel]
+    """The model of a role: metered, capped, throttled, retried. Raises Misuse where the role has none."""
+    prompt_tokens: Callable[[Role], int]
+    """The longest prompt that the role's model can read."""
+    embedder: Callable[[str], Embedder]
+    """Turns texts into vectors by the model of this name."""
+    make_selector: Callable[[str | Mapping[str, Any]], Selector]
+    """The selector of this kind, or of this table with its `kind` and its options."""
+    make_proposer: Callable[[PluginChoice], Proposer]
+    """Another proposer: a ladder is made of several."""
+
+    def prompt_context(self, options: PromptContextOptions, access: Access | None) -> PromptContext:
+        """What a model is told about the task and the search; with `access`, also which files it may change."""
+        return PromptContext(self.statement, access, self.leftovers, options)
+
+
+@dataclass(frozen=True)
+class ProposerPlugin:
+    """A proposer of another package: what its entry point in the group `loopty.proposer` must load."""
+
+    options: type[Any]
+    """A dataclass with the options of the task file."""
+    make: Callable[[Any, Services], Proposer]
+    needs_space: bool = False
+    """Whether the task must have parameters."""

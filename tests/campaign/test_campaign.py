@@ -1,0 +1,112 @@
+"""Every verb as a method: a notebook or an agent can do what the command line can."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import loopty
+from loopty import Campaign
+from loopty.campaign.reader import CampaignReader
+from loopty.cli.main import VERBS
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.outcome import Verdict
+
+from ..end_to_end.conftest import CODE_TASK
+
+METHODS = {
+    "init": "check",
+    "show": "detail",
+    "gate": "add_gate",
+    "apply": "make_branch",
+    "models": None,  # what a task names is no part of its experiments: campaign/named_models.py
+    "doctor": None,  # about the machine
+}
+
+
+def test_every_verb_has_a_method():
+    methods = {METHODS.get(verb, verb) for verb in VERBS} - {None}
+    assert {name for name in methods if not hasattr(Campaign, name)} == set()
+
+
+def test_reading_is_a_class_of_its_own_that_changes_nothing():
+    assert issubclass(Campaign, CampaignReader)
+    assert not hasattr(CampaignReader, "optimize")
+
+
+def test_a_campaign_costs_nothing_until_it_is_asked_for():
+    assert loopty.Campaign is Campaign
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = loopty.Nonsense
+
+
+def test_before_the_first_run_questions_say_what_to_do(campaign):
+    with pytest.raises(Misuse, match="loopty optimize"):
+        campaign.status()
+
+
+def test_a_run_from_start_to_branch(campaign, code_place):
+    finish = campaign.optimize()
+    assert finish.sound
+    assert "attempt trials are spent" in finish.reason
+    fresh = Campaign(code_place.top)
+    best = fresh.best()
+    assert fresh.status().best.node == best
+    assert fresh.leaderboard(top=1)[0].node.id == best
+    assert fresh.report().best[0].node.id == best
+    assert fresh.detail(best).node.verdict is Verdict.KEPT
+    assert "+++ b/src/x.txt" in fresh.diff(best, baseline=True).patch
+    assert {row.node.id for row in fresh.tree()} == set(fresh.history.ids)
+    made = fresh.make_branch(best, "winner")
+    assert code_place.git("rev-parse", "winner").strip() == made.commit
+    assert campaign.replay(best).is_same
+    artifact = fresh.export(best)
+    assert artifact.path.exists()
+
+
+def test_an_experiment_by_hand(campaign):
+    baseline = campaign.run("1")
+    assert baseline.verdict is Verdict.KEPT
+    assert campaign.check().problem is None
+    draft = campaign.new(parent="1", message="a nine")
+    (draft.folder / "src/x.txt").write_text("9\n")
+    assert campaign.check(draft.node).outcome.metrics == {"score": 9.0}
+    campaign.add_gate("1", Gate("small", metric="score", maximum=8.5))
+    judged = campaign.run(draft.node)
+    assert (judged.verdict, judged.outcome.metrics) == (Verdict.REJECTED, {"score": 9.0})
+    assert [gate.name for _, gate in Campaign(campaign.context.state.top).gates(draft.node)] == ["small"]
+    (result,) = campaign.check_gates(draft.node).values()
+    assert "above 8.5" in result.refusal
+
+
+def test_a_directive_is_set_and_read_without_a_task_file(campaign, code_place):
+    campaign.run("1")
+    (code_place.top / "loopty.toml").unlink()
+    reader = Campaign(code_place.top)
+    reader.direct("Try a heap.")
+    assert reader.directive() == "Try a heap."
+    reader.direct("")
+    assert reader.directive() == ""
+
+
+def test_lines_for_a_person_go_to_the_caller(campaign, lines, code_place):
+    campaign.run("1")
+    code_place.write("src/x.txt", "7\n")
+    campaign.new()
+    assert lines == [
+        "run 1 continues from its own baseline; your files have changed since (--new-run starts from them)"
+    ]
+
+
+def test_the_examples_of_the_python_page_run(code_place):
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    whole_run, by_hand = blocks
+    exec(whole_run.replace("path/of/your/repository", str(code_place.top)), {})
+    assert code_place.git("branch", "--list", "loopty-best-*")
+    code_place.write("loopty.toml", CODE_TASK.format(attempts=20))
+    names = {"campaign": Campaign(code_place.top), "new_source": "9999\n"}
+    exec(by_hand.replace("src/kernel.c", "src/x.txt"), names)
+    assert names["judged"].verdict is Verdict.KEPT

@@ -1,0 +1,47 @@
+"""What trials need travels as one value, and builds the same evaluator anywhere."""
+
+import asyncio
+import json
+
+from loopty.campaign.by_hand import _check_trial
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.stoppable import never_prune
+from loopty.campaign.trial_setup import TrialSetup
+from loopty.domain.access import Access
+from loopty.domain.ids import NodeId
+from loopty.domain.launch import Protection
+from loopty.domain.rig import Rig
+from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+from loopty.kit import codec
+
+
+def travel(rig: Rig) -> Rig:
+    return codec.build(Rig, json.loads(codec.text(rig)))
+
+
+def test_a_rig_survives_a_trip_as_text():
+    rig = Rig(
+        Benchmark(("python3", "b.py"), 9.5, files=("b.py",), env={"A": "1"}, resources=("gpu",), isolated=True),
+        Limits(memory_mb=512),
+        Access(write=("src/**",), hidden=("gold",)),
+        Audit(data=("/data/held-out",)),
+        SandboxSpec(kind="landlock", require=(Protection.WRITE,)),
+        unsafe=True,
+        benchmark_digest="abc",
+        data_digest="def",
+    )
+    assert travel(rig) == rig
+    assert (
+        travel(Rig(Benchmark("true", 1.0), Limits(), Access(), Audit(), SandboxSpec())).benchmark.command == "true"
+    )
+
+
+def test_an_evaluator_from_a_rig_that_travelled_gives_the_same_result(code_place):
+    code_place.loopty("run", "1")
+    context = CampaignContext.open(code_place.top, print)
+    rig = context.rig(unsafe=False, run=1)
+    node = context.history[NodeId("1")]
+    setup = TrialSetup(travel(rig), context.repository, context.state, context.files, context.recorder.refresh)
+    executor = setup.executor(1, None)
+    outcome = asyncio.run(executor.execute(_check_trial(context, node), never_prune, asyncio.Event()))
+    assert (outcome.metrics, outcome.fingerprint) == (node.outcome.metrics, node.outcome.fingerprint)

@@ -1,0 +1,41 @@
+"""Pages name files that exist, and the tour keeps its promise."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += [page for folder in ("docs", "examples", "benchmarks", "src") for page in (ROOT / folder).rglob("*.md")]
+SOURCE = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|sh))`")
+TOUR = (ROOT / "docs/design/tour.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_of_the_source_exist(page):
+    named = set(SOURCE.findall(page.read_text()))
+    roots = (ROOT, ROOT / "src/loopty", page.parent)
+    assert not [name for name in named if not any((root / name).exists() for root in roots)]
+
+
+@pytest.mark.parametrize(("heading", "count"), [("A trial: nine files", 9), ("A verdict: six files", 6)])
+def test_the_tour_needs_as_few_files_as_it_says(heading, count):
+    section = TOUR.split(f"## {heading}\n")[1].split("\n## ")[0]
+    steps = re.findall(r"^\d+\. `([^`]+)`", section, re.MULTILINE)
+    assert len(steps) == len(set(steps)) == count
+    assert all((ROOT / "src/loopty" / step).exists() for step in steps)
+
+
+def test_the_engine_is_read_in_the_order_of_its_readme():
+    engine = ROOT / "src/loopty/engine"
+    named = re.findall(r"`(\w+\.py)`", (engine / "README.md").read_text())
+    assert sorted(named) == sorted(path.name for path in engine.glob("*.py") if path.name != "__init__.py")
+    assert sum(len(path.read_text().splitlines()) for path in engine.glob("*.py")) <= 1500

@@ -1,0 +1,106 @@
+"""A ledger of the previous layout is migrated when it is opened, and keeps its content."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
+from loopty.kit import codec
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import Spend
+from loopty.record.cohorts import Cohorts
+from loopty.record.directives import Directive
+from loopty.record.families import FAMILIES
+from loopty.record.node_gates import NodeGates
+from loopty.record.nodes import NodeCount
+from loopty.record.proposals import Proposals
+from loopty.record.rungs import LadderState
+from loopty.record.sessions import Session
+from loopty.record.trials import TrialCounts, Trials
+from loopty.record.verdicts import Incumbents
+
+OLD = Path(__file__).with_name("layout_1.sql").read_text()
+RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}
+
+
+@pytest.fixture
+def old_ledger(tmp_path) -> Path:
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript(OLD)
+    return path
+
+
+def old_pages(path: Path) -> dict[str, dict]:
+    with sqlite3.connect(path) as db:
+        return {key: json.loads(body) for key, body in db.execute("SELECT key, body FROM pages")}
+
+
+def test_every_kind_of_event_survives(old_ledger):
+    events = [recorded.event for recorded in SqliteLedger(old_ledger).read()]
+    assert {type(event) for event in events} == {event for family in FAMILIES for event in family.events}
+    with sqlite3.connect(old_ledger) as db:
+        assert len(events) == db.execute("SELECT count(*) FROM events").fetchone()[0]
+
+
+def test_every_node_is_unchanged(old_ledger):
+    before = old_pages(old_ledger)
+    history = SqliteLedger(old_ledger).history()
+    nodes = {key: page for key, page in before.items() if not key.startswith("run ")}
+    assert list(history.ids) == list(nodes)
+    for key, page in nodes.items():
+        if pairing := page.get("duel"):
+            pairing["incumbent"] = pairing.pop("rival")
+        expected = {RENAMED.get(name, name): value for name, value in page.items()}
+        assert json.loads(history.page(NodeId(key))) == expected
+    assert any("known_event" in json.loads(history.page(NodeId(key))) for key in nodes)
+
+
+def test_the_run_is_unchanged(old_ledger):
+    before = old_pages(old_ledger)["run 1"]
+    run = SqliteLedger(old_ledger).history().runs[1]
+    assert run.criteria_parts == before["stated"]
+    assert NodeCount.of(run).nodes == before["nodes"]
+    assert codec.plain(NodeGates.of(run).by_node) == before["gates"]
+    assert Directive.of(run).text == before.get("directive", "")
+    spend = codec.plain(Spend.of(run))
+    reservations = {
+        call: {name.replace("worst_", "max_"): value for name, value in hold.items()}
+        for call, hold in before.get("holds", {}).items()
+    }
+    assert spend.get("reservations", {}) == reservations
+    assert (spend.get("tokens"), spend.get("unread")) == (before.get("tokens"), before.get("unread"))
+    assert Cohorts.of(run).fingerprint == before["fingerprint"]
+    assert codec.plain(Trials.of(run).running) == before.get("flights", {})
+    session = Session.of(run)
+    assert (session.seconds, session.ended) == (before["seconds"], before["ended"])
+    assert (session.stalls, session.stalled_seconds) == (before["stalls"], before["stalled_seconds"])
+    for pool, account in before["accounts"].items():
+        of_pool = run, Pool(pool)
+        assert TrialCounts.of(*of_pool).started == account.get("started", 0)
+        assert TrialCounts.of(*of_pool).endings == account.get("endings", {})
+        assert Proposals.of(*of_pool).refused == account.get("refused", 0)
+        assert Proposals.of(*of_pool).fruitless_calls == account.get("vain_calls", 0)
+        assert Proposals.of(*of_pool).answers == account.get("answers", {})
+        assert Incumbents.of(*of_pool).best == account.get("best")
+        assert Incumbents.of(*of_pool).by_fingerprint == account.get("champions", {})
+        assert LadderState.of(*of_pool).rung == account.get("rung", 0)
+        assert LadderState.of(*of_pool).falls == account.get("rung_falls", {})
+
+
+def test_a_migrated_ledger_is_migrated_once(old_ledger):
+    first = SqliteLedger(old_ledger)
+    events = list(first.read())
+    first.close()
+    assert list(SqliteLedger(old_ledger).read()) == events
+
+
+def test_a_newer_layout_is_refused_with_a_remedy(old_ledger):
+    with sqlite3.connect(old_ledger) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(Misuse, match=r"newer loopty.*update loopty"):
+        SqliteLedger(old_ledger)
