@@ -82,7 +82,7 @@ class Repository:
         # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
         if state_folder := next((above for above in top.parents if above.name == ".loopty"), None):
             raise Misuse(
-                f"{top} is not your repository, a trial left it in {state_folder}: start in {state_folder.parent}"
+                f"{top} is not your repository, it lies in {state_folder}: start in {state_folder.parent}"
             )
         return cls(top, git_dir)
 
@@ -109,7 +109,7 @@ class Repository:
             except GitError as error:
                 why = error.message.splitlines()[0]
                 raise Misuse(
-                    f"git cannot read the working tree ({why}): fix, ignore or remove that file"
+                    f"git cannot read the working tree ({why}): fix, ignore or remove what it names"
                 ) from None
             tree = self._git("write-tree", env=env).strip()
         if tree == head.tree:
