@@ -98,7 +98,7 @@ def test_a_folder_replays_as_a_tarball_does_and_can_be_kept(won, elsewhere):
     assert (kept.top / "src/x.txt").read_text() == "5\n"
     assert kept.git("show", "winner:src/x.txt") == "6\n"
     assert (kept.top / ".loopty/nodes/1.1/replay-1/result.json").exists()
-    assert "repository already" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept", code=2).stderr
+    assert "already a repository" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept", code=2).stderr
 
 
 def test_a_baseline_is_an_artifact_like_any_other(won, elsewhere):

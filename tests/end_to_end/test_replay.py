@@ -84,7 +84,7 @@ def test_a_folder_named_like_a_node_is_a_path_only_when_it_is_written_as_one(cod
     code_place.loopty("run", "1")
     (code_place.top / "1").mkdir()
     assert "1 reproduced" in code_place.loopty("replay", "1").stdout
-    assert "no whole artifact" in code_place.loopty("replay", "./1", code=2).stderr
+    assert "not a complete artifact" in code_place.loopty("replay", "./1", code=2).stderr
 
 
 def test_a_killed_replay_loses_nothing_and_the_next_one_goes_on(code_place):

@@ -32,9 +32,7 @@ from loopty.sandboxes.toolchain import user_toolchain
 from loopty.sandboxes.trial_user import trial_owner
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
-PLACES = SandboxPaths(
-    "/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model"
-)
+PATHS = SandboxPaths("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model")
 
 
 def never(_rows: Sequence[Row], _directions: Directions) -> str | None:
@@ -78,7 +76,7 @@ class Bench:
         """Score with a line of shell."""
         return await self._evaluator(command).evaluate(self._trial(), never, asyncio.Event())
 
-    async def gated(self) -> list[GateResult]:
+    async def run_gates(self) -> list[GateResult]:
         return await self._evaluator("true").run_gates(self._trial(), asyncio.Event())
 
     def _evaluator(self, command: str) -> CommandEvaluator:
@@ -89,9 +87,9 @@ class Bench:
             replace(benchmark, isolated=self.isolated, scratch=("build",)),
             LIMITS,
             self.sandbox,
-            self.staged,
+            self.stage,
             lambda _: self.tampering,
-            PLACES,
+            PATHS,
             env={"PATH": self.path or tools.path, "PYTHONPATH": "/t/sdk"},
             mounts=[*(Mount(prefix, str(prefix)) for prefix in tools.prefixes), Mount(sdk, "/t/sdk/loopty_sdk")],
             serve_model=self.serving,
@@ -102,22 +100,24 @@ class Bench:
         return Trial(node, node, 3, Pool.ATTEMPT, 7, self.gates)
 
     @contextmanager
-    def staged(self, _trial: Trial) -> Iterator[Stage]:
+    def stage(self, _trial: Trial) -> Iterator[Stage]:
         inbox, outbox, scratch = (self.root / name for name in ("in", "out", "scratch"))
-        for made in (inbox, outbox, outbox / "traces", outbox / "checkpoint", scratch):
-            made.mkdir(exist_ok=True)
+        for folder in (inbox, outbox, outbox / "traces", outbox / "checkpoint", scratch):
+            folder.mkdir(exist_ok=True)
         for part in ("tree", "benchmark"):
             (self.root / part / "build").mkdir(parents=True, exist_ok=True)
         self.folder.mkdir(exist_ok=True)
         (inbox / "params.json").write_text("{}")
         if owner := trial_owner():
-            for handed in (outbox, outbox / "traces", outbox / "checkpoint", scratch):
-                os.chown(handed, *owner)
-        told = (Mount(inbox, PLACES.inbox), Mount(outbox, PLACES.outbox, writable=True))
-        tree = Mount(self.root / "tree", PLACES.tree)
-        shared = Mount(scratch, f"{PLACES.tree}/build", writable=True)
-        apart = Mount(self.root / "benchmark", PLACES.benchmark)
-        yield Stage((apart if self.isolated else tree, *told), inbox, outbox, self.folder, (tree, shared))
+            for owned in (outbox, outbox / "traces", outbox / "checkpoint", scratch):
+                os.chown(owned, *owner)
+        boxes = (Mount(inbox, PATHS.inbox), Mount(outbox, PATHS.outbox, writable=True))
+        tree = Mount(self.root / "tree", PATHS.tree)
+        scratch_mount = Mount(scratch, f"{PATHS.tree}/build", writable=True)
+        benchmark = Mount(self.root / "benchmark", PATHS.benchmark)
+        yield Stage(
+            (benchmark if self.isolated else tree, *boxes), inbox, outbox, self.folder, (tree, scratch_mount)
+        )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The benchmark command in the real sandbox: whatever it does is one outcome with a reason of one line."""
+"""The benchmark command in the real sandbox: everything it does becomes one outcome with a one-line reason."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Place:
     root: Path
 
     @contextmanager
-    def staged(self, _trial: Trial) -> Iterator[Stage]:
+    def stage(self, _trial: Trial) -> Iterator[Stage]:
         inbox, outbox, tree, folder = (self.root / name for name in ("in", "out", "tree", "node"))
-        for made in (inbox, outbox, tree, folder, outbox / "traces", outbox / "checkpoint"):
-            made.mkdir()
+        for path in (inbox, outbox, tree, folder, outbox / "traces", outbox / "checkpoint"):
+            path.mkdir()
         (inbox / "params.json").write_text('{"lr": 0.5}')
         if owner := trial_owner():
-            for handed in (outbox, outbox / "traces", outbox / "checkpoint"):
-                os.chown(handed, *owner)
+            for owned in (outbox, outbox / "traces", outbox / "checkpoint"):
+                os.chown(owned, *owner)
         yield Stage(
             (Mount(tree, "/t/tree"), Mount(inbox, "/t/in"), Mount(outbox, "/t/out", writable=True)),
             inbox,
@@ -59,7 +59,7 @@ class Place:
         )
 
     async def run(
-        self, command: str, seen: OnMetrics = never, cancel: asyncio.Event | None = None, **changes: object
+        self, command: str, on_metrics: OnMetrics = never, cancel: asyncio.Event | None = None, **changes: object
     ) -> Outcome:
         tools = user_toolchain()
         benchmark = replace(Benchmark(command, 20.0), **changes)  # type: ignore[arg-type]
@@ -67,14 +67,16 @@ class Place:
             benchmark,
             LIMITS,
             Bubblewrap(),
-            self.staged,
+            self.stage,
             lambda _: None,
             SandboxPaths("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk"),
             env={"PATH": tools.path},
             mounts=[Mount(prefix, str(prefix)) for prefix in tools.prefixes],
         )
         node = Node(NodeId("1.2"), Pool.ATTEMPT, "o", "", "commit", "tree", 0.0, order=1, position=0)
-        outcome = await evaluator.evaluate(Trial(node, node, 3, Pool.ATTEMPT, 7), seen, cancel or asyncio.Event())
+        outcome = await evaluator.evaluate(
+            Trial(node, node, 3, Pool.ATTEMPT, 7), on_metrics, cancel or asyncio.Event()
+        )
         assert len(outcome.reason.splitlines()) <= 1
         assert len(outcome.reason) < 300
         return outcome
@@ -93,7 +95,7 @@ async def test_a_result_is_read_with_the_metrics_after_it(place: Place) -> None:
         'printf "i,ms (lower is better),score\\n1,5,9\\n2,4,9\\n" > $LOOPTY_METRICS_CSV; '
         """echo '{"score": 1, "tasks": {"t": 2}, "tasks_meta": {"t": {"direction": "min"}}}' """
         "> $EVO_RESULT_PATH; "
-        "echo '{}' > $EVO_TRACES_DIR/task_t.json; echo said"
+        "echo '{}' > $EVO_TRACES_DIR/task_t.json; echo printed"
     )
     assert outcome.ending is Ending.FINISHED
     assert list(outcome.metrics.items()) == [("score", 1.0), ("tasks.t", 2.0), ("ms", 4.0)]
@@ -101,7 +103,7 @@ async def test_a_result_is_read_with_the_metrics_after_it(place: Place) -> None:
     assert outcome.directions["ms"] is Direction.MIN
     kept = {str(path.relative_to(place.root / "node")) for path in (place.root / "node").rglob("*.*")}
     assert kept == {"result.json", "metrics.csv", "traces/task_t.json", "stdout.log", "stderr.log"}
-    assert (place.root / "node" / "stdout.log").read_text() == "said\n"
+    assert (place.root / "node" / "stdout.log").read_text() == "printed\n"
 
 
 async def test_metrics_alone_are_a_result_and_so_is_stdout(place: Place, tmp_path: Path) -> None:
@@ -130,9 +132,9 @@ async def test_the_contract_is_in_the_environment(place: Place) -> None:
         ("echo first >&2; printf 'the \\033[31mreason\\n' >&2; exit 3", "exit code 3: the  [31mreason"),
         ("kill -SEGV $$", "exit code "),
         ("true", "the result file was not written, and neither was the metrics CSV"),
-        (": > $EVO_RESULT_PATH", "the result file is empty: it was claimed and never written"),
+        (": > $EVO_RESULT_PATH", "the result file is empty: it was created and never written"),
         ("echo '{\"score\": NaN}' > $EVO_RESULT_PATH", "the result file is not valid JSON"),
-        ("echo '{\"score\": true}' > $EVO_RESULT_PATH", "the result file has a score that is no number"),
+        ("echo '{\"score\": true}' > $EVO_RESULT_PATH", "the result file has a score that is not a number"),
         ("ln -s /etc/passwd $EVO_RESULT_PATH", "the result file is a link"),
         ("mkfifo $EVO_RESULT_PATH", "the result file is not a regular file"),
         ("mkdir $EVO_RESULT_PATH", "the result file is not a regular file"),
@@ -147,26 +149,24 @@ async def test_the_contract_is_in_the_environment(place: Place) -> None:
         ),
         (
             "echo '{\"score\": 1}' > $EVO_RESULT_PATH; printf 'i,a\\n1,x\\n' > $LOOPTY_METRICS_CSV",
-            "the metrics CSV has a cell that is no number",
+            "the metrics CSV has a cell that is not a number",
         ),
         ("printf 'i,a\\n1,2\\n' > $LOOPTY_METRICS_CSV; exit 1", "exit code 1"),
         ("yes", "printed more than 1 MB"),
     ],
 )
-async def test_what_goes_wrong_is_one_failed_outcome_without_a_score(
-    place: Place, command: str, reason: str
-) -> None:
+async def test_any_failure_is_one_failed_outcome_without_a_score(place: Place, command: str, reason: str) -> None:
     outcome = await place.run(command)
     assert (outcome.ending, outcome.metrics) == (Ending.FAILED, {})
     assert outcome.reason.startswith(reason)
 
 
-async def test_an_exit_in_the_middle_of_python_is_judged_by_what_was_written(place: Place) -> None:
+async def test_a_premature_exit_is_judged_by_what_was_written(place: Place) -> None:
     outcome = await place.run(place.python("import os; os._exit(0)"))
     assert outcome.ending is Ending.FAILED
 
 
-async def test_stdout_that_is_more_than_one_object_is_no_result(place: Place) -> None:
+async def test_stdout_with_more_than_one_object_is_no_result(place: Place) -> None:
     outcome = await place.run("""echo hello; echo '{"score": 1}'""", result="stdout")
     assert outcome.ending is Ending.FAILED
     assert outcome.reason.startswith("stdout is not valid JSON")
@@ -185,7 +185,7 @@ async def test_a_cancelled_trial_ends_at_once_without_a_result(place: Place) -> 
     assert (outcome.ending, outcome.metrics) == (Ending.CANCELLED, {})
 
 
-def doomed_at(step: float) -> Callable[[Sequence[Row], Directions], str | None]:
+def prune_at(step: float) -> Callable[[Sequence[Row], Directions], str | None]:
     return lambda rows, _: "worse than the median" if rows and rows[-1].step >= step else None
 
 
@@ -196,31 +196,31 @@ with open(os.environ["LOOPTY_METRICS_CSV"], "w", buffering=1) as metrics:
     for step in range(6000):
         print(f"{step},{step / 2}", file=metrics)
         if STOPS and os.path.exists(os.environ["LOOPTY_STOP_PATH"]):
-            print("told to stop", flush=True)
+            print("asked to stop", flush=True)
             break
         time.sleep(0.05)
 print("the end", flush=True)
 """
 
 
-async def test_a_doomed_trial_is_told_and_may_end_by_itself(place: Place) -> None:
+async def test_a_pruned_trial_is_asked_to_stop_and_may_end_by_itself(place: Place) -> None:
     outcome = await place.run(
         f"cat > /tmp/x.py <<'E'\n{REPORTS.replace('STOPS', 'True')}\nE\nexec python3 /tmp/x.py",
-        seen=doomed_at(2),
+        on_metrics=prune_at(2),
         grace_seconds=20.0,
     )
     assert (outcome.ending, outcome.reason) == (Ending.PRUNED, "worse than the median")
     assert outcome.metrics["a"] >= 1.0
     assert outcome.directions == {"a": Direction.MIN}
-    assert (place.root / "node" / "stdout.log").read_text() == "told to stop\nthe end\n"
+    assert (place.root / "node" / "stdout.log").read_text() == "asked to stop\nthe end\n"
     assert (place.root / "node" / "metrics.csv").exists()
     assert outcome.seconds < 18
 
 
-async def test_a_doomed_trial_that_does_not_listen_is_killed_after_the_grace(place: Place) -> None:
+async def test_a_pruned_trial_that_does_not_stop_is_killed_after_the_grace_period(place: Place) -> None:
     outcome = await place.run(
         f"cat > /tmp/x.py <<'E'\n{REPORTS.replace('STOPS', 'False')}\nE\nexec python3 /tmp/x.py",
-        seen=doomed_at(2),
+        on_metrics=prune_at(2),
         grace_seconds=0.3,
     )
     assert (outcome.ending, outcome.reason) == (Ending.PRUNED, "worse than the median")
@@ -228,7 +228,7 @@ async def test_a_doomed_trial_that_does_not_listen_is_killed_after_the_grace(pla
     assert (place.root / "node" / "stdout.log").read_text() == ""
 
 
-async def test_traces_replaced_by_a_link_bring_nothing_of_the_host(place: Place, tmp_path: Path) -> None:
+async def test_traces_replaced_by_a_link_copy_nothing_of_the_host(place: Place, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / "task_gold.json").write_text("gold")
@@ -239,7 +239,7 @@ async def test_traces_replaced_by_a_link_bring_nothing_of_the_host(place: Place,
     assert not (place.root / "node" / "traces").exists()
 
 
-async def test_a_trial_is_not_left_alone_when_what_follows_it_fails(place: Place) -> None:
+async def test_a_trial_is_killed_when_the_watch_of_its_metrics_fails(place: Place) -> None:
     def broken(_rows: Sequence[Row], _directions: Directions) -> str | None:
         raise ZeroDivisionError("a pruner with a bug")
 

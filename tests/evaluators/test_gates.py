@@ -1,4 +1,4 @@
-"""Gates: conditions that a node must meet, whatever its score."""
+"""Gates: conditions that a node must meet regardless of its score."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_a_gate_that_passes_changes_nothing(shared: Any) -> None:
     assert (shared.folder / "gate-tests.stdout.log").read_text() == "fine\n"
 
 
-async def test_a_gate_before_saves_the_benchmark(shared: Any) -> None:
+async def test_a_gate_that_fails_before_the_benchmark_prevents_its_run(shared: Any) -> None:
     shared.gates = (Gate("tests", "echo broken >&2; exit 4"),)
     outcome = await shared.shell(f"touch $EVO_TRACES_DIR/ran; {SCORES}")
     assert (outcome.ending, outcome.metrics) == (Ending.REFUSED, {})
@@ -54,15 +54,15 @@ async def test_a_gate_that_hangs_refuses(shared: Any) -> None:
     assert (outcome.ending, outcome.reason) == (Ending.REFUSED, "gate slow: still running after 0.5 s")
 
 
-async def test_a_benchmark_that_fails_is_no_matter_for_gates(shared: Any) -> None:
+async def test_gates_do_not_judge_a_benchmark_that_failed(shared: Any) -> None:
     shared.gates = (Gate("good enough", metric="score", minimum=3.0), Gate("late", "exit 1", When.AFTER))
     assert (await shared.shell("exit 3")).ending is Ending.FAILED
 
 
-async def test_what_a_gate_runs_cannot_lay_a_result_for_the_benchmark(shared: Any) -> None:
-    lay = "for to in /t/out /t/in /t . ; do echo '{\"score\": 99}' > $to/result.json; done; exit 0"
-    told = 'test -n "$LOOPTY_GATE" -a -z "$EVO_RESULT_PATH$LOOPTY_METRICS_CSV$EVO_TRACES_DIR"'
-    shared.gates = (Gate("told", told), Gate("forges", lay))
+async def test_code_that_a_gate_runs_cannot_leave_a_result_for_the_benchmark(shared: Any) -> None:
+    forgery = "for to in /t/out /t/in /t . ; do echo '{\"score\": 99}' > $to/result.json; done; exit 0"
+    environment = 'test -n "$LOOPTY_GATE" -a -z "$EVO_RESULT_PATH$LOOPTY_METRICS_CSV$EVO_TRACES_DIR"'
+    shared.gates = (Gate("environment", environment), Gate("forges", forgery))
     assert (
         await shared.shell("true")
     ).reason == "the result file was not written, and neither was the metrics CSV"
@@ -88,14 +88,14 @@ async def test_a_gate_calls_an_isolated_candidate(bench: Any) -> None:
     assert outcome.reason.endswith("program.py:double returns 0 instead of 14 for (7,)")
 
 
-async def test_gates_alone_tell_what_each_says_and_a_bound_waits_for_a_metric(shared: Any) -> None:
+async def test_gates_alone_return_each_result_and_a_metric_gate_needs_metrics(shared: Any) -> None:
     shared.gates = (
         Gate("good", "true"),
         Gate("bad", "echo why >&2; false", When.AFTER),
         Gate("score", metric="score", minimum=1.0),
     )
-    passages = await shared.gated()
-    assert [(passage.gate.name, passage.refusal) for passage in passages] == [
+    results = await shared.run_gates()
+    assert [(result.gate.name, result.refusal) for result in results] == [
         ("good", None),
         ("bad", "gate bad: exit code 1: why"),
     ]

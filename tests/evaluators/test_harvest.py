@@ -1,4 +1,4 @@
-"""What is kept of a trial: regular files of bounded size, and nothing that a link points to."""
+"""Copies of a trial's output: regular files of bounded size, and nothing that a link points to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from loopty.evaluators import harvest
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Path:
-    made = tmp_path / "out"
-    (made / "traces").mkdir(parents=True)
-    return made
+    folder = tmp_path / "out"
+    (folder / "traces").mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_links_pipes_and_huge_traces_are_left_behind(
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("output", "expected"),
     [
         (b"", ""),
         (b"one\ntwo\n\n", "two"),
@@ -76,10 +76,8 @@ def test_links_pipes_and_huge_traces_are_left_behind(
         (b"x" * 9000, "x" * 200),
     ],
 )
-def test_the_last_line_that_says_something_is_short_and_printable(
-    tmp_path: Path, said: bytes, expected: str
-) -> None:
-    (tmp_path / "log").write_bytes(said)
+def test_the_last_line_is_short_and_printable(tmp_path: Path, output: bytes, expected: str) -> None:
+    (tmp_path / "log").write_bytes(output)
     assert harvest.last_line(tmp_path / "log") == expected
 
 

@@ -1,4 +1,4 @@
-"""An isolated benchmark: the candidate is in another sandbox than what scores it."""
+"""An isolated benchmark: the candidate runs in another sandbox than the code that scores it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with candidate("program.py:solve", seconds=10) as solve:
 """
 
 
-def said(bench: Any) -> Any:
+def last_output(bench: Any) -> Any:
     """What the evaluator printed last, as JSON."""
     return json.loads(bench.log.splitlines()[-1])
 
@@ -34,13 +34,13 @@ async def test_a_function_of_the_candidate_is_scored(bench: Any) -> None:
     assert outcome.integrity is Integrity.STRONG
 
 
-async def test_what_is_not_isolated_is_weak(bench: Any) -> None:
+async def test_integrity_is_weak_without_isolation(bench: Any) -> None:
     bench.isolated = False
     outcome = await bench.shell("""echo '{"score": 1}' > $EVO_RESULT_PATH""")
     assert (outcome.ending, outcome.integrity) == (Ending.FINISHED, Integrity.WEAK)
 
 
-async def test_isolation_without_a_sandbox_works_and_is_weak(bench: Any) -> None:
+async def test_isolation_works_without_a_sandbox_and_integrity_is_weak(bench: Any) -> None:
     bench.sandbox = Unsafe()
     outcome = await bench.run(SCORE, SQUARE)
     assert (outcome.ending, outcome.integrity) == (Ending.FINISHED, Integrity.WEAK), outcome
@@ -73,7 +73,7 @@ def look(socket, pid):
 """,
     )
     assert outcome.is_finished, outcome
-    seen = said(bench)
+    seen = last_output(bench)
     assert seen.pop("processes") <= 3
     assert seen == {
         "tree": ["build", "program.py"],
@@ -87,7 +87,7 @@ def look(socket, pid):
 
 
 async def test_the_gold_data_is_not_in_the_candidates_memory(bench: Any) -> None:
-    """Frames, gc and modules of the candidate's process hold nothing of the evaluator's."""
+    """Frames, gc and modules of the candidate's process hold nothing of the evaluator."""
     outcome = await bench.run(
         """
 from loopty_sdk import Run, candidate
@@ -151,7 +151,7 @@ async def test_an_exit_of_the_candidate_is_not_the_evaluators(bench: Any) -> Non
     )
 
 
-async def test_each_bound_on_a_candidate_is_named(bench: Any) -> None:
+async def test_each_limit_on_a_candidate_is_named(bench: Any) -> None:
     outcome = await bench.run(
         """
 import json
@@ -184,15 +184,15 @@ def fill():
 """,
     )
     assert outcome.is_finished, outcome
-    found = said(bench)
+    found = last_output(bench)
     assert found["hang"] == ["time", "program.py:hang took more than 0.5 s"]
     assert found["eat"] == ["memory", "program.py:eat used too much memory"]
     assert found["flood"] == ["output", "program.py:flood printed too much"]
-    # Either the watcher or the kernel's bound on one file is first.
+    # Either the watcher or the kernel's limit on one file is first.
     assert found["fill"][0] in ("disk", "raised")
 
 
-async def test_commands_sessions_and_files_of_the_candidate(bench: Any) -> None:
+async def test_a_benchmark_runs_commands_opens_sessions_and_reads_files_of_the_candidate(bench: Any) -> None:
     outcome = await bench.run(
         """
 import json, time
@@ -221,12 +221,12 @@ Run().finish(1)
         "text\n",
     )
     assert outcome.is_finished, outcome
-    *kinds, large = said(bench)
+    *kinds, large = last_output(bench)
     assert kinds == ["refused"] * 7
     assert large == "the request reads 'program.py', which holds 5 bytes, more than the 2 allowed"
 
 
-async def test_what_the_candidate_prints_is_kept_for_the_user(bench: Any) -> None:
+async def test_the_candidates_output_is_kept_for_the_user(bench: Any) -> None:
     await bench.run(SCORE, "import sys\ndef solve(x):\n    print('a hint')\n    return 1\n")
     assert (bench.folder / "candidate-stderr.log").read_text() == "a hint\n"
     assert sorted(path.name for path in bench.folder.iterdir()) == [
@@ -268,7 +268,7 @@ async def test_every_candidate_is_dead_when_the_benchmark_has_ended(bench: Any, 
     assert list((bench.root / "calls").iterdir()) == []
 
 
-async def test_a_session_that_is_closed_is_dead_and_its_memory_is_free(bench: Any) -> None:
+async def test_a_closed_session_is_dead_and_its_memory_is_free(bench: Any) -> None:
     outcome = await bench.run(
         """
 from loopty_sdk import CandidateError, Run, candidate
@@ -332,12 +332,12 @@ Run().finish(candidate.run(["true"]).code)
 async def test_garbage_is_answered_and_harms_nothing(bench: Any) -> None:
     outcome = await bench.run(GARBAGE)
     assert outcome.is_finished, outcome
-    answers = said(bench)
+    answers = last_output(bench)
     assert len(answers) == 29
     assert [answer for answer in answers if not answer.startswith("the request ")] == []
 
 
-async def test_a_sandbox_that_fails_is_no_fault_of_the_candidate(bench: Any) -> None:
+async def test_a_failing_sandbox_is_not_the_candidates_fault(bench: Any) -> None:
     class Broken(type(bench.sandbox)):  # type: ignore[misc]
         async def run(self, launch: Any, cancel: asyncio.Event) -> Any:
             if launch.channel is not None:

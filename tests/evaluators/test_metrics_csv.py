@@ -1,4 +1,4 @@
-"""The metrics stream: complete lines only, whoever appends and however slowly."""
+"""The metrics stream: complete lines only, no matter how slowly they are appended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "metrics.csv"
 
 
-def rows_of(file: Path, raw: bytes) -> MetricsStream:
+def stream_of(file: Path, raw: bytes) -> MetricsStream:
     file.write_bytes(raw)
     stream = MetricsStream(file)
     stream.read_new()
@@ -44,12 +44,12 @@ def rows_of(file: Path, raw: bytes) -> MetricsStream:
         ("  accuracy ", "accuracy", None),
     ],
 )
-def test_a_column_may_say_its_direction(column: str, name: str, direction: Direction) -> None:
+def test_a_column_may_name_its_direction(column: str, name: str, direction: Direction) -> None:
     assert parse_column(column) == (name, direction)
 
 
 def test_rows_are_read_in_order_with_priority_from_left_to_right(file: Path) -> None:
-    stream = rows_of(file, b"iteration,latency ms (lower is better),accuracy\n1,5,0.5\n2,4.5,1e-3\n")
+    stream = stream_of(file, b"iteration,latency ms (lower is better),accuracy\n1,5,0.5\n2,4.5,1e-3\n")
     assert stream.rows == [
         Row(1.0, {"latency ms": 5.0, "accuracy": 0.5}),
         Row(2.0, {"latency ms": 4.5, "accuracy": 0.001}),
@@ -58,8 +58,8 @@ def test_rows_are_read_in_order_with_priority_from_left_to_right(file: Path) -> 
     assert list(stream.rows[0].metrics) == ["latency ms", "accuracy"]
 
 
-def test_a_torn_last_line_is_no_row_until_it_ends(file: Path) -> None:
-    stream = rows_of(file, b"i,a\n1,0.5\n2,0.")
+def test_an_incomplete_last_line_is_no_row_until_it_ends(file: Path) -> None:
+    stream = stream_of(file, b"i,a\n1,0.5\n2,0.")
     assert len(stream.rows) == 1
     with file.open("ab") as more:
         more.write(b"75")
@@ -83,11 +83,11 @@ def test_a_torn_last_line_is_no_row_until_it_ends(file: Path) -> None:
     ],
 )
 def test_ways_of_writing_csv_that_mean_the_same(file: Path, raw: bytes) -> None:
-    assert rows_of(file, raw).rows == [Row(1.0, {"a": 0.5})]
+    assert stream_of(file, raw).rows == [Row(1.0, {"a": 0.5})]
 
 
 def test_a_quoted_comma_belongs_to_the_name(file: Path) -> None:
-    assert rows_of(file, b'i,"a, b"\n1,2\n').rows == [Row(1.0, {"a, b": 2.0})]
+    assert stream_of(file, b'i,"a, b"\n1,2\n').rows == [Row(1.0, {"a, b": 2.0})]
 
 
 @pytest.mark.parametrize(
@@ -121,21 +121,21 @@ def test_a_quoted_comma_belongs_to_the_name(file: Path) -> None:
     ],
     ids=lambda raw: repr(raw[:20]),
 )
-def test_what_breaks_the_contract_has_a_reason_of_one_line(file: Path, raw: bytes) -> None:
+def test_a_broken_contract_has_a_one_line_reason(file: Path, raw: bytes) -> None:
     with pytest.raises(Unreadable) as caught:
-        rows_of(file, raw)
+        stream_of(file, raw)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 200
 
 
-def test_a_file_that_was_cut_is_not_followed(file: Path) -> None:
-    stream = rows_of(file, b"i,a\n1,2\n3,4\n")
+def test_a_truncated_file_is_refused(file: Path) -> None:
+    stream = stream_of(file, b"i,a\n1,2\n3,4\n")
     file.write_bytes(b"i,a\n")
-    with pytest.raises(Unreadable, match="was cut"):
+    with pytest.raises(Unreadable, match="was truncated"):
         stream.read_new()
 
 
-def test_links_and_pipes_and_huge_files_are_not_followed(tmp_path: Path) -> None:
+def test_links_pipes_and_huge_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"i,a\n1,2\n")
     (tmp_path / "link").symlink_to("real")
     os.mkfifo(tmp_path / "fifo")
@@ -147,7 +147,7 @@ def test_links_and_pipes_and_huge_files_are_not_followed(tmp_path: Path) -> None
             MetricsStream(tmp_path / name).read_new()
 
 
-def test_no_file_yet_is_no_news(file: Path) -> None:
+def test_a_missing_file_has_no_new_rows(file: Path) -> None:
     stream = MetricsStream(file)
     assert not stream.read_new()
     file.write_bytes(b"i,a\n1,2\n")
@@ -177,7 +177,7 @@ def test_a_writer_that_appends_byte_by_byte_is_followed_live(file: Path) -> None
     st.lists(st.tuples(st.integers(0, 99), st.floats(-1e9, 1e9), st.floats(-1, 1)), max_size=8),
     st.lists(st.integers(0, 200), max_size=6),
 )
-def test_where_the_file_is_torn_makes_no_difference(
+def test_where_a_read_cuts_the_file_makes_no_difference(
     tmp_path_factory: pytest.TempPathFactory, values: list[tuple[int, float, float]], cuts: list[int]
 ) -> None:
     raw = "".join(f"{step},{one!r},{two!r}\n" for step, one, two in values)
@@ -190,7 +190,7 @@ def test_where_the_file_is_torn_makes_no_difference(
     assert [(row.step, row.metrics["a"], row.metrics["b"]) for row in stream.rows] == values
 
 
-def test_more_rows_than_anyone_reads_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+def test_too_many_rows_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("i,a\n" + "0,0\n" * 100_001)
     with pytest.raises(Unreadable, match="more than 100000 rows"):
         MetricsStream(tmp_path / "metrics.csv").read_new()

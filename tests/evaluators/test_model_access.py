@@ -1,4 +1,4 @@
-"""A benchmark that calls a model: what it can reach, what it costs, and whom a failure is blamed on."""
+"""A benchmark that calls a model: what it can reach, what it costs, and who is blamed for a failure."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ..models.endpoint.served_run import KEY, MODEL, ServedRun
 from ..models.server import ScriptedServer, answer, hang, refusal
 from ..models.vendor_replies import ANSWER, openai_reply
 
-PATIENCE = 60
-ASKING = """
+TIMEOUT_SECONDS = 60
+CALLS_MODEL = """
 import json, os, socket, sys, urllib.error, urllib.request
 from loopty_sdk import Run
 def ask(text="hello"):
     body = json.dumps({"model": os.environ["LOOPTY_MODEL"], "messages": [{"role": "user", "content": text}]})
     headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
     request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body.encode(), headers)
-    with urllib.request.urlopen(request) as said:
-        return json.load(said)["choices"][0]["message"]["content"]
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)["choices"][0]["message"]["content"]
 """
-SCORES = ASKING + "Run().finish(len(ask()))\n"
-COPES = ASKING + "try:\n    ask()\nexcept urllib.error.HTTPError:\n    Run().finish(3)\n"
+SCORES = CALLS_MODEL + "Run().finish(len(ask()))\n"
+COPES = CALLS_MODEL + "try:\n    ask()\nexcept urllib.error.HTTPError:\n    Run().finish(3)\n"
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def served(
     return desk
 
 
-def said(bench: Any) -> Any:
+def last_output(bench: Any) -> Any:
     return json.loads(bench.log.splitlines()[-1])
 
 
@@ -72,7 +72,7 @@ async def test_a_benchmark_calls_the_model_with_an_ordinary_client(bench: Any, d
 
 async def test_eight_calls_at_once(bench: Any, desk: ServedRun) -> None:
     outcome = await bench.run(
-        ASKING + "from concurrent.futures import ThreadPoolExecutor\n"
+        CALLS_MODEL + "from concurrent.futures import ThreadPoolExecutor\n"
         "with ThreadPoolExecutor(8) as pool:\n    Run().finish(len(list(pool.map(ask, map(str, range(8))))))\n"
     )
     assert outcome.metrics == {"score": 8.0}, outcome
@@ -83,7 +83,7 @@ async def test_eight_calls_at_once(bench: Any, desk: ServedRun) -> None:
 async def test_nothing_else_can_be_reached(bench: Any, server: ScriptedServer) -> None:
     port = int(server.url.rpartition(":")[2])
     outcome = await bench.run(
-        ASKING
+        CALLS_MODEL
         + f"""
 found = {{}}
 for name, family, place in (
@@ -102,7 +102,7 @@ Run().finish(1)
 """
     )
     assert outcome.is_finished, outcome
-    found = said(bench)
+    found = last_output(bench)
     assert found.pop("interfaces") == ["lo"]
     assert found.pop("socket") == "0o666"
     assert all(found.values()), found
@@ -110,9 +110,9 @@ Run().finish(1)
 
 
 @pytest.mark.usefixtures("desk")
-async def test_the_key_is_nowhere_inside(bench: Any) -> None:
+async def test_the_key_is_nowhere_in_the_sandbox(bench: Any) -> None:
     outcome = await bench.run(
-        ASKING
+        CALLS_MODEL
         + f"""
 import pathlib
 ask()
@@ -142,7 +142,7 @@ Run().finish(1)
 """
     )
     assert outcome.is_finished, outcome
-    seen, looked, names = said(bench)
+    seen, looked, names = last_output(bench)
     assert seen == []
     assert looked > 5
     assert names == [
@@ -159,7 +159,7 @@ async def test_a_cap_that_is_spent_in_the_middle_is_not_the_candidates_fault(
 ) -> None:
     desk = served(bench, tmp_path, server, RoleBudget("user", tokens=200, cache="never"))
     with pytest.raises(Exhausted, match="tokens"):
-        await bench.run(ASKING + "Run().finish(sum(len(ask()) for _ in range(5)))\n")
+        await bench.run(CALLS_MODEL + "Run().finish(sum(len(ask()) for _ in range(5)))\n")
     assert "429" in (bench.folder / "stderr.log").read_text()
     assert 0 < Spend.of(desk.run).tokens["user"] <= 200
     assert not Spend.of(desk.run).reservations
@@ -181,11 +181,11 @@ async def test_a_result_made_with_a_spent_cap_does_not_count(
     ],
     ids=["one that fails", "one that copes"],
 )
-async def test_a_trial_that_wants_more_than_one_may_is_a_failure_of_its_candidate(
+async def test_a_trial_that_exceeds_its_allowance_is_a_failure_of_its_candidate(
     bench: Any, tmp_path: Path, server: ScriptedServer, benchmark: str
 ) -> None:
     desk = served(bench, tmp_path, server, RoleBudget("user", trial_tokens=200, cache="never"))
-    outcome = await bench.run(ASKING + benchmark)
+    outcome = await bench.run(CALLS_MODEL + benchmark)
     assert (outcome.ending, outcome.metrics) == (Ending.FAILED, {})
     assert "would pass the 200 that one trial may use (trial_tokens of the user role)" in outcome.reason
     assert "\n" not in outcome.reason
@@ -199,12 +199,12 @@ async def test_a_provider_that_is_down_is_not_the_candidates_fault(bench: Any, t
         with pytest.raises(Outage, match="500"):
             await bench.run(SCORES)
         outcome = await bench.run(
-            ASKING + "try:\n    ask()\nexcept urllib.error.HTTPError:\n    Run().finish(3)\n"
+            CALLS_MODEL + "try:\n    ask()\nexcept urllib.error.HTTPError:\n    Run().finish(3)\n"
         )
         assert outcome.metrics == {"score": 3.0}, "a benchmark that coped has a result"
 
 
-async def test_a_candidate_that_wants_too_much_has_failed_though_the_provider_did_once_as_well(
+async def test_a_candidate_that_exceeds_its_allowance_has_failed_even_if_the_provider_failed_once(
     bench: Any, tmp_path: Path
 ) -> None:
     copes = """
@@ -218,26 +218,26 @@ Run().finish(3)
 """
     with ScriptedServer(refusal(401, "not this time"), answer(openai_reply())) as server:
         served(bench, tmp_path, server, RoleBudget("user", trial_tokens=150, cache="never"))
-        outcome = await bench.run(ASKING + copes)
-    assert said(bench) == [502, None, None, 429]
+        outcome = await bench.run(CALLS_MODEL + copes)
+    assert last_output(bench) == [502, None, None, 429]
     assert outcome.ending is Ending.FAILED
     assert "trial_tokens" in outcome.reason
 
 
 @pytest.mark.usefixtures("desk")
-async def test_a_candidate_that_fails_beside_a_model_that_works_has_failed(bench: Any) -> None:
-    outcome = await bench.run(ASKING + "ask()\nraise SystemExit(3)\n")
+async def test_a_candidate_that_fails_while_the_model_works_has_failed(bench: Any) -> None:
+    outcome = await bench.run(CALLS_MODEL + "ask()\nraise SystemExit(3)\n")
     assert (outcome.ending, outcome.reason) == (Ending.FAILED, "exit code 3")
     outcome = await bench.run("import signal, os\nos.kill(os.getpid(), signal.SIGKILL)\n")
     assert (outcome.ending, outcome.reason) == (Ending.FAILED, "exit code 137: Killed")
 
 
-async def test_a_trial_that_is_cancelled_pays_for_what_it_had_asked(bench: Any, tmp_path: Path) -> None:
+async def test_a_cancelled_trial_pays_for_its_unanswered_call(bench: Any, tmp_path: Path) -> None:
     cancel = asyncio.Event()
     with ScriptedServer(hang) as server:
         desk = served(bench, tmp_path, server)
         running = asyncio.create_task(bench.run(SCORES, cancel=cancel))
-        assert await asyncio.to_thread(server.asked.wait, PATIENCE)
+        assert await asyncio.to_thread(server.asked.wait, TIMEOUT_SECONDS)
         cancel.set()
         outcome = await running
     assert outcome.ending is Ending.CANCELLED
@@ -248,20 +248,20 @@ async def test_a_trial_that_is_cancelled_pays_for_what_it_had_asked(bench: Any, 
 @pytest.mark.usefixtures("desk")
 async def test_an_isolated_candidate_has_no_model(bench: Any) -> None:
     outcome = await bench.run(
-        ASKING + "from loopty_sdk import candidate\n"
+        CALLS_MODEL + "from loopty_sdk import candidate\n"
         "with candidate('program.py:look') as look:\n    print(json.dumps([look(), ask()]))\nRun().finish(1)\n",
         "import os, socket\ndef look():\n"
         "    names = [name for name in os.environ if 'MODEL' in name or 'API' in name or 'BASE_URL' in name]\n"
         "    return [names, os.path.exists('/t/model')]\n",
     )
     assert outcome.is_finished, outcome
-    assert said(bench) == [[[], False], ANSWER]
+    assert last_output(bench) == [[[], False], ANSWER]
 
 
 @pytest.mark.usefixtures("desk")
 async def test_a_candidate_beside_the_benchmark_shares_the_model(bench: Any) -> None:
     bench.isolated = False
-    bench.write("tree", "evaluate.py", "import program\n" + ASKING + "Run().finish(program.work(ask))\n")
+    bench.write("tree", "evaluate.py", "import program\n" + CALLS_MODEL + "Run().finish(program.work(ask))\n")
     bench.write("tree", "program.py", "def work(ask):\n    return len(ask())\n")
     outcome = await bench.shell("python3 evaluate.py")
     assert outcome.metrics == {"score": float(len(ANSWER))}, outcome
@@ -275,9 +275,9 @@ async def test_gates_have_no_model(bench: Any) -> None:
 
 
 @pytest.mark.usefixtures("desk")
-async def test_the_bounds_of_a_trial_hold_beside_the_port(bench: Any) -> None:
+async def test_the_limits_of_a_trial_hold_with_the_port(bench: Any) -> None:
     bench.seconds = 1.0
-    outcome = await bench.run(ASKING + "ask()\nimport time\ntime.sleep(60)\n")
+    outcome = await bench.run(CALLS_MODEL + "ask()\nimport time\ntime.sleep(60)\n")
     assert (outcome.ending, outcome.reason) == (Ending.TIMED_OUT, "still running after 1 s")
 
 
@@ -298,18 +298,18 @@ Run().finish(len(text))
 
 
 @pytest.mark.usefixtures("desk")
-async def test_the_socket_serves_those_who_want_no_port(bench: Any) -> None:
+async def test_the_socket_works_without_the_port(bench: Any) -> None:
     assert (await bench.run(BY_SOCKET)).metrics == {"score": float(len(ANSWER))}
 
 
 @pytest.mark.usefixtures("desk")
-async def test_without_a_sandbox_the_port_is_there_too(bench: Any) -> None:
+async def test_the_port_works_without_a_sandbox(bench: Any) -> None:
     bench.sandbox = Unsafe()
     assert (await bench.run(SCORES)).metrics == {"score": float(len(ANSWER))}
 
 
 @pytest.mark.usefixtures("desk")
-async def test_landlock_has_no_loopback_but_the_socket(bench: Any) -> None:
+async def test_landlock_has_the_socket_instead_of_loopback(bench: Any) -> None:
     try:
         landlock_domain.version()
     except OSError:
@@ -317,12 +317,12 @@ async def test_landlock_has_no_loopback_but_the_socket(bench: Any) -> None:
     bench.sandbox = Landlock()
     outcome = await bench.run(BY_SOCKET)
     assert outcome.metrics == {"score": float(len(ANSWER))}, outcome
-    assert said(bench) == [None, MODEL]
+    assert last_output(bench) == [None, MODEL]
     assert "through LOOPTY_MODEL_SOCKET" in (bench.folder / "stderr.log").read_text()
 
 
 @pytest.mark.usefixtures("desk")
-async def test_where_there_is_no_python_there_is_the_socket(bench: Any) -> None:
+async def test_the_socket_works_without_python(bench: Any) -> None:
     bench.path = "/nowhere"
     outcome = await bench.shell("""test -S $LOOPTY_MODEL_SOCKET && echo '{"score": 1}' > $EVO_RESULT_PATH""")
     assert outcome.is_finished, outcome

@@ -1,4 +1,4 @@
-"""The result contract: one honest JSON object with a finite score, or a reason of one line."""
+"""The result contract: one valid JSON object with a finite score, or a one-line reason."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from loopty.kit.untrusted_files import Unreadable
 def reason(raw: bytes) -> str:
     with pytest.raises(Unreadable) as caught:
         parse_result(raw)
-    told = str(caught.value)
-    assert told
-    assert len(told.splitlines()) == 1
-    assert len(told) < 300
-    return told
+    message = str(caught.value)
+    assert message
+    assert len(message.splitlines()) == 1
+    assert len(message) < 300
+    return message
 
 
 def test_a_score_alone_is_a_result() -> None:
@@ -32,15 +32,15 @@ def test_a_score_alone_is_a_result() -> None:
 
 
 def test_tasks_are_metrics_with_their_own_directions() -> None:
-    found = parse_result(
+    result = parse_result(
         b'{"score": 0.6, "tasks": {"t1": 0.8, "ms": 4}, "tasks_meta": {"ms": {"direction": "min"}, "t1": {}},'
         b' "started_at": "2026-01-01T00:00:00Z", "extra": [1, {"a": null}]}'
     )
-    assert found.metrics == {"score": 0.6, "tasks.t1": 0.8, "tasks.ms": 4.0}
-    assert found.directions == {"tasks.ms": Direction.MIN}
+    assert result.metrics == {"score": 0.6, "tasks.t1": 0.8, "tasks.ms": 4.0}
+    assert result.directions == {"tasks.ms": Direction.MIN}
 
 
-def test_no_tasks_may_be_said_in_two_ways() -> None:
+def test_an_empty_list_of_tasks_can_be_written_in_two_ways() -> None:
     assert parse_result(b'{"score": 1, "tasks": null, "tasks_meta": {}}').metrics == {"score": 1.0}
 
 
@@ -61,11 +61,11 @@ def test_no_tasks_may_be_said_in_two_ways() -> None:
         (b'{"score": 1e999}', "finite"),
         (b'{"score": 1' + b"0" * 400 + b"}", "finite"),
         (b'{"score": 1' + b"0" * 5000 + b"}", "JSON"),
-        (b'{"score": true}', "no number"),
-        (b'{"score": null}', "no number"),
-        (b'{"score": "9e9"}', "no number"),
-        (b'{"score": [1]}', "no number"),
-        (b'{"score": "a\\nb"}', "no number"),
+        (b'{"score": true}', "not a number"),
+        (b'{"score": null}', "not a number"),
+        (b'{"score": "9e9"}', "not a number"),
+        (b'{"score": [1]}', "not a number"),
+        (b'{"score": "a\\nb"}', "not a number"),
         (b'{"score": 1, "score": 2}', "twice"),
         (b'{"score": 1, "a": {"b": 1, "b": 2}}', "twice"),
         (b'{"score": 1} {"score": 2}', "JSON"),
@@ -91,7 +91,7 @@ def test_no_tasks_may_be_said_in_two_ways() -> None:
     ],
     ids=lambda value: None if isinstance(value, bytes) else value,
 )
-def test_what_is_no_honest_result_has_a_reason_of_one_line(raw: bytes, word: str) -> None:
+def test_an_invalid_result_has_a_one_line_reason(raw: bytes, word: str) -> None:
     assert word in reason(raw)
 
 
@@ -114,13 +114,13 @@ _trees = st.recursive(
 @given(st.dictionaries(st.sampled_from(["score", "tasks", "tasks_meta", "other"]), _trees))
 def test_any_document_is_a_result_with_finite_numbers_or_unreadable(document: dict[str, object]) -> None:
     try:
-        found = parse_result(json.dumps(document).encode())
+        result = parse_result(json.dumps(document).encode())
     except Unreadable:
         return
-    assert all(abs(value) < float("inf") for value in found.metrics.values())
+    assert all(abs(value) < float("inf") for value in result.metrics.values())
 
 
-def test_a_missing_file_is_none_and_a_regular_one_its_bytes(tmp_path: Path) -> None:
+def test_a_regular_file_gives_its_bytes_and_a_missing_one_gives_none(tmp_path: Path) -> None:
     assert untrusted_files.content(tmp_path / "none", 10) is None
     (tmp_path / "file").write_bytes(b"x" * 10)
     assert untrusted_files.content(tmp_path / "file", 10) == b"x" * 10

@@ -1,4 +1,4 @@
-"""The fingerprint of a machine: the same for as long as results are comparable, another when they are not."""
+"""The fingerprint of a machine stays the same while results are comparable, and changes when they are not."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ CPU part\t: {part}
 CPU revision\t: 1
 
 """
-PLACES = {
+FILES = {
     "proc/cpuinfo": X86.format(number=0, stepping=2, microcode="0x1", mhz=2100, flags="aes")
     + X86.format(number=1, stepping=2, microcode="0x1", mhz=2100, flags="aes"),
     "proc/meminfo": "MemTotal:       131980916 kB\nMemFree:        23013996 kB\n",
@@ -52,11 +52,11 @@ class Root:
 
     def __init__(self, top: Path) -> None:
         self.top = top
-        for place, text in PLACES.items():
-            self.write(place, text)
+        for name, text in FILES.items():
+            self.write(name, text)
 
-    def write(self, place: str, text: str | bytes) -> None:
-        path = self.top / place
+    def write(self, name: str, text: str | bytes) -> None:
+        path = self.top / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
@@ -82,13 +82,13 @@ def test_the_facts_are_those_that_a_person_would_ask_for(root):
     assert facts["sandbox"] == "bubblewrap"
 
 
-def test_the_digest_is_twelve_characters_whatever_the_order_of_the_facts():
+def test_the_digest_has_twelve_characters_and_ignores_the_order_of_the_facts():
     assert Machine({"a": "1", "b": "2"}).fingerprint == Machine({"b": "2", "a": "1"}).fingerprint
     assert len(Machine({}).fingerprint) == 12
 
 
 @pytest.mark.parametrize(
-    ("place", "text"),
+    ("name", "text"),
     [
         ("proc/cpuinfo", X86.format(number=0, stepping=2, microcode="0x2b", mhz=3400.123, flags="aes amx") * 2),
         ("proc/meminfo", "MemTotal:       131880916 kB\nMemFree:        1 kB\n"),
@@ -100,14 +100,14 @@ def test_the_digest_is_twelve_characters_whatever_the_order_of_the_facts():
         ("etc/os-release", 'PRETTY_NAME="Ubuntu 24.04.9 LTS"\nID=ubuntu\nVERSION_ID="24.04"\n'),
     ],
 )
-def test_a_reboot_a_patch_or_load_changes_nothing(root, place, text):
+def test_a_reboot_a_patch_or_load_changes_nothing(root, name, text):
     before = root.machine
-    root.write(place, text)
+    root.write(name, text)
     assert root.machine == before
 
 
 @pytest.mark.parametrize(
-    ("place", "text", "fact"),
+    ("name", "text", "fact"),
     [
         ("proc/cpuinfo", X86.format(number=0, stepping=7, microcode="0x1", mhz=2100, flags="aes"), "cpu"),
         ("proc/cpuinfo", ARM.format(number=0, part="0xd0c", features="fp"), "cpu"),
@@ -123,20 +123,20 @@ def test_a_reboot_a_patch_or_load_changes_nothing(root, place, text):
         ("sys/class/dmi/id/product_name", "m6g.large\n", "product"),
     ],
 )
-def test_what_makes_results_incomparable_changes_its_fact_alone(root, place, text, fact):
+def test_a_change_that_makes_results_incomparable_changes_only_its_fact(root, name, text, fact):
     before = root.machine
-    root.write(place, text)
+    root.write(name, text)
     after = root.machine
-    told = differences(before.facts, after.facts)
+    lines = differences(before.facts, after.facts)
     assert after.fingerprint != before.fingerprint
-    assert [line.partition(":")[0] for line in told] == [fact]
+    assert [line.partition(":")[0] for line in lines] == [fact]
 
 
 @pytest.mark.parametrize(
     ("kilobytes", "bought"),
     [(494420, 1), (2014544, 2), (3882140, 4), (8025344, 8), (16303428, 16), (24643328, 24), (263711492, 256)],
 )
-def test_memory_is_what_was_bought_and_not_what_the_kernel_left(root, kilobytes, bought):
+def test_memory_is_the_size_bought_and_not_the_part_that_the_kernel_leaves(root, kilobytes, bought):
     root.write("proc/meminfo", f"MemTotal: {kilobytes} kB\n")
     assert root.machine.facts["memory"] == f"{bought} GiB"
 
@@ -151,7 +151,7 @@ def test_the_quota_of_a_container_counts_in_both_versions_of_control_groups(root
     assert root.machine.facts["memory"] == "4 GiB"
 
 
-def test_cores_without_a_name_are_told_by_their_numbers_and_all_kinds_count(root):
+def test_cores_without_a_name_are_identified_by_numbers_and_all_kinds_count(root):
     cores = [ARM.format(number=n, part=part, features="fp aes") for n, part in enumerate(["0xd0c", "0xd0b"] * 2)]
     root.write("proc/cpuinfo", "".join(cores))
     cpu = root.machine.facts["cpu"]
@@ -163,13 +163,13 @@ def test_cores_without_a_name_are_told_by_their_numbers_and_all_kinds_count(root
     assert root.machine.facts["cpu"] != cpu
 
 
-def test_many_cores_are_not_read_to_the_end_and_a_cut_one_is_no_new_kind(root):
+def test_many_cores_are_not_read_to_the_end_and_a_truncated_one_is_no_new_kind(root):
     before = root.machine
-    root.write("proc/cpuinfo", PLACES["proc/cpuinfo"].replace("aes", "flag " * 200) * 200)
+    root.write("proc/cpuinfo", FILES["proc/cpuinfo"].replace("aes", "flag " * 200) * 200)
     assert root.machine == before
 
 
-def test_accelerators_of_amd_are_told_from_the_cores_beside_them(root):
+def test_amd_accelerators_are_distinguished_from_cpus(root):
     nodes = "sys/class/kfd/kfd/topology/nodes"
     root.write(f"{nodes}/0/properties", "cpu_cores_count 64\nsimd_count 0\n")
     for number in (1, 2):
@@ -178,16 +178,16 @@ def test_accelerators_of_amd_are_told_from_the_cores_beside_them(root):
     assert "2 × gfx942 gfx90402 29857" in root.machine.facts["gpu"]
 
 
-def test_a_machine_that_tells_nothing_has_a_fingerprint_all_the_same(tmp_path):
-    told = this_machine("unsafe", None, root=tmp_path)
-    assert told == this_machine("unsafe", None, root=tmp_path)
-    assert told.facts["sandbox"] == "unsafe"
+def test_a_machine_without_known_facts_still_has_a_fingerprint(tmp_path):
+    machine = this_machine("unsafe", None, root=tmp_path)
+    assert machine == this_machine("unsafe", None, root=tmp_path)
+    assert machine.facts["sandbox"] == "unsafe"
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("garbage", [b"", b"\0\xff" * 5000, b":::\n\n=\n ,-\n", b"9" * 9999, b"Model:\n- -\n1:\n"])
-def test_garbage_anywhere_breaks_nothing(root, place, garbage):
-    root.write(place, garbage)
+def test_garbage_anywhere_breaks_nothing(root, name, garbage):
+    root.write(name, garbage)
     assert len(root.machine.fingerprint) == 12
 
 
@@ -195,15 +195,15 @@ def test_garbage_anywhere_breaks_nothing(root, place, garbage):
     "line", ["MemTotal: " + "9" * 5000 + " kB", "Cpus_allowed_list:\t-,,-3,9-", "0::/../../etc"]
 )
 def test_absurd_numbers_and_paths_break_nothing(root, line):
-    for place in PLACES:
-        root.write(place, f"{line}\n")
+    for name in FILES:
+        root.write(name, f"{line}\n")
     assert len(root.machine.fingerprint) == 12
 
 
 def test_directories_and_loops_in_place_of_files_break_nothing(root):
-    for place in PLACES:
-        (root.top / place).unlink()
-        (root.top / place).mkdir()
+    for name in FILES:
+        (root.top / name).unlink()
+        (root.top / name).mkdir()
     (root.top / "sys").mkdir()
     (root.top / "sys/class").symlink_to("class")
     assert len(root.machine.fingerprint) == 12
@@ -217,7 +217,7 @@ def test_another_python_is_asked_for_its_version(tmp_path):
     assert "python" not in this_machine("unsafe", str(tmp_path / "none")).facts
 
 
-def test_a_compiler_counts_when_it_is_asked_for(tmp_path):
+def test_a_compiler_counts_when_it_is_given(tmp_path):
     assert "compiler" not in this_machine("unsafe", None).facts
     assert "compiler" not in this_machine("unsafe", None, compiler=str(tmp_path)).facts
     if found := shutil.which("cc"):
@@ -226,13 +226,13 @@ def test_a_compiler_counts_when_it_is_asked_for(tmp_path):
         )
 
 
-def test_what_the_caller_knows_besides_is_part_of_it(root):
-    told = this_machine("container", None, {"image": "python:3.13"}, root=root.top)
-    assert told.facts["image"] == "python:3.13"
-    assert "python" not in told.facts
+def test_extra_facts_of_the_caller_are_included(root):
+    machine = this_machine("container", None, {"image": "python:3.13"}, root=root.top)
+    assert machine.facts["image"] == "python:3.13"
+    assert "python" not in machine.facts
 
 
-def test_differences_are_told_in_both_directions():
+def test_differences_are_listed_in_both_directions():
     assert differences({"cpu": "A", "gpu": "G"}, {"cpu": "B", "memory": "8 GiB"}) == [
         "cpu: A, now B",
         "gpu: G, now unknown",
@@ -241,7 +241,7 @@ def test_differences_are_told_in_both_directions():
     assert differences({"cpu": "A"}, {"cpu": "A"}) == []
 
 
-def test_this_machine_is_known_and_asking_costs_nothing_to_speak_of():
+def test_the_fingerprint_of_this_machine_is_stable_and_cheap():
     first = this_machine("bubblewrap", sys.executable)
     started = time.perf_counter()
     for _ in range(20):

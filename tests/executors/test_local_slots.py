@@ -1,4 +1,4 @@
-"""Slots and resources: never more at once than there are, also between processes."""
+"""Slots and resources: no more trials at once than there are slots, even across processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.machine import Machine
 from loopty.executors.local_slots import LocalExecutor
 
-async def evaluate(trial, seen, cancel):
+async def evaluate(trial, on_metrics, cancel):
     with open(sys.argv[2], "a") as log:
         print("in", file=log, flush=True)
         await asyncio.sleep(0.02)
@@ -57,27 +57,27 @@ def test_trials_of_two_processes_that_name_one_resource_take_turns(resource: str
     assert log.read_text().split() == ["in", "out"] * 12
 
 
-async def test_no_more_trials_than_slots_are_in_flight() -> None:
-    flying, most = 0, 0
+async def test_no_more_trials_run_than_there_are_slots() -> None:
+    running, peak = 0, 0
 
-    async def evaluate(_trial: Trial, _seen: OnMetrics, _cancel: asyncio.Event) -> Outcome:
-        nonlocal flying, most
-        flying += 1
-        most = max(most, flying)
+    async def evaluate(_trial: Trial, _on_metrics: OnMetrics, _cancel: asyncio.Event) -> Outcome:
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
         await asyncio.sleep(0.01)
-        flying -= 1
+        running -= 1
         return Outcome(Ending.FINISHED)
 
     executor = LocalExecutor(evaluate, 3, [], Machine({}))
     await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(10)))
-    assert most == 3
+    assert peak == 3
 
 
 async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: str) -> None:
     started: list[str] = []
     release = asyncio.Event()
 
-    async def evaluate(_trial: Trial, _seen: OnMetrics, _cancel: asyncio.Event) -> Outcome:
+    async def evaluate(_trial: Trial, _on_metrics: OnMetrics, _cancel: asyncio.Event) -> Outcome:
         started.append("trial")
         await release.wait()
         return Outcome(Ending.FINISHED)
@@ -90,14 +90,14 @@ async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: s
     await asyncio.sleep(0.01)
     cancel.set()
     outcome = await second
-    assert (outcome.ending, outcome.reason) == (Ending.CANCELLED, f"stopped while it waited for {resource}")
+    assert (outcome.ending, outcome.reason) == (Ending.CANCELLED, f"stopped while waiting for {resource}")
     release.set()
     assert (await first).is_finished
     assert started == ["trial"]
 
 
 async def test_a_resource_is_free_again_after_a_trial_that_raised(resource: str) -> None:
-    async def broken(_trial: Trial, _seen: OnMetrics, _cancel: asyncio.Event) -> Outcome:
+    async def broken(_trial: Trial, _on_metrics: OnMetrics, _cancel: asyncio.Event) -> Outcome:
         raise RuntimeError("the sandbox failed")
 
     executor = LocalExecutor(broken, 1, [resource], Machine({}))
@@ -133,24 +133,24 @@ def test_any_name_makes_a_lock_of_its_own() -> None:
 
 
 def test_this_process_is_alive_and_a_dead_one_is_not(tmp_path: Path) -> None:
-    owners = ProcessLocks(tmp_path)
-    assert owners.is_alive(owners.claim())
+    locks = ProcessLocks(tmp_path)
+    assert locks.is_alive(locks.claim())
     script = (
         "import os, sys; from pathlib import Path; from loopty.executors.process_locks import ProcessLocks\n"
         "print(ProcessLocks(Path(sys.argv[1])).claim(), flush=True); os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
     name = killed.stdout.strip()
-    assert not owners.is_alive(name)
-    assert not owners.is_alive(name), "also when it is asked again"
+    assert not locks.is_alive(name)
+    assert not locks.is_alive(name), "also when it is asked again"
 
 
-def test_a_living_process_is_alive_whatever_its_host_is_called(tmp_path: Path) -> None:
+def test_a_living_process_is_alive_under_any_host_name(tmp_path: Path) -> None:
     name = ProcessLocks(tmp_path).claim()
-    elsewhere = f"another-name:1:{name.rpartition(':')[2]}"
+    renamed = f"another-name:1:{name.rpartition(':')[2]}"
     script = (
         "import sys; from pathlib import Path; from loopty.executors.process_locks import ProcessLocks\n"
         "print(ProcessLocks(Path(sys.argv[1])).is_alive(sys.argv[2]))"
     )
-    asked = subprocess.run([sys.executable, "-c", script, tmp_path, elsewhere], capture_output=True, text=True)
-    assert asked.stdout.strip() == "True"
+    result = subprocess.run([sys.executable, "-c", script, tmp_path, renamed], capture_output=True, text=True)
+    assert result.stdout.strip() == "True"

@@ -1,4 +1,4 @@
-"""What is written to the ledger comes back as it was."""
+"""Events are read back from the ledger as they were written."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ def test_an_event_is_read_back_as_it_was_written(event: Event) -> None:
 
 
 def _types(value: object) -> object:
-    """The value with the types of everything in it: 1, 1.0 and True are equal, and not the same."""
+    """The value as JSON, which shows types: 1, 1.0 and True are equal, but not the same."""
     plain = codec.plain(value)
     return json.dumps(plain)
 
 
-def test_enums_and_ids_come_back_as_such() -> None:
+def test_enums_and_ids_keep_their_types() -> None:
     event = decode_event(*encode_event(NodeJudged(NodeId("1.2"), Verdict.KEPT, "", NodeId("1"))))
     assert isinstance(event, NodeJudged)
     assert type(event.node) is type(event.against) is NodeId
     assert event.verdict is Verdict.KEPT
 
 
-def test_what_holds_its_default_is_left_out_and_unknown_keys_are_passed_over() -> None:
+def test_fields_at_their_default_are_left_out_and_unknown_keys_are_ignored() -> None:
     assert codec.text(Outcome(Ending.FAILED)) == '{"ending":"failed"}'
     assert codec.build(Outcome, {"ending": "failed", "colour": "red"}) == Outcome(Ending.FAILED)
 
 
-def test_a_number_that_json_has_no_word_for_is_an_error() -> None:
+def test_a_number_that_json_cannot_represent_is_an_error() -> None:
     with pytest.raises(ValueError):
         codec.text(Outcome(Ending.FINISHED, {"score": float("nan")}))

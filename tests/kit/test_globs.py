@@ -72,7 +72,7 @@ def test_a_glob_names_what_a_shell_would_name(pattern: str, path: str, expected:
     assert matches(path, [pattern]) is expected
 
 
-def test_no_pattern_names_nothing() -> None:
+def test_without_patterns_nothing_matches() -> None:
     assert not matches("a", [])
 
 
@@ -96,13 +96,13 @@ def test_a_glob_finds_the_files_that_a_walk_of_the_tree_finds(files: list[list[s
         there = [path for path in top.rglob("*") if path.is_file()]
         # pathlib's own `**` names directories only.
         named = glob.glob(pattern, root_dir=top, recursive=True, include_hidden=True)  # noqa: PTH207
-        # For `a/**` it names `a/` even where that is a file.
+        # For `a/**` it names `a/` even if that is a file.
         found = {Path(name) for name in named if not name.endswith("/") or (top / name).is_dir()}
         for path in (path.relative_to(top) for path in there):
-            # A directory that is named means all below it.
+            # A pattern that names a directory means everything below it.
             assert matches(str(path), [pattern]) == bool(found & {path, *path.parents}), (pattern, path)
 
 
 @given(st.text("[]!-^&|~\\*?a/z.", max_size=12), st.text("a/z-[]", max_size=8))
-def test_no_pattern_is_an_error(pattern: str, path: str) -> None:
+def test_no_pattern_raises(pattern: str, path: str) -> None:
     matches(path, [pattern])

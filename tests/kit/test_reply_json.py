@@ -14,15 +14,15 @@ from loopty.kit.reply_json import parse_longest, parse_only_object
         '[ ] {"a":\n\t[1,\n2]} {}',
     ],
 )
-def test_the_json_is_found_whatever_stands_around_it(text: str) -> None:
+def test_json_is_found_inside_other_text(text: str) -> None:
     assert parse_longest(text) == {"a": [1, 2]}
 
 
-def test_a_list_counts_as_well() -> None:
+def test_a_list_is_found_as_well() -> None:
     assert parse_longest('So: [{"a": 1}]') == [{"a": 1}]
 
 
-def test_brackets_commas_and_line_breaks_in_strings_stay_as_they_are() -> None:
+def test_brackets_commas_and_line_breaks_in_strings_are_kept() -> None:
     assert parse_longest('{"a": "x, ]}\\" {\n"}') == {"a": 'x, ]}" {\n'}
 
 
@@ -45,7 +45,7 @@ def test_brackets_commas_and_line_breaks_in_strings_stay_as_they_are() -> None:
         ('{"a": "' + 'x"' * 2_000_000, "characters"),
     ],
 )
-def test_what_cannot_be_meant_or_trusted_is_refused_with_a_reason(text: str, reason: str) -> None:
+def test_broken_or_ambiguous_json_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_longest(text)
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_meant_or_trusted_is_refused_with_a_reason(text: str, rea
         "[{" * 30 + "{}" * 900_000,
     ],
 )
-def test_no_reply_takes_longer_than_its_length_is_worth(text: str) -> None:
+def test_no_reply_takes_long_to_read(text: str) -> None:
     with pytest.raises(ValueError, match="JSON"):
         parse_longest(text)
 
@@ -74,7 +74,7 @@ def test_no_reply_takes_longer_than_its_length_is_worth(text: str) -> None:
         '<think>{"a": 2}</think> {"a": 1}',
     ],
 )
-def test_one_object_alone_may_have_prose_around_it(text: str) -> None:
+def test_the_only_object_may_have_prose_around_it(text: str) -> None:
     assert parse_only_object(text) == {"a": 1}
 
 
@@ -85,10 +85,10 @@ def test_one_object_alone_may_have_prose_around_it(text: str) -> None:
         ('{"a": 3} it says {"a": "}', "cut off"),
         ('{"a": 3, "a": 1} {"b": 1}', "holds 2 JSON objects"),
         ('{"a" 3}', "cannot be read"),
-        ('[{"a": 3}]', "no JSON object"),
+        ('[{"a": 3}]', "not an object"),
         ("nothing", "holds no JSON objects"),
     ],
 )
-def test_what_may_be_a_quotation_is_not_taken_for_the_one_object(text: str, reason: str) -> None:
+def test_a_possible_quotation_is_not_taken_for_the_only_object(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_only_object(text)

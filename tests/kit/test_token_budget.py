@@ -1,4 +1,4 @@
-"""The most of a text that fits into so many tokens."""
+"""Cutting a text to a token budget."""
 
 import pytest
 
@@ -9,19 +9,21 @@ from loopty.kit.token_count import tokens, tokens_of_data
 TEXTS = ["plain words, and more of them\n" * 200, "1234567890" * 500, "量" * 2_000]
 
 
-@pytest.mark.parametrize("counted", [tokens, tokens_of_data])
+@pytest.mark.parametrize("count_tokens", [tokens, tokens_of_data])
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("room", [300, 900])
-def test_what_is_cut_keeps_within_its_room_and_uses_most_of_it(text, room, counted):
-    assert room // 2 < counted(cut_to(text, room, counted)) <= room
-    made = longest_that_fits(lambda limit: fence_text("a file", text, limit), len(text), room, counted)
-    assert room // 2 < counted(made) <= room
+@pytest.mark.parametrize("limit_tokens", [300, 900])
+def test_a_cut_text_stays_within_its_budget_and_uses_most_of_it(text, limit_tokens, count_tokens):
+    assert limit_tokens // 2 < count_tokens(cut_to(text, limit_tokens, count_tokens)) <= limit_tokens
+    fenced = longest_that_fits(
+        lambda limit: fence_text("a file", text, limit), len(text), limit_tokens, count_tokens
+    )
+    assert limit_tokens // 2 < count_tokens(fenced) <= limit_tokens
 
 
-def test_what_fits_is_left_as_it_is():
+def test_a_text_that_fits_is_unchanged():
     assert cut_to("a few words", 4) == "a few words"
     assert cut_to("", 4) == ""
 
 
-def test_where_not_even_its_frame_fits_there_is_nothing():
+def test_the_text_is_empty_when_not_even_its_fence_fits():
     assert longest_that_fits(lambda limit: fence_text("a file", "x" * 900, limit), 900, 4) == ""

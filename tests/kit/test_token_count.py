@@ -3,17 +3,17 @@
 from loopty.kit.token_count import byte_size, tokens, tokens_for_bytes, tokens_of_data
 
 
-def test_a_text_is_a_token_for_four_bytes_and_never_more_tokens_than_bytes():
+def test_a_text_has_one_token_per_four_bytes_and_never_more_tokens_than_bytes():
     assert [tokens(text) for text in ("", "a", "abcd", "abcde", "ä" * 4, "\udcff")] == [0, 1, 1, 2, 2, 1]
     assert byte_size("ä\udcff") == 5
 
 
-def test_bytes_that_were_counted_piece_by_piece_are_estimated_alike():
+def test_bytes_counted_piece_by_piece_give_the_same_estimate():
     text = "unroll the inner loop, über alles"
     assert tokens_for_bytes(sum(byte_size(letter) for letter in text)) == tokens(text)
 
 
-def test_in_data_digits_signs_and_foreign_letters_count_each_and_words_by_their_pieces():
+def test_in_data_each_digit_sign_and_foreign_letter_counts_and_words_count_by_pieces():
     assert tokens_of_data("3.14159, -1") == 10
     assert tokens_of_data("return measured") == 4
     assert tokens_of_data("\n\n        x\t\ty") == 5

@@ -1,4 +1,4 @@
-"""Both ledgers pass the conformance suite; SQLite also survives what a disk and other processes do."""
+"""Both ledgers pass the conformance suite; SQLite also survives disk faults and other processes."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(t
     assert {node.sort_key[-1] for node in history.ids if node.parent} == set(range(1, 201))
 
 
-def test_a_writer_killed_at_any_instant_leaves_whole_decisions_only(tmp_path):
+def test_a_writer_killed_at_any_moment_leaves_only_whole_decisions(tmp_path):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
     for pause in (0.01, 0.03, 0.05, 0.08):
@@ -75,7 +75,7 @@ def test_a_writer_killed_at_any_instant_leaves_whole_decisions_only(tmp_path):
         assert len(list(ledger.history().ids)) == len(events) - 1
 
 
-def test_a_ledger_of_a_newer_loopty_is_refused_with_the_remedy(tmp_path):
+def test_a_ledger_of_a_newer_loopty_is_refused_with_a_remedy(tmp_path):
     path = tmp_path / "ledger.sqlite"
     SqliteLedger(path).close()
     with apsw.Connection(str(path)) as db:
@@ -84,14 +84,14 @@ def test_a_ledger_of_a_newer_loopty_is_refused_with_the_remedy(tmp_path):
         SqliteLedger(path)
 
 
-def test_a_file_that_is_no_ledger_is_refused_in_one_line(tmp_path):
+def test_a_file_that_is_not_a_ledger_is_refused_in_one_line(tmp_path):
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(os.urandom(8192))
     with pytest.raises(Misuse, match="cannot use the ledger"):
         SqliteLedger(path)
 
 
-def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
+def test_an_event_of_an_unknown_kind_is_refused_with_a_remedy(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger = SqliteLedger(path)
     with apsw.Connection(str(path)) as db:
@@ -100,7 +100,7 @@ def test_an_event_of_an_unknown_kind_names_the_remedy(tmp_path):
         list(ledger.read())
 
 
-def test_pages_of_an_older_fold_are_made_anew_from_the_events(tmp_path):
+def test_pages_of_an_older_fold_are_rebuilt_from_the_events(tmp_path):
     path = tmp_path / "ledger.sqlite"
     recorder = Recorder(SqliteLedger(path), time.time)
     recorder.record(lambda _: run_events())

@@ -1,4 +1,4 @@
-"""A ledger of the layout before is migrated when it is opened, and says the same as before."""
+"""A ledger of the previous layout is migrated when it is opened, and keeps its content."""
 
 import json
 import sqlite3
@@ -47,7 +47,7 @@ def test_every_kind_of_event_survives(old_ledger):
         assert len(events) == db.execute("SELECT count(*) FROM events").fetchone()[0]
 
 
-def test_every_node_is_what_it_was(old_ledger):
+def test_every_node_is_unchanged(old_ledger):
     before = old_pages(old_ledger)
     history = SqliteLedger(old_ledger).history()
     nodes = {key: page for key, page in before.items() if not key.startswith("run ")}
@@ -60,7 +60,7 @@ def test_every_node_is_what_it_was(old_ledger):
     assert any("known_event" in json.loads(history.page(NodeId(key))) for key in nodes)
 
 
-def test_the_run_is_what_it_was(old_ledger):
+def test_the_run_is_unchanged(old_ledger):
     before = old_pages(old_ledger)["run 1"]
     run = SqliteLedger(old_ledger).history().runs[1]
     assert run.criteria_parts == before["stated"]
@@ -68,11 +68,11 @@ def test_the_run_is_what_it_was(old_ledger):
     assert codec.plain(NodeGates.of(run).by_node) == before["gates"]
     assert Directive.of(run).text == before.get("directive", "")
     spend = codec.plain(Spend.of(run))
-    holds = {
+    reservations = {
         call: {name.replace("worst_", "max_"): value for name, value in hold.items()}
         for call, hold in before.get("holds", {}).items()
     }
-    assert spend.get("reservations", {}) == holds
+    assert spend.get("reservations", {}) == reservations
     assert (spend.get("tokens"), spend.get("unread")) == (before.get("tokens"), before.get("unread"))
     assert Cohorts.of(run).fingerprint == before["fingerprint"]
     assert codec.plain(Trials.of(run).running) == before.get("flights", {})
@@ -99,7 +99,7 @@ def test_a_migrated_ledger_is_migrated_once(old_ledger):
     assert list(SqliteLedger(old_ledger).read()) == events
 
 
-def test_a_newer_layout_is_refused_with_the_remedy(old_ledger):
+def test_a_newer_layout_is_refused_with_a_remedy(old_ledger):
     with sqlite3.connect(old_ledger) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(Misuse, match=r"newer loopty.*update loopty"):

@@ -1,4 +1,4 @@
-"""Real repositories, made as a user would."""
+"""Real repositories, made the way a user makes them."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ class User:
 
 @pytest.fixture
 def user(tmp_path: Path) -> User:
-    return started(tmp_path.resolve() / "repo")
+    return start_repository(tmp_path.resolve() / "repo")
 
 
-def started(top: Path, *flags: str) -> User:
+def start_repository(top: Path, *flags: str) -> User:
     top.mkdir(parents=True)
-    made = User(top)
-    made.git("init", "--quiet", "--initial-branch=main", *flags)
-    return made
+    user = User(top)
+    user.git("init", "--quiet", "--initial-branch=main", *flags)
+    return user
 
 
 @pytest.fixture
 def start() -> Callable[..., User]:
-    return started
+    return start_repository
 
 
-def made_task(access: Access, **benchmark: object) -> Task:
+def make_task(access: Access, **benchmark: object) -> Task:
     command = Benchmark("python3 evaluate.py", 30.0)
     return Task(
         "",
@@ -99,7 +99,7 @@ def made_task(access: Access, **benchmark: object) -> Task:
     )
 
 
-def made_node(name: str, committed: CommittedFiles) -> Node:
+def make_node(name: str, committed: CommittedFiles) -> Node:
     return Node(
         NodeId(name),
         Pool.ATTEMPT,
@@ -115,21 +115,21 @@ def made_node(name: str, committed: CommittedFiles) -> Node:
 
 @pytest.fixture
 def node() -> Callable[[str, CommittedFiles], Node]:
-    return made_node
+    return make_node
 
 
 @pytest.fixture
 def files_of() -> Callable[..., NodeFiles]:
     """The files of a user's nodes under these access rules."""
 
-    def made(user: User, access: Access, **benchmark: object) -> NodeFiles:
+    def make(user: User, access: Access, **benchmark: object) -> NodeFiles:
         state = StateFolder(user.top)
         state.prepare()
-        return NodeFiles(user.repository, state, made_task(access, **benchmark))
+        return NodeFiles(user.repository, state, make_task(access, **benchmark))
 
-    return made
+    return make
 
 
 @pytest.fixture
 def task_of() -> Callable[..., Task]:
-    return made_task
+    return make_task

@@ -1,4 +1,4 @@
-"""A winner as an artifact: the same bytes each time, all of it or nothing, and taken from nobody on trust."""
+"""Artifacts: the same bytes each time, all of it or nothing, and never trusted without a check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TASK = b'[benchmark]\ncommand = "sh bench.sh"\ntimeout_seconds = 5\n'
 FILES = {"src/x.txt": "5\n", "bench.sh": "echo\n", "loopty.toml": TASK.decode(), "a/b/c.txt": "deep\n"}
 
 
-def made_manifest(baseline: CommittedFiles, node: CommittedFiles) -> Manifest:
+def make_manifest(baseline: CommittedFiles, node: CommittedFiles) -> Manifest:
     outcome = Outcome(
         Ending.FINISHED,
         {"score": 6.0, "seconds": 0.25},
@@ -83,11 +83,11 @@ class Winner:
     manifest: Manifest
     folder: Path
 
-    def packed(self, to: Path, force: bool = False) -> str:
-        return pack_artifact(self.repository, self.manifest, TASK, self.folder, to, force)
+    def pack(self, target: Path, force: bool = False) -> str:
+        return pack_artifact(self.repository, self.manifest, TASK, self.folder, target, force)
 
 
-def made_winner(user) -> Winner:
+def make_winner(user) -> Winner:
     user.commits({"secret.txt": "a history that nobody asked for\n"})
     (user.top / "secret.txt").unlink()
     user.commits(FILES)
@@ -102,12 +102,12 @@ def made_winner(user) -> Winner:
     (folder / "result.json").write_text('{"score": 6}')
     (folder / "metrics.csv").write_text("step,score\n1,6\n")
     (folder / "stdout.log").write_text("not worth keeping\n")
-    return Winner(repository, made_manifest(baseline, node), folder)
+    return Winner(repository, make_manifest(baseline, node), folder)
 
 
 @pytest.fixture
 def winner(user) -> Winner:
-    return made_winner(user)
+    return make_winner(user)
 
 
 @pytest.fixture(params=["winner.tar.gz", "winner"])
@@ -123,8 +123,8 @@ def contents(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
-def test_what_is_read_is_what_was_written(winner, tmp_path, name):
-    digest = winner.packed(tmp_path / name)
+def test_an_artifact_is_read_back_as_it_was_written(winner, tmp_path, name):
+    digest = winner.pack(tmp_path / name)
     with open_artifact(tmp_path / name) as artifact:
         assert artifact.manifest == winner.manifest
         assert artifact.digest == digest
@@ -133,8 +133,8 @@ def test_what_is_read_is_what_was_written(winner, tmp_path, name):
     assert not artifact.folder.exists()
 
 
-def test_the_usual_tools_can_read_it(winner, tmp_path):
-    winner.packed(tmp_path / "winner.tar.gz")
+def test_common_tools_can_read_an_artifact(winner, tmp_path):
+    winner.pack(tmp_path / "winner.tar.gz")
     subprocess.run(["tar", "xzf", "winner.tar.gz"], cwd=tmp_path, check=True)
     folder = tmp_path / "loopty-1.3"
     optional = ["metrics.csv", "result.json"]
@@ -146,43 +146,43 @@ def test_the_usual_tools_can_read_it(winner, tmp_path):
     assert json.loads((folder / "manifest.json").read_text())["outcome"]["integrity"] == "strong"
 
 
-def test_an_integrity_that_is_weak_is_written_down_too(winner):
+def test_weak_integrity_is_recorded_too(winner):
     weak = dataclasses.replace(winner.manifest.outcome, integrity=Integrity.WEAK)
     manifest = dataclasses.replace(winner.manifest, outcome=weak)
     assert json.loads(manifest.text)["outcome"]["integrity"] == "weak"
 
 
-def test_the_patch_makes_the_winner_of_the_baseline(winner, tmp_path, user):
-    winner.packed(tmp_path / "winner")
+def test_the_patch_turns_the_baseline_into_the_winner(winner, tmp_path, user):
+    winner.pack(tmp_path / "winner")
     subprocess.run(["git", "apply", "--index", tmp_path / "winner/change.patch"], cwd=user.top, check=True)
     assert user.git("write-tree").decode().strip() == winner.manifest.tree
 
 
-def test_unpacked_it_is_a_repository_at_the_baseline_without_any_history(winner, tmp_path, name, user):
-    winner.packed(tmp_path / name)
+def test_an_unpacked_artifact_is_a_repository_at_the_baseline_without_history(winner, tmp_path, name, user):
+    winner.pack(tmp_path / name)
     with open_artifact(tmp_path / name) as artifact:
-        found = unpack_artifact(artifact, tmp_path / "there")
+        unpacked = unpack_artifact(artifact, tmp_path / "there")
     top = tmp_path / "there"
-    assert found.contradictions == ()
-    assert found.node.tree == winner.manifest.tree
-    assert found.baseline.tree == winner.manifest.baseline_tree
+    assert unpacked.contradictions == ()
+    assert unpacked.node.tree == winner.manifest.tree
+    assert unpacked.baseline.tree == winner.manifest.baseline_tree
     assert {path: text.decode() for path, text in contents(top).items() if not path.startswith(".git/")} == FILES
     assert user.git("log", "--all", "--format=%s", at=top).split() == [b"baseline", b"winner"]
     assert user.git("status", "--porcelain", at=top) == b""
     assert b"secret" not in user.git("rev-list", "--objects", "--all", at=top)
-    assert found.repository.snapshot("as it is").tree == winner.manifest.baseline_tree
+    assert unpacked.repository.snapshot("as it is").tree == winner.manifest.baseline_tree
 
 
-def test_a_task_file_that_git_does_not_know_is_there_and_changes_no_tree(user, tmp_path):
+def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
     user.commits({"src/x.txt": "5\n"})
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"src/x.txt": "6\n"}, {}, "six\n")
-    pack_artifact(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    pack_artifact(user.repository, make_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
     with open_artifact(tmp_path / "winner") as artifact:
-        found = unpack_artifact(artifact, tmp_path / "there")
+        unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
-    assert found.repository.snapshot("as it is").tree == baseline.tree
-    assert found.contradictions == ()
+    assert unpacked.repository.snapshot("as it is").tree == baseline.tree
+    assert unpacked.contradictions == ()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/loopty.toml").write_text("mine")
     with open_artifact(tmp_path / "winner") as artifact, pytest.raises(Misuse, match="File exists"):
@@ -190,44 +190,44 @@ def test_a_task_file_that_git_does_not_know_is_there_and_changes_no_tree(user, t
     assert (tmp_path / "mine/loopty.toml").read_text() == "mine"
 
 
-def test_a_node_that_changes_parameters_alone_is_an_artifact_too(user, tmp_path):
+def test_a_node_that_changes_only_parameters_can_be_an_artifact(user, tmp_path):
     user.commits(FILES)
     head = user.repository.head()
-    pack_artifact(user.repository, made_manifest(head, head), TASK, tmp_path, tmp_path / "w.tar.gz")
+    pack_artifact(user.repository, make_manifest(head, head), TASK, tmp_path, tmp_path / "w.tar.gz")
     with open_artifact(tmp_path / "w.tar.gz") as artifact:
-        found = unpack_artifact(artifact, tmp_path / "there")
-    assert found.node.tree == found.baseline.tree == head.tree
-    assert found.contradictions == ()
+        unpacked = unpack_artifact(artifact, tmp_path / "there")
+    assert unpacked.node.tree == unpacked.baseline.tree == head.tree
+    assert unpacked.contradictions == ()
 
 
-def test_a_repository_of_long_hashes_is_no_other_case(start, tmp_path):
+def test_a_repository_with_sha256_hashes_works_the_same(start, tmp_path):
     user = start(tmp_path / "long", "--object-format=sha256")
-    winner = made_winner(user)
-    winner.packed(tmp_path / "winner")
+    winner = make_winner(user)
+    winner.pack(tmp_path / "winner")
     with open_artifact(tmp_path / "winner") as artifact:
-        found = unpack_artifact(artifact, tmp_path / "there")
-    assert found.node.tree == winner.manifest.tree
-    assert len(found.node.tree) == 64
+        unpacked = unpack_artifact(artifact, tmp_path / "there")
+    assert unpacked.node.tree == winner.manifest.tree
+    assert len(unpacked.node.tree) == 64
 
 
-def test_links_modes_and_odd_names_come_through(user, tmp_path):
+def test_links_modes_and_odd_names_are_preserved(user, tmp_path):
     user.commits({"run.sh": "echo\n", "with space": "a\n", "ümläut.txt": "b\n", "crlf.txt": "a\r\nb\r\n"})
     (user.top / "run.sh").chmod(0o755)
     (user.top / "link").symlink_to("/etc/passwd")
     user.commits()
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"with space": "changed\n", "new\tname": "x"}, {}, "c\n")
-    pack_artifact(user.repository, made_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    pack_artifact(user.repository, make_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
     with open_artifact(tmp_path / "winner") as artifact:
-        found = unpack_artifact(artifact, tmp_path / "there")
-    assert found.node.tree == node.tree
-    assert found.contradictions == ()
+        unpacked = unpack_artifact(artifact, tmp_path / "there")
+    assert unpacked.node.tree == node.tree
+    assert unpacked.contradictions == ()
     assert (tmp_path / "there/link").is_symlink()
     assert os.access(tmp_path / "there/run.sh", os.X_OK)
 
 
-def test_the_same_node_gives_the_same_bytes_however_git_has_packed_it(winner, tmp_path, user):
-    winner.packed(tmp_path / "one.tar.gz")
+def test_the_same_node_gives_the_same_bytes_no_matter_how_git_packed_it(winner, tmp_path, user):
+    winner.pack(tmp_path / "one.tar.gz")
     user.git("gc", "--quiet", "--aggressive", "--prune=now")
     for setting in (
         "pack.threads=4",
@@ -238,17 +238,17 @@ def test_the_same_node_gives_the_same_bytes_however_git_has_packed_it(winner, tm
     ):
         user.git("config", *setting.split("="))
     time.sleep(1.1)
-    winner.packed(tmp_path / "two.tar.gz")
+    winner.pack(tmp_path / "two.tar.gz")
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
     assert (
-        winner.packed(tmp_path / "folder")
+        winner.pack(tmp_path / "folder")
         == hashlib.sha256((tmp_path / "folder/SHA256SUMS").read_bytes()).hexdigest()
     )
 
 
 def test_exporting_touches_neither_branches_nor_the_working_tree(winner, tmp_path, user):
     before = user.git("for-each-ref"), user.git("status", "--porcelain"), user.git("log", "--all", "--format=%H")
-    winner.packed(tmp_path / "winner")
+    winner.pack(tmp_path / "winner")
     assert (
         user.git("for-each-ref"),
         user.git("status", "--porcelain"),
@@ -256,46 +256,46 @@ def test_exporting_touches_neither_branches_nor_the_working_tree(winner, tmp_pat
     ) == before
 
 
-def test_what_is_there_stays_unless_force_is_used(winner, tmp_path, name):
-    digest = winner.packed(tmp_path / name)
+def test_an_existing_artifact_is_replaced_only_with_force(winner, tmp_path, name):
+    digest = winner.pack(tmp_path / name)
     before = (tmp_path / name).stat().st_ino
     with pytest.raises(Misuse, match="--force"):
-        winner.packed(tmp_path / name)
+        winner.pack(tmp_path / name)
     assert (tmp_path / name).stat().st_ino == before
-    assert winner.packed(tmp_path / name, force=True) == digest
+    assert winner.pack(tmp_path / name, force=True) == digest
     assert (tmp_path / name).stat().st_ino != before
     assert names(tmp_path) == sorted([name, "node", "repo"])
 
 
-def test_force_never_replaces_what_is_no_artifact(winner, tmp_path):
+def test_force_replaces_only_artifacts(winner, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
     (tmp_path / "file").write_text("years of work")
     (tmp_path / "dir.tar.gz").mkdir()
     (tmp_path / "link.tar.gz").symlink_to("file")
-    for place in ("mine", "file", "dir.tar.gz", "link.tar.gz"):
-        with pytest.raises(Misuse, match="no artifact"):
-            winner.packed(tmp_path / place, force=True)
+    for name in ("mine", "file", "dir.tar.gz", "link.tar.gz"):
+        with pytest.raises(Misuse, match="not an artifact"):
+            winner.pack(tmp_path / name, force=True)
     assert (mine / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "years of work"
 
 
-def test_a_place_that_cannot_be_written_is_told_in_one_line(winner, tmp_path):
+def test_an_unwritable_target_is_reported_in_one_line(winner, tmp_path):
     (tmp_path / "file").write_text("")
-    for place in (
+    for target in (
         tmp_path / "no/such/winner",
         tmp_path / "file/winner",
         Path("/proc/winner"),
         tmp_path / ("x" * 250),
     ):
         with pytest.raises(Misuse, match="--to") as caught:
-            winner.packed(place)
+            winner.pack(target)
         assert "\n" not in str(caught.value)
 
 
-def test_two_exports_to_one_place_take_turns_and_the_second_overwrites_nothing(winner, tmp_path, name):
+def test_exports_to_one_target_take_turns_and_later_ones_overwrite_nothing(winner, tmp_path, name):
     with ThreadPoolExecutor() as pool:
-        turns = [pool.submit(winner.packed, tmp_path / name) for _ in range(6)]
+        turns = [pool.submit(winner.pack, tmp_path / name) for _ in range(6)]
     faults = [turn.exception() for turn in turns]
     assert faults.count(None) == 1
     assert all("--force" in str(fault) for fault in faults if fault)
@@ -304,10 +304,10 @@ def test_two_exports_to_one_place_take_turns_and_the_second_overwrites_nothing(w
         pass
 
 
-def test_what_a_killed_export_left_is_gone_with_the_next_one(winner, tmp_path):
+def test_the_next_export_removes_leftovers_of_a_killed_one(winner, tmp_path):
     (tmp_path / ".winner.making/loopty-1.3").mkdir(parents=True)
     (tmp_path / ".winner.making/loopty-1.3/source.bundle").write_bytes(b"half of it")
-    winner.packed(tmp_path / "winner")
+    winner.pack(tmp_path / "winner")
     assert names(tmp_path) == ["node", "repo", "winner"]
 
 
@@ -316,37 +316,37 @@ import pickle, sys
 from pathlib import Path
 from loopty.workspaces.artifact_pack import pack_artifact
 from loopty.workspaces.repository import Repository
-times, manifest, task, folder, top, to = pickle.loads(sys.stdin.buffer.read())
+times, manifest, task, folder, top, target = pickle.loads(sys.stdin.buffer.read())
 print(flush=True)
 for _ in range(times):
-    pack_artifact(Repository.open(top), manifest, task, folder, to, force=True)
+    pack_artifact(Repository.open(top), manifest, task, folder, target, force=True)
 """
 
 
-def job(winner: Winner, to: Path, times: int) -> bytes:
-    """What the script above is told."""
-    return pickle.dumps((times, winner.manifest, TASK, winner.folder, winner.repository.top, to))
+def job(winner: Winner, target: Path, times: int) -> bytes:
+    """The input of the script above."""
+    return pickle.dumps((times, winner.manifest, TASK, winner.folder, winner.repository.top, target))
 
 
-def exporting(winner: Winner, to: Path) -> subprocess.Popen[bytes]:
+def start_export(winner: Winner, target: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", EXPORT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
     assert process.stdin
     assert process.stdout
-    process.stdin.write(job(winner, to, 1000))
+    process.stdin.write(job(winner, target, 1000))
     process.stdin.close()
     process.stdout.readline()
     return process
 
 
-def test_a_kill_at_any_instant_leaves_all_of_it_or_nothing(winner, tmp_path, name):
+def test_a_kill_at_any_moment_leaves_a_whole_artifact_or_none(winner, tmp_path, name):
     rng = random.Random(3)
     target = tmp_path / "out" / name
     target.parent.mkdir()
     whole = 0
     for _ in range(12):
-        process = exporting(winner, target)
+        process = start_export(winner, target)
         time.sleep(rng.uniform(0.0, 0.12))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -356,30 +356,30 @@ def test_a_kill_at_any_instant_leaves_all_of_it_or_nothing(winner, tmp_path, nam
             with open_artifact(target) as artifact:
                 assert artifact.manifest == winner.manifest
             whole += 1
-    winner.packed(target, force=True)
+    winner.pack(target, force=True)
     assert names(target.parent) == [name]
     assert whole
 
 
-def test_a_full_disk_leaves_nothing_and_is_told_in_one_line(winner, tmp_path, name):
+def test_a_full_disk_leaves_nothing_and_is_reported_in_one_line(winner, tmp_path, name):
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True).returncode:
         pytest.skip("only root can make a small disk")
     try:
         with pytest.raises(Misuse, match="No space left") as caught:
-            winner.packed(disk / name)
+            winner.pack(disk / name)
         assert "\n" not in str(caught.value)
         assert names(disk) == []
     finally:
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("most", [0, 100, 1500])
-def test_a_limit_on_the_size_of_files_leaves_nothing(winner, tmp_path, most):
-    code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n{EXPORT}"
-    told = job(winner, tmp_path / "winner.tar.gz", 1)
-    done = subprocess.run([sys.executable, "-c", code], input=told, capture_output=True)
+@pytest.mark.parametrize("limit", [0, 100, 1500])
+def test_a_file_size_limit_leaves_nothing(winner, tmp_path, limit):
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n{EXPORT}"
+    stdin = job(winner, tmp_path / "winner.tar.gz", 1)
+    done = subprocess.run([sys.executable, "-c", code], input=stdin, capture_output=True)
     assert b"Misuse" in done.stderr
     assert names(tmp_path) == ["node", "repo"]
 
@@ -390,10 +390,10 @@ def test_replacing_fails_without_loss_when_the_disk_fills_up(winner, tmp_path, n
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:
         pytest.skip("only root can make a small disk")
     try:
-        winner.packed(disk / name)
+        winner.pack(disk / name)
         (disk / "rest").write_bytes(b"x" * 4096 * (shutil.disk_usage(disk).free // 4096))
         with pytest.raises(Misuse, match="No space left"):
-            winner.packed(disk / name, force=True)
+            winner.pack(disk / name, force=True)
         assert names(disk) == sorted([name, "rest"])
         with open_artifact(disk / name) as artifact:
             assert artifact.manifest == winner.manifest
@@ -403,18 +403,18 @@ def test_replacing_fails_without_loss_when_the_disk_fills_up(winner, tmp_path, n
 
 @pytest.fixture
 def folder(winner, tmp_path) -> Path:
-    winner.packed(tmp_path / "winner")
+    winner.pack(tmp_path / "winner")
     return tmp_path / "winner"
 
 
-def summed(folder: Path) -> None:
-    """Make the sums anew, as somebody would who tampers with care."""
+def rewrite_sums(folder: Path) -> None:
+    """Rewrite the checksums, as a careful tamperer would."""
     names = sorted(p.name for p in folder.iterdir() if p.name != "SHA256SUMS")
     lines = (f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
     (folder / "SHA256SUMS").write_text("".join(lines))
 
 
-def refused(path: Path, match: str) -> None:
+def assert_refused(path: Path, match: str) -> None:
     with pytest.raises(Misuse, match=match) as caught, open_artifact(path):
         pass
     assert "\n" not in str(caught.value)
@@ -423,43 +423,43 @@ def refused(path: Path, match: str) -> None:
 @pytest.mark.parametrize(
     "victim", ["manifest.json", "change.patch", "params.json", "source.bundle", "loopty.toml", "result.json"]
 )
-def test_a_byte_that_changed_is_found(folder, victim):
+def test_a_changed_byte_is_detected(folder, victim):
     raw = bytearray((folder / victim).read_bytes())
     raw[len(raw) // 2] ^= 1
     (folder / victim).write_bytes(raw)
-    refused(folder, "SHA256SUMS")
+    assert_refused(folder, "SHA256SUMS")
 
 
 @pytest.mark.parametrize("missing", ["manifest.json", "source.bundle", "SHA256SUMS", "params.json"])
-def test_what_is_missing_is_named(folder, missing):
+def test_a_missing_file_is_named(folder, missing):
     (folder / missing).unlink()
-    refused(folder, missing)
+    assert_refused(folder, missing)
 
 
-def test_what_the_sums_do_not_list_is_found(folder):
+def test_a_listed_file_that_is_missing_is_detected(folder):
     (folder / "result.json").unlink()
-    refused(folder, "SHA256SUMS")
+    assert_refused(folder, "SHA256SUMS")
 
 
-def test_strangers_links_and_pipes_in_the_folder_are_refused(folder):
+def test_unknown_files_links_and_pipes_in_the_folder_are_refused(folder):
     (folder / "more.txt").write_text("")
-    refused(folder, "more.txt")
+    assert_refused(folder, "more.txt")
     (folder / "more.txt").unlink()
     (folder / "result.json").unlink()
     (folder / "result.json").symlink_to("/etc/passwd")
-    refused(folder, "winner")
+    assert_refused(folder, "winner")
     (folder / "result.json").unlink()
     os.mkfifo(folder / "result.json")
-    refused(folder, "no plain file")
+    assert_refused(folder, "not a plain file")
     (folder / "result.json").unlink()
     (folder / "result.json").mkdir()
-    refused(folder, "no plain file")
+    assert_refused(folder, "not a plain file")
 
 
 def test_parameters_that_contradict_the_manifest_are_refused(folder):
     (folder / "params.json").write_text("{}\n")
-    summed(folder)
-    refused(folder, "do not agree")
+    rewrite_sums(folder)
+    assert_refused(folder, "do not agree")
 
 
 @pytest.mark.parametrize(
@@ -484,39 +484,39 @@ def test_parameters_that_contradict_the_manifest_are_refused(folder):
         {"criteria": None},
     ],
 )
-def test_a_manifest_of_another_shape_is_refused(folder, change):
-    told = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**told, **change}))
-    summed(folder)
-    refused(folder, "winner")
+def test_a_manifest_with_wrong_types_is_refused(folder, change):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **change}))
+    rewrite_sums(folder)
+    assert_refused(folder, "winner")
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", "{", "[" * 100000, '{"seed": NaN}', "\x00\xff", '{"format": 1}']
 )
-def test_a_manifest_that_is_garbage_is_refused(folder, text):
+def test_a_garbage_manifest_is_refused(folder, text):
     (folder / "manifest.json").write_text(text)
-    summed(folder)
-    refused(folder, "manifest.json")
+    rewrite_sums(folder)
+    assert_refused(folder, "manifest.json")
 
 
-def test_a_field_that_is_missing_is_noticed_and_one_that_is_new_is_not(folder, winner):
-    told = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**told, "later": 1}))
-    summed(folder)
+def test_a_missing_field_is_refused_and_a_new_one_is_ignored(folder, winner):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "later": 1}))
+    rewrite_sums(folder)
     with open_artifact(folder) as artifact:
         assert artifact.manifest == winner.manifest
-    del told["tree"]
-    (folder / "manifest.json").write_text(json.dumps(told))
-    summed(folder)
-    refused(folder, "manifest.json")
+    del manifest["tree"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    rewrite_sums(folder)
+    assert_refused(folder, "manifest.json")
 
 
-def test_a_later_format_says_to_update(folder):
-    told = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**told, "format": 2, "node": {"new": "shape"}}))
-    summed(folder)
-    refused(folder, "update loopty")
+def test_a_newer_format_asks_for_an_update(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "format": 2, "node": {"new": "shape"}}))
+    rewrite_sums(folder)
+    assert_refused(folder, "update loopty")
 
 
 Member = tuple[tarfile.TarInfo, bytes]
@@ -530,11 +530,11 @@ def tarball(path: Path, members: list[Member], format: int = tarfile.USTAR_FORMA
     return path
 
 
-def whole(folder: Path, prefix: str = "loopty-1.3/") -> list[Member]:
+def members_of(folder: Path, prefix: str = "loopty-1.3/") -> list[Member]:
     return [(tarfile.TarInfo(f"{prefix}{p.name}"), p.read_bytes()) for p in sorted(folder.iterdir())]
 
 
-def stranger(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> Member:
+def odd_member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> Member:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
     return info, b""
@@ -543,31 +543,31 @@ def stranger(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> Memb
 @pytest.mark.parametrize(
     "member",
     [
-        stranger("../../evil"),
-        stranger("/etc/evil"),
-        stranger("../result.json"),
-        stranger("/result.json"),
-        stranger("result.json"),
-        stranger("loopty-1.3/../result.json"),
-        stranger("loopty-1.3/deep/result.json"),
-        stranger("loopty-1.3/manifest.json"),
-        stranger("loopty-1.3/", tarfile.DIRTYPE),
-        stranger("loopty-1.3/result.json", tarfile.SYMTYPE, "/etc/passwd"),
-        stranger("loopty-1.3/result.json", tarfile.LNKTYPE, "loopty-1.3/manifest.json"),
-        stranger("loopty-1.3/result.json", tarfile.FIFOTYPE),
-        stranger("loopty-1.3/result.json", tarfile.CHRTYPE),
-        stranger("loopty-1.3/evil.py"),
+        odd_member("../../evil"),
+        odd_member("/etc/evil"),
+        odd_member("../result.json"),
+        odd_member("/result.json"),
+        odd_member("result.json"),
+        odd_member("loopty-1.3/../result.json"),
+        odd_member("loopty-1.3/deep/result.json"),
+        odd_member("loopty-1.3/manifest.json"),
+        odd_member("loopty-1.3/", tarfile.DIRTYPE),
+        odd_member("loopty-1.3/result.json", tarfile.SYMTYPE, "/etc/passwd"),
+        odd_member("loopty-1.3/result.json", tarfile.LNKTYPE, "loopty-1.3/manifest.json"),
+        odd_member("loopty-1.3/result.json", tarfile.FIFOTYPE),
+        odd_member("loopty-1.3/result.json", tarfile.CHRTYPE),
+        odd_member("loopty-1.3/evil.py"),
     ],
     ids=lambda member: f"{member[0].name} {member[0].type!r}",
 )
-def test_paths_that_lead_out_links_and_devices_are_refused(folder, tmp_path, member):
-    members = [item for item in whole(folder) if not item[0].name.endswith("result.json")]
-    refused(tarball(tmp_path / "evil.tar.gz", [*members, member]), "artifact|plain file")
-    refused(tarball(tmp_path / "evil.tar.gz", [member, *members]), "artifact|plain file")
+def test_escaping_paths_links_and_devices_are_refused(folder, tmp_path, member):
+    members = [item for item in members_of(folder) if not item[0].name.endswith("result.json")]
+    assert_refused(tarball(tmp_path / "evil.tar.gz", [*members, member]), "artifact|plain file")
+    assert_refused(tarball(tmp_path / "evil.tar.gz", [member, *members]), "artifact|plain file")
 
 
-def test_a_tarball_made_by_hand_of_the_same_files_is_taken(folder, tmp_path, winner):
-    with open_artifact(tarball(tmp_path / "mine.tar.gz", whole(folder, "any/"))) as artifact:
+def test_a_handmade_tarball_of_the_same_files_is_accepted(folder, tmp_path, winner):
+    with open_artifact(tarball(tmp_path / "mine.tar.gz", members_of(folder, "any/"))) as artifact:
         assert artifact.manifest == winner.manifest
 
 
@@ -576,82 +576,86 @@ def test_huge_members_and_headers_are_refused_before_they_are_unpacked(tmp_path)
     huge.size = 1 << 40
     with gzip.open(tmp_path / "huge.tar.gz", "wb") as file:
         file.write(huge.tobuf(tarfile.GNU_FORMAT) + b"\0" * (70 << 20))
-    refused(tmp_path / "huge.tar.gz", "larger than")
+    assert_refused(tmp_path / "huge.tar.gz", "larger than")
     long = tarfile.TarInfo("loopty-1.3/" + "x" * 5000)
-    refused(tarball(tmp_path / "long.tar.gz", [(long, b"")], tarfile.PAX_FORMAT), "plain file")
-    refused(tarball(tmp_path / "long.tar.gz", [(long, b"")], tarfile.GNU_FORMAT), "plain file")
+    assert_refused(tarball(tmp_path / "long.tar.gz", [(long, b"")], tarfile.PAX_FORMAT), "plain file")
+    assert_refused(tarball(tmp_path / "long.tar.gz", [(long, b"")], tarfile.GNU_FORMAT), "plain file")
 
 
-def test_garbage_and_torn_tarballs_are_refused(winner, tmp_path):
-    winner.packed(tmp_path / "winner.tar.gz")
+def test_garbage_and_truncated_tarballs_are_refused(winner, tmp_path):
+    winner.pack(tmp_path / "winner.tar.gz")
     raw = (tmp_path / "winner.tar.gz").read_bytes()
     torn = tmp_path / "torn.tar.gz"
     rng = random.Random(5)
     for size in (0, 1, 10, *(rng.randrange(len(raw) - 8) for _ in range(40))):
         torn.write_bytes(raw[:size])
-        refused(torn, "torn")
+        assert_refused(torn, "torn")
     for _ in range(60):
         broken = bytearray(raw)
         broken[rng.randrange(10, len(raw) - 8)] ^= 1 << rng.randrange(8)
         torn.write_bytes(broken)
-        refused(torn, "torn")
+        assert_refused(torn, "torn")
     for garbage in (b"\0" * 2000, gzip.compress(b"x" * 2000), gzip.compress(b"\0" * 2000), b"\x1f\x8b"):
         torn.write_bytes(garbage)
-        refused(torn, "torn")
+        assert_refused(torn, "torn")
 
 
-def test_what_is_no_artifact_at_all_is_refused(tmp_path):
-    refused(tmp_path / "none", "No such file")
+def test_anything_but_an_artifact_is_refused(tmp_path):
+    assert_refused(tmp_path / "none", "No such file")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "no whole artifact")
+    assert_refused(tmp_path / "empty", "not a complete artifact")
     os.mkfifo(tmp_path / "pipe")
-    refused(tmp_path / "pipe", "neither a file nor a folder")
-    refused(Path("/dev/zero"), "neither a file nor a folder")
+    assert_refused(tmp_path / "pipe", "neither a file nor a folder")
+    assert_refused(Path("/dev/zero"), "neither a file nor a folder")
 
 
-def test_a_bundle_that_is_none_is_refused_in_one_line(folder, tmp_path):
+def test_an_invalid_bundle_is_refused_in_one_line(folder, tmp_path):
     (folder / "source.bundle").write_bytes(b"# v2 git bundle\n\nPACK")
-    summed(folder)
-    with open_artifact(folder) as artifact, pytest.raises(Misuse, match="laid out") as caught:
+    rewrite_sums(folder)
+    with open_artifact(folder) as artifact, pytest.raises(Misuse, match="cannot be unpacked") as caught:
         unpack_artifact(artifact, tmp_path / "there")
     assert "\n" not in str(caught.value)
 
 
-def test_what_lies_in_the_way_is_not_overwritten(folder, tmp_path, user):
+def test_existing_files_are_not_overwritten(folder, tmp_path, user):
     there = tmp_path / "there"
     (there / "src").mkdir(parents=True)
     (there / "src/x.txt").write_text("mine")
     with open_artifact(folder) as artifact, pytest.raises(Misuse, match=r"src/x\.txt"):
         unpack_artifact(artifact, there)
     assert (there / "src/x.txt").read_text() == "mine"
-    with open_artifact(folder) as artifact, pytest.raises(Misuse, match="repository already"):
+    with open_artifact(folder) as artifact, pytest.raises(Misuse, match="already a repository"):
         unpack_artifact(artifact, user.top)
 
 
-def test_other_files_than_the_manifest_says_are_told(folder, tmp_path, user):
+def test_files_that_differ_from_the_manifest_are_reported(folder, tmp_path, user):
     other = user.commits({"bench.sh": "echo the best of all\n"})
     better = user.repository.commit(other, {"src/x.txt": "9\n"}, {}, "nine\n")
     user.repository.write_bundle(user.repository.head().tree, better.tree, folder / "source.bundle")
-    summed(folder)
+    rewrite_sums(folder)
     with open_artifact(folder) as artifact:
-        told = unpack_artifact(artifact, tmp_path / "there").contradictions
-    assert [line.partition(":")[0] for line in told] == ["tree", "baseline's tree", "tree after change.patch"]
+        contradictions = unpack_artifact(artifact, tmp_path / "there").contradictions
+    assert [line.partition(":")[0] for line in contradictions] == [
+        "tree",
+        "baseline's tree",
+        "tree after change.patch",
+    ]
 
 
-def test_a_patch_that_does_something_else_is_told(folder, tmp_path):
+def test_a_patch_that_does_something_else_is_reported(folder, tmp_path):
     (folder / "change.patch").write_bytes((folder / "change.patch").read_bytes().replace(b"+6", b"+7"))
-    summed(folder)
+    rewrite_sums(folder)
     with open_artifact(folder) as artifact:
-        told = unpack_artifact(artifact, tmp_path / "there").contradictions
-    assert [line.partition(":")[0] for line in told] == ["tree after change.patch"]
+        contradictions = unpack_artifact(artifact, tmp_path / "there").contradictions
+    assert [line.partition(":")[0] for line in contradictions] == ["tree after change.patch"]
 
 
-def test_another_task_file_than_the_baselines_is_told(folder, tmp_path):
+def test_a_task_file_that_differs_from_the_baselines_is_reported(folder, tmp_path):
     (folder / "loopty.toml").write_bytes(TASK.replace(b"5", b"50"))
-    summed(folder)
+    rewrite_sums(folder)
     with open_artifact(folder) as artifact:
-        told = unpack_artifact(artifact, tmp_path / "there").contradictions
-    assert [line.partition(":")[0] for line in told] == ["loopty.toml"]
+        contradictions = unpack_artifact(artifact, tmp_path / "there").contradictions
+    assert [line.partition(":")[0] for line in contradictions] == ["loopty.toml"]
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
 
 

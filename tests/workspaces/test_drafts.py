@@ -1,4 +1,4 @@
-"""A node edited by hand: what is in its directory is what was meant."""
+"""Drafts: the edits of a node are the changes in its directory."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def draft(user: Any, files_of: Callable[..., Any], node: Callable[..., Any], tmp
     return Draft(user, files, node("1", user.repository.head()), tmp_path / "draft")
 
 
-def test_what_may_be_written_is_laid_out_and_unchanged_means_no_edits(draft: Draft) -> None:
+def test_writable_files_are_laid_out_and_no_change_means_no_edits(draft: Draft) -> None:
     assert draft.laid_out == ["src/a.py", "src/deep/b.py", "src/run.sh"]
     assert sorted(str(path.relative_to(draft.folder)) for path in draft.folder.rglob("*.*")) == draft.laid_out
     assert os.access(draft.folder / "src" / "run.sh", os.X_OK)
     assert draft.edits == {}
 
 
-def test_changes_additions_and_deletions_are_harvested(draft: Draft) -> None:
+def test_changes_additions_and_deletions_become_edits(draft: Draft) -> None:
     (draft.folder / "src/a.py").write_bytes(b"\xff")
     (draft.folder / "src/new").mkdir()
     (draft.folder / "src/new/c.py").write_text("c")
@@ -50,7 +50,7 @@ def test_changes_additions_and_deletions_are_harvested(draft: Draft) -> None:
     assert draft.edits == {"src/a.py": b"\xff", "src/new/c.py": b"c", "src/deep/b.py": None}
 
 
-def test_caches_and_git_directories_are_dropped(draft: Draft) -> None:
+def test_caches_and_git_directories_are_ignored(draft: Draft) -> None:
     for name in ("src/__pycache__/a.pyc", ".git/config", "src/deep/.git/hooks/x"):
         (draft.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (draft.folder / name).write_text("x")
@@ -58,13 +58,13 @@ def test_caches_and_git_directories_are_dropped(draft: Draft) -> None:
     assert draft.edits == {}
 
 
-def test_a_file_where_nothing_may_be_written_is_harvested_so_that_it_can_be_refused(draft: Draft) -> None:
+def test_a_file_outside_the_writable_paths_becomes_an_edit_so_that_it_can_be_refused(draft: Draft) -> None:
     (draft.folder / "other").write_text("mine")
     assert draft.edits == {"other": b"mine"}
 
 
 @pytest.mark.parametrize("kind", ["link to a file", "link to a directory", "dangling link", "pipe", "huge"])
-def test_what_is_no_regular_file_is_refused_in_one_line(draft: Draft, kind: str, tmp_path: Path) -> None:
+def test_anything_but_a_regular_file_is_refused_in_one_line(draft: Draft, kind: str, tmp_path: Path) -> None:
     odd = draft.folder / "src" / "odd"
     (tmp_path / "secret").write_text("secret")
     match kind:
@@ -84,7 +84,7 @@ def test_what_is_no_regular_file_is_refused_in_one_line(draft: Draft, kind: str,
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_draft_that_is_gone_is_misuse_and_closing_twice_is_fine(draft: Draft) -> None:
+def test_a_missing_draft_is_misuse_and_removing_twice_is_fine(draft: Draft) -> None:
     drafts.remove(draft.folder)
     drafts.remove(draft.folder)
     with pytest.raises(Misuse, match="loopty new"):

@@ -1,4 +1,4 @@
-"""Objects that are written without git: what git itself would have written, whoever else is at work."""
+"""Objects written without git equal those that git writes, even while other processes are at work."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.repository import Repository
 
-from .conftest import User, started
+from .conftest import User, start_repository
 
 Content = tuple[str, bytes]
-"""The mode of a file and what is in it."""
+"""The mode of a file and its content."""
 Files = dict[str, Content]
 
-# Directories sort as if they ended in a slash: what stands before and after it in the alphabet is here.
+# Directories sort as if they ended in a slash: here are characters that sort before and after a slash.
 NAMES = [
     "a",
     "a.b",
@@ -54,7 +54,7 @@ contents = st.one_of(
 
 
 def possible(files: Files) -> Files:
-    """Without those that would need a file to be a directory as well."""
+    """Only files that do not need another file to be a directory."""
     kept: Files = {}
     for path, content in files.items():
         if not any(path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in kept):
@@ -65,8 +65,8 @@ def possible(files: Files) -> Files:
 trees = st.dictionaries(paths, contents, max_size=8).map(possible)
 
 
-def written_by_git(user: User, files: Files) -> str:
-    """The tree that git makes of these files."""
+def tree_by_git(user: User, files: Files) -> str:
+    """The tree that git itself writes for these files."""
     env = {**os.environ, "GIT_DIR": str(user.top / ".git")}
     with tempfile.TemporaryDirectory() as folder:
         env["GIT_INDEX_FILE"] = f"{folder}/index"
@@ -85,10 +85,10 @@ def written_by_git(user: User, files: Files) -> str:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> User:
     """A repository that many examples are written to."""
-    return started(tmp_path_factory.mktemp("objects").resolve() / "repo")
+    return start_repository(tmp_path_factory.mktemp("objects").resolve() / "repo")
 
 
-def listed(user: User, tree: str) -> dict[str, TreeEntry]:
+def entries_by_git(user: User, tree: str) -> dict[str, TreeEntry]:
     rows = user.git("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
     split = (row.partition(b"\t") for row in rows)
     return {
@@ -96,7 +96,7 @@ def listed(user: User, tree: str) -> dict[str, TreeEntry]:
     }
 
 
-def changed(user: User, before: str, after: str) -> list[str]:
+def changed_paths_by_git(user: User, before: str, after: str) -> list[str]:
     return [
         os.fsdecode(name)
         for name in user.git("diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after).split(b"\0")[
@@ -107,11 +107,11 @@ def changed(user: User, before: str, after: str) -> list[str]:
 
 @settings(max_examples=25, deadline=None)
 @given(before=trees, after=trees)
-def test_a_commit_is_what_git_itself_makes_of_the_files(plain: User, before: Files, after: Files) -> None:
-    tree = written_by_git(plain, before)
+def test_a_commit_equals_the_one_that_git_makes(plain: User, before: Files, after: Files) -> None:
+    tree = tree_by_git(plain, before)
     base = plain.git("-c", "user.name=u", "-c", "user.email=u@h", "commit-tree", tree, "-m", "m").decode().strip()
     repository = plain.repository
-    # An edit brings content, and keeps the mode: what is new is a plain file.
+    # An edit changes content and keeps the mode; a new file is a plain file.
     wanted = {
         path: (before[path][0] if path in before else "100644", content)
         for path, (mode, content) in after.items()
@@ -121,15 +121,17 @@ def test_a_commit_is_what_git_itself_makes_of_the_files(plain: User, before: Fil
     edits: dict[str, bytes | None] = {path: None for path in before if path not in wanted}
     edits |= {path: content for path, (_, content) in wanted.items()}
     made = repository.commit(base, edits, repository.entries(base, edits), "made\n")
-    assert made.tree == written_by_git(plain, wanted)
-    assert dict(repository.files(base)) == listed(plain, tree)
-    assert list(repository.files(made.commit)) == list(listed(plain, made.tree))
-    assert [change.path for change in repository.changes(base, made.commit)] == changed(plain, tree, made.tree)
+    assert made.tree == tree_by_git(plain, wanted)
+    assert dict(repository.files(base)) == entries_by_git(plain, tree)
+    assert list(repository.files(made.commit)) == list(entries_by_git(plain, made.tree))
+    assert [change.path for change in repository.changes(base, made.commit)] == changed_paths_by_git(
+        plain, tree, made.tree
+    )
     assert repository.tree_with_patch(tree, repository.patch(base, made.commit)) == made.tree
     plain.git("fsck", "--strict", "--no-dangling", made.commit)
 
 
-def test_what_is_not_there_cannot_be_deleted(user: User) -> None:
+def test_deleting_missing_files_changes_nothing(user: User) -> None:
     user.commits({"file": "1", "folder/inner": "1"})
     repository = user.repository
     base = repository.head()
@@ -138,21 +140,21 @@ def test_what_is_not_there_cannot_be_deleted(user: User) -> None:
     assert made.tree == base.tree
 
 
-def test_a_message_that_git_would_not_take_makes_a_sound_commit(user: User) -> None:
+def test_a_message_that_git_would_refuse_makes_a_valid_commit(user: User) -> None:
     base = user.commits({"a": "1"})
     made = user.repository.commit(base, {"a": "2"}, {}, "with \0 and \ud800 and\nmore")
     user.git("fsck", "--strict", made.commit)
     assert user.git("log", "-1", "--format=%B", made.commit).startswith(b"with  and ? and\nmore")
 
 
-def test_the_last_file_may_go(user: User) -> None:
+def test_the_last_file_can_be_deleted(user: User) -> None:
     base = user.commits({"a/b/c": "1"})
     made = user.repository.commit(base, {"a/b/c": None}, {}, "m\n")
     assert user.git("ls-tree", made.commit) == b""
     user.git("fsck", "--strict", made.commit)
 
 
-def test_a_large_file_comes_back_as_it_went(user: User) -> None:
+def test_a_large_file_is_read_back_unchanged(user: User) -> None:
     base = user.commits({"a": "1"})
     content = os.urandom(1 << 20) * 4
     repository = user.repository
@@ -178,19 +180,19 @@ def test_packed_objects_packed_branches_and_alternates_are_read(user: User, tmp_
     User(shared.top).git("fsck", "--strict")
 
 
-def killed(repository: Repository) -> None:
-    """As a user's kill, or a machine that is short of memory, does it."""
-    for conversation in (repository._store._content_session, repository._diff_session, repository._ref_session):
-        for child in conversation._child:
+def kill_sessions(repository: Repository) -> None:
+    """Kill the git processes, as a user or a machine that is short of memory would."""
+    for session in (repository._store._content_session, repository._diff_session, repository._ref_session):
+        for child in session._child:
             child.kill()
             child.wait()
 
 
-def test_a_git_that_was_killed_is_started_anew(user: User) -> None:
+def test_a_killed_git_is_restarted(user: User) -> None:
     base = user.commits({"a": "1\n"})
     repository = user.repository
     for number in range(3):
-        killed(repository)
+        kill_sessions(repository)
         made = repository.commit(base, {"a": f"{number} more\n"}, {}, "m\n")
         repository.make_branch(f"loopty-1.{number}", made.commit)
         assert b"+%d more" % number in repository.patch(base, made.commit)
@@ -198,7 +200,7 @@ def test_a_git_that_was_killed_is_started_anew(user: User) -> None:
     user.git("fsck", "--strict")
 
 
-def test_what_git_cannot_tell_is_a_fault_of_git_and_the_next_question_is_answered(user: User) -> None:
+def test_a_question_that_git_cannot_answer_raises_and_the_next_one_is_answered(user: User) -> None:
     base = user.commits({"a": "1\n"})
     repository = user.repository
     made = repository.commit(base, {"a": "2\n"}, {}, "m\n")
@@ -206,7 +208,7 @@ def test_what_git_cannot_tell_is_a_fault_of_git_and_the_next_question_is_answere
     missing = user.top / ".git" / "objects" / blob[:2] / blob[2:]
     content = missing.read_bytes()
     missing.unlink()
-    repository = user.repository  # which has written nothing, and so remembers nothing
+    repository = user.repository  # a new one, with empty caches
     with pytest.raises(GitError, match="cat-file"):
         repository.blob(blob)
     with pytest.raises(GitError, match="diff-tree"):
@@ -226,24 +228,24 @@ repository = Repository.open(Path(sys.argv[1]))
 base = repository.head().commit
 made = repository.commit(base, {"a": "2"}, {}, "m")
 repository.patch(base, made.commit), repository.make_branch("loopty-1.1", made.commit)
-asked = [repository._store._content_session, repository._diff_session, repository._ref_session]
-before = [conversation._child[0].pid for conversation in asked]
+sessions = [repository._store._content_session, repository._diff_session, repository._ref_session]
+before = [session._child[0].pid for session in sessions]
 os.killpg(0, signal.SIGINT)
 repository.blob(repository.files(made.commit)["a"].blob)
 repository.patch(made.commit, base), repository.make_branch("loopty-1.2", made.commit)
-print([conversation._child[0].pid for conversation in asked] == before)
+print([session._child[0].pid for session in sessions] == before)
 """
 
 
-def test_an_interrupt_from_the_terminal_is_not_for_git(user: User) -> None:
+def test_an_interrupt_from_the_terminal_does_not_reach_git(user: User) -> None:
     user.commits({"a": "1"})
-    asked = [sys.executable, "-c", INTERRUPTED, str(user.top)]
-    done = subprocess.run(asked, capture_output=True, text=True, start_new_session=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    command = [sys.executable, "-c", INTERRUPTED, str(user.top)]
+    result = subprocess.run(command, capture_output=True, text=True, start_new_session=True, timeout=120)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "True\n", "")
 
 
 @pytest.mark.parametrize("name", ["HEAD", "-x", "a b", "a..b", "x.lock"])
-def test_what_git_takes_for_no_name_of_a_branch_is_none(user: User, name: str) -> None:
+def test_an_invalid_branch_name_is_refused(user: User, name: str) -> None:
     base = user.commits({"a": "1"})
     with pytest.raises(Exception, match="cannot make branch"):
         user.repository.make_branch(name, base)
@@ -273,9 +275,9 @@ def test_threads_and_processes_work_side_by_side(user: User) -> None:
     base = user.commits({"a": "1"})
     repository, space = user.repository, {"__name__": "here"}
     exec(BUSY, space)
-    asked = [sys.executable, "-c", BUSY, str(user.top), base]
+    command = [sys.executable, "-c", BUSY, str(user.top), base]
     there = [
-        subprocess.Popen([*asked, str(worker)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen([*command, str(worker)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for worker in range(8)
     ]
     with ThreadPoolExecutor(4) as threads:

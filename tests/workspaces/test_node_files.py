@@ -1,4 +1,4 @@
-"""What a proposal may do to files, and what a node's folder holds."""
+"""Which files a proposal may change, and what a node's folder holds."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def refusal(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -
     user.commits()
     base = node("1", user.repository.head())
 
-    def asked(edits: Edits, files: tuple[str, ...] = ("evaluate.py",), **benchmark: object) -> str | None:
-        made = files_of(user, Access(write=("**",)), files=files, **benchmark)
-        reason: str | None = made.refusal(base, Proposal("hand", base.id, "", edits=edits))
+    def check(edits: Edits, files: tuple[str, ...] = ("evaluate.py",), **benchmark: object) -> str | None:
+        node_files = files_of(user, Access(write=("**",)), files=files, **benchmark)
+        reason: str | None = node_files.refusal(base, Proposal("hand", base.id, "", edits=edits))
         assert reason is None or len(reason.splitlines()) == 1
         return reason
 
-    return asked
+    return check
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def refusal(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -
         {"marked.py": MARKED.replace("free = 1", "free = 2\nmore = 3")},
     ],
 )
-def test_what_the_rules_allow_is_allowed(refusal: Callable[..., str | None], edits: Edits) -> None:
+def test_allowed_edits_are_accepted(refusal: Callable[..., str | None], edits: Edits) -> None:
     assert refusal(edits) is None
 
 
@@ -78,13 +78,13 @@ def test_what_the_rules_allow_is_allowed(refusal: Callable[..., str | None], edi
         ({"../out": "x"}, "may not change"),
     ],
 )
-def test_what_the_rules_forbid_is_refused_with_a_reason(
+def test_forbidden_edits_are_refused_with_a_reason(
     refusal: Callable[..., str | None], edits: Edits, word: str
 ) -> None:
     assert word in (refusal(edits) or "")
 
 
-def test_a_new_file_among_those_of_the_benchmark_is_refused(refusal: Callable[..., str | None]) -> None:
+def test_a_new_file_among_the_benchmarks_files_is_refused(refusal: Callable[..., str | None]) -> None:
     assert "benchmark" in (refusal({"bench/conftest.py": "x"}, files=("bench/**", "evaluate.py")) or "")
     assert refusal({"bench/conftest.py": "x"}) is None
 
@@ -94,19 +94,19 @@ def test_a_file_in_place_of_a_scratch_directory_is_refused(refusal: Callable[...
     assert "is a directory" in (refusal({path: "x"}, scratch=("build", "src/out/deep")) or "")
 
 
-def test_a_path_that_git_would_not_take_never_reaches_git(refusal: Callable[..., str | None]) -> None:
+def test_a_path_that_git_would_refuse_never_reaches_git(refusal: Callable[..., str | None]) -> None:
     for path in ("git~1/x", ".git./x", ".git /x", "x" * 300, "a\0b"):
         assert refusal({path: "x"})
 
 
-def test_writable_are_the_regular_files_that_the_rules_name(user: Any, files_of: Callable[..., Any]) -> None:
+def test_the_regular_files_that_the_rules_name_are_writable(user: Any, files_of: Callable[..., Any]) -> None:
     user.writes({"evaluate.py": "e", "src/a.py": "a", "src/secret.py": "s", "other.py": "o", "loopty.toml": ""})
     (user.top / "src" / "link.py").symlink_to("a.py")
     commit = user.commits()
     access = Access(write=("src/*.py", "evaluate.py", "loopty.toml"), hidden=("src/secret.py",))
     assert files_of(user, access, files=("evaluate.py",)).writable_files(commit) == ["src/a.py"]
     assert files_of(user, access).writable_files(commit) == ["evaluate.py", "src/a.py"], (
-        "a command may run what is written"
+        "a command may run a writable file"
     )
 
 
@@ -120,7 +120,7 @@ def test_writable_are_the_regular_files_that_the_rules_name(user: Any, files_of:
         ("make", []),
     ],
 )
-def test_the_benchmark_is_made_of_the_files_that_its_command_names(
+def test_the_benchmark_consists_of_the_files_that_its_command_names(
     user: Any, files_of: Callable[..., Any], command: str, expected: list[str]
 ) -> None:
     commit = user.commits({"evaluate.py": "e", "data dir/x.csv": "1", "src/a.py": "a"})
@@ -128,7 +128,7 @@ def test_the_benchmark_is_made_of_the_files_that_its_command_names(
     assert [path for path in user.repository.files(commit) if files.is_benchmark_file(path)] == sorted(expected)
 
 
-def test_only_a_literal_name_in_write_makes_a_file_of_the_command_the_candidate(
+def test_only_a_literal_name_in_write_makes_a_file_in_the_command_the_candidate(
     user: Any, files_of: Callable[..., Any]
 ) -> None:
     commit = user.commits({"train.py": "t"})
@@ -164,16 +164,16 @@ def test_a_node_gets_a_branch_and_a_folder_once(
     (folder / "change.diff").write_text("mine")
     files.publish(made, root)
     assert (folder / "change.diff").read_text() == "mine"
-    assert user.git("status", "--porcelain") == b"", "the state is ignored from the inside"
+    assert user.git("status", "--porcelain") == b"", "the state folder ignores itself"
 
 
-def test_no_edits_are_no_commit(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -> None:
+def test_no_edits_make_no_commit(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -> None:
     user.commits({"a": "1"})
     head = user.repository.head()
     assert files_of(user, Access()).commit(node("1", head), {}, "m") == head
 
 
-def test_a_directory_that_the_command_names_is_the_benchmarks_unless_write_names_it(
+def test_a_directory_in_the_command_is_the_benchmarks_unless_write_names_it(
     user: Any, files_of: Callable[..., Any]
 ) -> None:
     commit = user.commits({"tests/test_a.py": "t", "src/a.py": "a"})
@@ -188,9 +188,7 @@ def test_a_file_in_place_of_a_mount_is_refused(refusal: Callable[..., str | None
     assert "is a directory" in (refusal({"data": "x"}, mounts=("data",)) or "")
 
 
-def test_a_proposer_may_see_what_is_not_hidden_and_no_links_or_large_data(
-    user: Any, files_of: Callable[..., Any]
-) -> None:
+def test_a_proposer_sees_no_hidden_files_links_or_large_data(user: Any, files_of: Callable[..., Any]) -> None:
     user.writes({"evaluate.py": "e", "src/ä b.py": "a", "secret/x.txt": "s", "data.csv": "1" * 1_000_001})
     user.writes({"loopty.toml": "seed = 1"})
     (user.top / "link").symlink_to("src")

@@ -1,4 +1,4 @@
-"""What a node left behind, as far as the next proposer may see it."""
+"""What a node left behind and the next proposer may see."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NODE = Node(NodeId("1.2"), Pool.ATTEMPT, "rewrite", "a change", "c", "t", 0.0, 2
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateFolder:
-    made = StateFolder(tmp_path)
-    made.node_folder(NODE.id).mkdir(parents=True)
-    return made
+    state_folder = StateFolder(tmp_path)
+    state_folder.node_folder(NODE.id).mkdir(parents=True)
+    return state_folder
 
 
-def left(state: StateFolder) -> Leftovers:
+def leftovers(state: StateFolder) -> Leftovers:
     return NodeLeftovers(state).read(NODE)
 
 
@@ -36,10 +36,10 @@ def write(state: StateFolder, name: str, text: str) -> None:
 
 
 def test_a_node_without_a_folder_left_nothing(tmp_path):
-    assert left(StateFolder(tmp_path)) == Leftovers()
+    assert leftovers(StateFolder(tmp_path)) == Leftovers()
 
 
-def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(state):
+def test_diff_logs_traces_and_the_result_apart_from_its_numbers_are_read(state):
     write(state, "change.diff", "--- a/x\n+++ b/x\n")
     write(state, "stdout.log", "hello\n")
     write(state, "stderr.log", "warning\n")
@@ -60,7 +60,7 @@ def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(
         "empty": "",
     }
     write(state, "result.json", json.dumps(result))
-    assert left(state) == Leftovers(
+    assert leftovers(state) == Leftovers(
         diff="--- a/x\n+++ b/x\n",
         stdout="hello\n",
         stderr="warning\n",
@@ -78,23 +78,23 @@ def test_diff_logs_traces_and_what_the_result_says_besides_its_numbers_are_read(
 
 def test_only_the_end_of_a_long_log_is_read(state):
     write(state, "stderr.log", "start\n" + "x" * 1_000_000 + "\nthe end\n")
-    assert len(left(state).stderr) <= 16 << 10
-    assert left(state).stderr.endswith("the end\n")
+    assert len(leftovers(state).stderr) <= 16 << 10
+    assert leftovers(state).stderr.endswith("the end\n")
 
 
-def test_of_a_long_text_in_a_trace_the_end_is_kept(state):
+def test_the_end_of_a_long_text_in_a_trace_is_kept(state):
     write(state, "traces/task_a.json", json.dumps({"log": "x" * 100_000 + " the end"}))
-    assert len(left(state).traces["a"]) < 5_000
-    assert left(state).traces["a"].endswith("the end")
+    assert len(leftovers(state).traces["a"]) < 5_000
+    assert leftovers(state).traces["a"].endswith("the end")
 
 
-def test_many_traces_are_a_few_and_those_that_failed_come_first(state):
+def test_only_a_few_of_many_traces_are_read_and_failed_ones_come_first(state):
     for number in range(100):
         failed = {"failure_reason": "bad"} if number == 99 else {}
         write(
             state, f"traces/task_{number:03}.json", json.dumps({"task_id": f"{number:03}", "score": 1, **failed})
         )
-    traces = left(state).traces
+    traces = leftovers(state).traces
     assert len(traces) == 24
     assert next(iter(traces)) == "099"
 
@@ -102,14 +102,14 @@ def test_many_traces_are_a_few_and_those_that_failed_come_first(state):
 @pytest.mark.parametrize(
     "text", ["", "no json", "[1, 2]", "null", '"text"', "{", "[" * 100_000, '{"task_id": 1e999}']
 )
-def test_garbage_in_traces_and_results_is_passed_over(state, text):
+def test_garbage_in_traces_and_results_is_ignored(state, text):
     write(state, "traces/task_a.json", text)
     write(state, "result.json", text)
     write(state, "traces/task_b.json", json.dumps({"score": 1.0}))
-    assert left(state).traces["b"] == "score: 1.0"
+    assert leftovers(state).traces["b"] == "score: 1.0"
 
 
-def test_no_link_is_followed_and_no_pipe_waited_for(state, tmp_path):
+def test_links_are_not_followed_and_pipes_do_not_block(state, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("the user's key")
     folder = state.node_folder(NODE.id)
@@ -118,20 +118,20 @@ def test_no_link_is_followed_and_no_pipe_waited_for(state, tmp_path):
     (folder / "traces" / "task_a.json").symlink_to(secret)
     os.mkfifo(folder / "stderr.log")
     (folder / "change.diff").mkdir()
-    assert left(state) == Leftovers()
+    assert leftovers(state) == Leftovers()
 
 
-def test_what_audits_and_repeated_measurements_left_is_never_read(state):
+def test_files_of_audits_and_repeated_measurements_are_never_read(state):
     secret = "the held-out answer"
-    for place in (
+    for folder in (
         state.audit_folder(NODE.id, 2),
         state.node_folder(NODE.id) / "repeat-3",
         state.node_folder(NODE.id) / "replay-4",
         state.node_folder(NODE.id) / "checks" / "20260101T000000",
     ):
-        (place / "traces").mkdir(parents=True)
+        (folder / "traces").mkdir(parents=True)
         for name in ("stdout.log", "stderr.log", "change.diff"):
-            (place / name).write_text(secret)
-        (place / "result.json").write_text(json.dumps({"score": 1, "note": secret}))
-        (place / "traces" / "task_a.json").write_text(json.dumps({"log": secret}))
-    assert left(state) == Leftovers()
+            (folder / name).write_text(secret)
+        (folder / "result.json").write_text(json.dumps({"score": 1, "note": secret}))
+        (folder / "traces" / "task_a.json").write_text(json.dumps({"log": secret}))
+    assert leftovers(state) == Leftovers()

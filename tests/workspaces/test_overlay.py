@@ -1,4 +1,4 @@
-"""A grafted tree is the commit's tree, whatever changed; shown here by copying the mounts in their order."""
+"""An overlay shows exactly the tree of the commit; here the mounts are copied in their order."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _contents = st.tuples(
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    made: Tree = {}
+    tree: Tree = {}
     for path, entry in draw(st.dictionaries(_paths, _contents, max_size=10)).items():
-        below = any(other.startswith(f"{path}/") for other in made)
-        if not below and not any(path.startswith(f"{other}/") for other in made):
-            made[path] = entry
-    return made
+        below = any(other.startswith(f"{path}/") for other in tree)
+        if not below and not any(path.startswith(f"{other}/") for other in tree):
+            tree[path] = entry
+    return tree
 
 
 @st.composite
@@ -58,9 +58,9 @@ def test_the_mounts_show_exactly_the_changed_tree(
     tmp_path_factory: pytest.TempPathFactory, both: tuple[Tree, Tree]
 ) -> None:
     before, after = both
-    place = tmp_path_factory.mktemp("graft")
-    _lay_out(place / "export", before)
-    frozen = _seen(place / "export")
+    folder = tmp_path_factory.mktemp("overlay")
+    _lay_out(folder / "export", before)
+    frozen = _tree_on_disk(folder / "export")
     contents = {f"{mode} {raw!r}": raw for mode, raw in [*before.values(), *after.values()]}
 
     def entry(tree: Tree, path: str) -> TreeEntry | None:
@@ -71,14 +71,14 @@ def test_the_mounts_show_exactly_the_changed_tree(
         for path in sorted({*before, *after})
         if before.get(path) != after.get(path)
     ]
-    mounts = overlay_mounts(place / "export", changes, lambda file: contents[file.blob], place / "area", "/tree")
-    _lay_out(place / "expected", after)
-    assert _shown(mounts, place / "shown") == _seen(place / "expected")
-    assert _seen(place / "export") == frozen
-    shutil.rmtree(place)
+    mounts = overlay_mounts(folder / "export", changes, lambda file: contents[file.blob], folder / "area", "/tree")
+    _lay_out(folder / "expected", after)
+    assert _visible_tree(mounts, folder / "shown") == _tree_on_disk(folder / "expected")
+    assert _tree_on_disk(folder / "export") == frozen
+    shutil.rmtree(folder)
 
 
-def test_a_change_of_content_is_one_mount_whatever_is_around_it(tmp_path: Path) -> None:
+def test_a_changed_file_is_one_mount_in_a_tree_of_any_size(tmp_path: Path) -> None:
     _lay_out(tmp_path / "export", {f"dir{n}/file{m}": ("100644", b"x") for n in range(30) for m in range(30)})
     change = PathChange("dir3/file4", TreeEntry("100644", "old"), TreeEntry("100644", "new"))
     mounts = overlay_mounts(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
@@ -86,7 +86,7 @@ def test_a_change_of_content_is_one_mount_whatever_is_around_it(tmp_path: Path) 
     assert sum(path.is_file() for path in (tmp_path / "area").rglob("*")) == 1
 
 
-def test_a_new_file_rebuilds_its_own_directory_only(tmp_path: Path) -> None:
+def test_a_new_file_rebuilds_only_its_own_directory(tmp_path: Path) -> None:
     tree = {f"dir{n}/file{m}": ("100644", b"x") for n in range(30) for m in range(5)}
     _lay_out(tmp_path / "export", tree | {"dir3/sub/deep": ("100644", b"x")})
     change = PathChange("dir3/new", None, TreeEntry("100644", "new"))
@@ -107,13 +107,13 @@ def test_the_changes_of_a_real_commit_are_shown_as_git_checks_them_out(user: Any
     changes = repository.changes(base.commit, made.commit)
     content: Callable[[TreeEntry], bytes] = lambda entry: repository.blob(entry.blob)  # noqa: E731
     mounts = overlay_mounts(tmp_path / "export", changes, content, tmp_path / "area", "/tree")
-    assert _shown(mounts, tmp_path / "shown") == _seen(tmp_path / "expected")
+    assert _visible_tree(mounts, tmp_path / "shown") == _tree_on_disk(tmp_path / "expected")
 
 
-def _lay_out(place: Path, tree: Tree) -> None:
-    place.mkdir()
+def _lay_out(folder: Path, tree: Tree) -> None:
+    folder.mkdir()
     for path, (mode, raw) in tree.items():
-        file = place / path
+        file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         if mode == "120000":
             file.symlink_to(raw.decode())
@@ -122,35 +122,35 @@ def _lay_out(place: Path, tree: Tree) -> None:
             file.chmod(0o755 if mode == "100755" else 0o644)
 
 
-def _shown(mounts: list[Mount], place: Path) -> dict[str, tuple[str, bytes]]:
-    """What a process would see: each mount in its turn hides what was there; it needs a place to be put on."""
+def _visible_tree(mounts: list[Mount], folder: Path) -> dict[str, tuple[str, bytes]]:
+    """What a process would see: each mount hides what was there before, and needs a mount point."""
     for mount in mounts:
-        target = place / mount.target.removeprefix("/tree").lstrip("/")
+        target = folder / mount.target.removeprefix("/tree").lstrip("/")
         assert not mount.source.is_symlink(), "a mounted link is followed"
-        if target != place:
+        if target != folder:
             assert target.exists(), f"no mount point {mount.target}"
             assert not target.is_symlink()
             assert target.is_dir() == mount.source.is_dir()
-            assert not any(parent.is_symlink() for parent in target.parents if place in parent.parents)
+            assert not any(parent.is_symlink() for parent in target.parents if folder in parent.parents)
         if mount.source.is_dir():
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(mount.source, target, symlinks=True)
         else:
             target.unlink()
             shutil.copy2(mount.source, target)
-    return _seen(place)
+    return _tree_on_disk(folder)
 
 
-def _seen(place: Path) -> dict[str, tuple[str, bytes]]:
+def _tree_on_disk(folder: Path) -> dict[str, tuple[str, bytes]]:
     """Every file and directory below: git has no empty directories, so an extra one is a difference."""
-    found = {}
-    for path in place.rglob("*"):
+    seen = {}
+    for path in folder.rglob("*"):
         kind = "link" if path.is_symlink() else "folder" if path.is_dir() else oct(path.stat().st_mode & 0o777)
         content = (
             str(path.readlink()).encode() if path.is_symlink() else b"" if path.is_dir() else path.read_bytes()
         )
-        found[str(path.relative_to(place))] = (kind, content)
-    return found
+        seen[str(path.relative_to(folder))] = (kind, content)
+    return seen
 
 
 def test_many_changes_need_few_mounts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The user's repository: nothing of theirs is touched, nothing planted in it runs."""
+"""The user's repository: loopty changes nothing of the user's, and nothing planted in it runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OURS = (".git/objects", ".git/refs/loopty", ".git/refs/heads/loopty-", ".git/log
 
 
 def everything(top: Path) -> dict[str, tuple[object, ...]]:
-    """Every file of a repository by path: what it is, when it was written, what is in it."""
+    """Every file of a repository by path: its mode, time and content."""
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(top.rglob("*")):
         name, status = str(path.relative_to(top)), path.lstat()
@@ -43,14 +43,14 @@ def everything(top: Path) -> dict[str, tuple[object, ...]]:
             content = path.readlink()
         elif path.is_file():
             content = hashlib.sha256(path.read_bytes()).hexdigest()
-        # Git itself renews the time of a shared index whenever it is read.
+        # Git itself updates the time of a shared index whenever it reads it.
         written = None if path.is_dir() or "sharedindex" in name else status.st_mtime_ns
         found[name] = (status.st_mode, written, content)
     return found
 
 
 def use(repository: Repository, into: Path) -> None:
-    """Everything that loopty ever does to a repository, short of applying a patch on request."""
+    """Everything that loopty ever does to a repository, except applying a patch on request."""
     base = repository.snapshot("The working tree when a run began")
     made = repository.commit(base.commit, {"added.py": "1\n", "plain": None}, repository.files(base.commit), "m")
     repository.make_branch("loopty-1.1", made.commit)
@@ -80,7 +80,7 @@ def busy(user: Any) -> Any:
     return user
 
 
-def test_nothing_of_the_user_changes(busy: Any, tmp_path: Path) -> None:
+def test_the_users_files_index_and_branches_do_not_change(busy: Any, tmp_path: Path) -> None:
     status = busy.git("status", "--porcelain", "-z")
     before = everything(busy.top)
     use(busy.repository, tmp_path / "out")
@@ -90,7 +90,7 @@ def test_nothing_of_the_user_changes(busy: Any, tmp_path: Path) -> None:
     assert refs == ["refs/heads/loopty-1.1", "refs/heads/main", "refs/stash"]
 
 
-def test_a_snapshot_is_the_working_tree_without_what_is_ignored(busy: Any, tmp_path: Path) -> None:
+def test_a_snapshot_is_the_working_tree_without_ignored_files(busy: Any, tmp_path: Path) -> None:
     repository = busy.repository
     base = repository.snapshot("m")
     listing = repository.files(base.commit)
@@ -108,13 +108,13 @@ def test_a_snapshot_is_the_working_tree_without_what_is_ignored(busy: Any, tmp_p
         )
 
 
-def test_a_clean_tree_is_its_own_snapshot(user: Any) -> None:
+def test_the_snapshot_of_a_clean_tree_is_head(user: Any) -> None:
     head = user.commits({"a": "1"})
     assert user.repository.snapshot("m").commit == head
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_can_be_changed_added_and_deleted(user: Any, name: str) -> None:
+def test_files_of_any_name_can_be_changed_added_and_deleted(user: Any, name: str) -> None:
     user.commits({name: "before", "other": "1"})
     repository = user.repository
     base = repository.head()
@@ -127,7 +127,7 @@ def test_any_name_can_be_changed_added_and_deleted(user: Any, name: str) -> None
     assert set(repository.files(deleted.commit)) == {"other"}
 
 
-def test_a_name_that_is_no_utf_8_is_exported_as_it_is(user: Any, tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf_8_is_exported_unchanged(user: Any, tmp_path: Path) -> None:
     raw = os.fsencode(user.top) + b"/caf\xe9"
     Path(os.fsdecode(raw)).write_text("x")
     user.commits({"a": "1"})
@@ -172,7 +172,7 @@ def test_no_hook_and_no_fsmonitor_ever_runs(user: Any, tmp_path: Path) -> None:
     assert marker.exists(), "the trap itself does not work"
 
 
-def test_a_patch_does_not_depend_on_the_taste_of_the_user(user: Any) -> None:
+def test_a_patch_does_not_depend_on_the_users_diff_settings(user: Any) -> None:
     user.commits({"a": "1\n", "latin": "x\n"})
     for setting in (
         "diff.noprefix=true",
@@ -189,7 +189,7 @@ def test_a_patch_does_not_depend_on_the_taste_of_the_user(user: Any) -> None:
     assert (user.top / "b").read_text() == "1\n"
 
 
-def test_a_patch_of_bytes_that_are_no_utf_8_applies(user: Any) -> None:
+def test_a_patch_of_bytes_that_are_not_utf_8_applies(user: Any) -> None:
     (user.top / "latin").write_bytes(b"caf\xe9\nend\n")
     user.commits()
     repository = user.repository
@@ -247,7 +247,7 @@ def test_sparse_and_split_index_are_left_alone(user: Any, tmp_path: Path) -> Non
     assert (tmp_path / "out" / "in" / "a").read_text() == "2"
 
 
-def test_places_without_a_baseline_are_misuse_with_a_remedy(
+def test_folders_without_a_baseline_are_misuse_with_a_remedy(
     user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Misuse, match="commit once"):
@@ -261,14 +261,16 @@ def test_places_without_a_baseline_are_misuse_with_a_remedy(
         Repository.open(tmp_path / "bare")
 
 
-def test_what_git_cannot_add_is_misuse_in_its_own_words(user: Any, start: Callable[..., Any]) -> None:
+def test_a_file_that_git_cannot_add_is_misuse_with_the_message_of_git(
+    user: Any, start: Callable[..., Any]
+) -> None:
     user.commits({"a": "1"})
     start(user.top / "nested")
     with pytest.raises(Misuse, match="nested"):
         user.repository.snapshot("m")
 
 
-def test_variables_that_point_git_elsewhere_are_not_heeded(
+def test_variables_that_point_git_elsewhere_are_ignored(
     user: Any, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user.commits({"a": "1"})

@@ -1,4 +1,4 @@
-"""Seals: a change of what results depend on is seen, and reading is not repeated for nothing."""
+"""Seals detect changes of files that results depend on, and read unchanged files only once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from loopty.workspaces.seals import current_seal, data_digest, load_or_make_seal
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path.resolve() / "frozen"
-    (made / "data").mkdir(parents=True)
-    (made / "evaluate.py").write_text("e")
-    (made / "data" / "gold").write_text("g")
-    (made / "link").symlink_to("evaluate.py")
-    return made
+    folder = tmp_path.resolve() / "frozen"
+    (folder / "data").mkdir(parents=True)
+    (folder / "evaluate.py").write_text("e")
+    (folder / "data" / "gold").write_text("g")
+    (folder / "link").symlink_to("evaluate.py")
+    return folder
 
 
 @pytest.fixture(params=[True, False], ids=["settled", "fresh"])
@@ -29,7 +29,7 @@ def age(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("age")
-def test_what_is_as_it_was_is_whole(root: Path) -> None:
+def test_unchanged_files_have_no_first_change(root: Path) -> None:
     seal = current_seal(root)
     (root / "evaluate.py").chmod(0o444)
     assert seal.first_change() is None
@@ -48,14 +48,14 @@ def test_what_is_as_it_was_is_whole(root: Path) -> None:
         (lambda root: os.mkfifo(root / "pipe"), "pipe"),
     ],
 )
-def test_every_change_is_seen_and_named(root: Path, change: object, name: str) -> None:
+def test_every_change_is_detected_and_named(root: Path, change: object, name: str) -> None:
     seal = current_seal(root)
     change(root)  # type: ignore[operator]
     assert seal.first_change() == name
 
 
 @pytest.mark.usefixtures("age")
-def test_a_change_that_keeps_size_and_time_is_seen(root: Path) -> None:
+def test_a_change_that_keeps_size_and_time_is_detected(root: Path) -> None:
     seal = current_seal(root)
     before = (root / "evaluate.py").stat()
     (root / "evaluate.py").write_text("E")
@@ -64,7 +64,7 @@ def test_a_change_that_keeps_size_and_time_is_seen(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("age")
-def test_some_files_and_the_names_beside_them(root: Path) -> None:
+def test_a_seal_of_some_files_covers_the_names_beside_them(root: Path) -> None:
     seal = current_seal(root, ("evaluate.py",))
     (root / "data" / "gold").write_text("other")
     assert seal.first_change() is None
@@ -72,7 +72,7 @@ def test_some_files_and_the_names_beside_them(root: Path) -> None:
     assert seal.first_change() == "./"
 
 
-def test_files_that_did_not_change_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_files_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seals, "_SETTLED_NS", -(1 << 62))
     seal = current_seal(root)
     monkeypatch.setattr(seals, "_digest", lambda *_: pytest.fail("read again"))
@@ -86,7 +86,7 @@ def test_a_recorded_seal_outlives_the_process(root: Path, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "seals").iterdir()] == ["one"]
 
 
-def test_a_digest_of_data_is_over_names_and_contents(root: Path) -> None:
+def test_the_digest_of_data_covers_names_and_contents(root: Path) -> None:
     whole = data_digest(root, ["data", "evaluate.py"])
     assert whole == data_digest(root, ["data", "evaluate.py"])
     assert whole != data_digest(root, ["evaluate.py", "data"])
@@ -96,6 +96,6 @@ def test_a_digest_of_data_is_over_names_and_contents(root: Path) -> None:
     assert whole == data_digest(root, ["data", "evaluate.py"])
 
 
-def test_data_that_is_not_there_is_misuse(root: Path) -> None:
-    with pytest.raises(Misuse, match=r"benchmark\.data names .*/nowhere, which is not there"):
+def test_missing_data_is_misuse(root: Path) -> None:
+    with pytest.raises(Misuse, match=r"benchmark\.data names .*/nowhere, which does not exist"):
         data_digest(root, ["nowhere"])

@@ -1,4 +1,4 @@
-"""A trial's place: exports that many may build at once, and what a trial gets to see of the files."""
+"""Stages of trials: exports that many processes may build at once, and the files that a trial sees."""
 
 from __future__ import annotations
 
@@ -44,36 +44,36 @@ def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any])
     """The stages of a repository under these rules, and the trial of a node with these edits."""
     user.commits(FILES)
 
-    def made(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
+    def make(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
         files = files_of(user, access, **benchmark)
         stages = Stages(user.repository, StateFolder(user.top), rig_of(task_of(access, **benchmark)), files, None)
         root = node("1", user.repository.head())
         child = node("1.1", files.commit(root, edits, "m"))
         return stages, Trial(child, root, number=1, pool=Pool.ATTEMPT, seed=0)
 
-    return made
+    return make
 
 
-def shown(stage: Any, place: Path, top: str = TREE) -> dict[str, str]:
+def visible_files(stage: Any, folder: Path, top: str = TREE) -> dict[str, str]:
     """The files that a trial would see in its tree, by copying the mounts in their order."""
     for mount in stage.mounts:
         if mount.target != top and not mount.target.startswith(f"{top}/"):
             continue
-        target = place / mount.target.removeprefix(top).lstrip("/")
+        target = folder / mount.target.removeprefix(top).lstrip("/")
         if mount.source.is_dir():
             shutil.copytree(mount.source, target, symlinks=True, dirs_exist_ok=True)
         else:
             shutil.copy2(mount.source, target)
-    return {str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()}
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_hidden_files_are_absent_but_those_of_the_benchmark_are_there(
+def test_hidden_files_are_absent_except_those_of_the_benchmark(
     staged: Callable[..., Any], node: Callable[..., Any], tmp_path: Path
 ) -> None:
     access = Access(write=("src/a.py",), read=("src/**",), hidden=("answers",))
     stages, trial = staged(access, {"src/a.py": "changed"}, node, files=("evaluate.py", "answers/gold.json"))
     with stages.stage(trial) as stage:
-        seen = shown(stage, tmp_path / "seen")
+        seen = visible_files(stage, tmp_path / "seen")
     assert seen == {"evaluate.py": "e", "answers/gold.json": "gold", "src/a.py": "changed", "src/b.py": "b"}
 
 
@@ -92,7 +92,7 @@ def test_a_stage_is_gone_afterwards_and_its_export_stays(
     assert not (export / "src" / "new.py").exists()
 
 
-def test_what_dead_trials_left_is_swept_and_living_checks_are_not(
+def test_leftovers_of_dead_trials_are_swept_and_live_checks_are_not(
     staged: Callable[..., Any], node: Callable[..., Any], user: Any
 ) -> None:
     stages, _ = staged(Access(write=("src",)), {}, node)
@@ -103,7 +103,7 @@ def test_what_dead_trials_left_is_swept_and_living_checks_are_not(
     assert [path.name for path in trials.iterdir()] == [f"check-{os.getpid()}-1.2"]
 
 
-def test_a_mount_of_the_task_that_is_not_there_is_misuse(
+def test_a_missing_mount_of_the_task_is_misuse(
     staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
 ) -> None:
     stages, trial = staged(Access(write=("src",)), {}, node, mounts=(str(tmp_path / "nowhere"),))
@@ -112,7 +112,7 @@ def test_a_mount_of_the_task_that_is_not_there_is_misuse(
     assert list((user.top / ".loopty" / "trials").iterdir()) == []
 
 
-def test_a_relative_host_path_appears_in_the_tree_and_others_where_they_are(
+def test_a_relative_host_path_appears_in_the_tree_and_others_at_their_own_paths(
     staged: Callable[..., Any], node: Callable[..., Any], user: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -137,10 +137,8 @@ def test_a_scratch_directory_that_is_a_file_is_misuse(
         pass
 
 
-def test_a_stage_is_readable_whatever_the_mask_of_the_user(
-    staged: Callable[..., Any], node: Callable[..., Any]
-) -> None:
-    def closed_paths(trial: Trial) -> list[Path]:
+def test_a_stage_is_readable_under_any_umask(staged: Callable[..., Any], node: Callable[..., Any]) -> None:
+    def unreadable_paths(trial: Trial) -> list[Path]:
         with stages.stage(trial) as stage:
             every = [path for mount in stage.mounts for path in (mount.source, *mount.source.rglob("*"))]
             return [path for path in every if not path.stat().st_mode & 0o004]
@@ -150,13 +148,13 @@ def test_a_stage_is_readable_whatever_the_mask_of_the_user(
         stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build",))
         trials = [replace(trial, number=number) for number in range(1, 9)]
         with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(closed_paths, trials)) == [[]] * 8
+            assert list(threads.map(unreadable_paths, trials)) == [[]] * 8
     finally:
         assert os.umask(before) == 0o077
 
 
-def mounted(mounts: Any, top: str, place: Path) -> dict[str, str]:
-    return shown(SimpleNamespace(mounts=mounts), place, top)
+def files_in_mounts(mounts: Any, top: str, folder: Path) -> dict[str, str]:
+    return visible_files(SimpleNamespace(mounts=mounts), folder, top)
 
 
 def test_an_isolated_candidate_sees_nothing_of_the_benchmark(
@@ -173,10 +171,10 @@ def test_an_isolated_candidate_sees_nothing_of_the_benchmark(
         isolated=True,
     )
     with stages.stage(trial) as stage:
-        tree = mounted(stage.candidate, TREE, tmp_path / "tree")
+        tree = files_in_mounts(stage.candidate, TREE, tmp_path / "tree")
         assert set(tree) == {"src/a.py", "src/b.py", "src/new.py"}
         assert tree["src/a.py"] == "changed"
-        benchmark = mounted(stage.mounts, BENCHMARK, tmp_path / "benchmark")
+        benchmark = files_in_mounts(stage.mounts, BENCHMARK, tmp_path / "benchmark")
         assert benchmark == {
             "evaluate.py": "e",
             "answers/gold.json": "gold",
@@ -207,28 +205,28 @@ def test_mounts_of_the_task_are_shown_to_both_sides(
 
 
 @pytest.mark.parametrize("isolated", [True, False])
-def test_a_benchmark_that_was_changed_on_disk_stops_the_trial_with_the_remedy(
+def test_a_benchmark_changed_on_disk_stops_the_trial_with_a_remedy(
     staged: Callable[..., Any], node: Callable[..., Any], isolated: bool
 ) -> None:
     stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
     with stages.stage(trial) as stage:
         assert stages.find_tampering(trial) is None
         top = BENCHMARK if isolated else TREE
-        (place,) = [mount.source for mount in stage.mounts if mount.target == top]
-        (place / "evaluate.py").chmod(0o644)
-        (place / "evaluate.py").write_text("forged")
+        (export,) = [mount.source for mount in stage.mounts if mount.target == top]
+        (export / "evaluate.py").chmod(0o644)
+        (export / "evaluate.py").write_text("forged")
         assert "evaluate.py was changed" in (stages.find_tampering(trial) or "")
-    remedy = rf"evaluate\.py was changed: remove {place}, it is made anew"
+    remedy = rf"evaluate\.py was changed: remove {export}, and it is rebuilt"
     with pytest.raises(SandboxError, match=remedy), stages.stage(replace(trial, number=2)):
         pass
-    shutil.rmtree(place)
+    shutil.rmtree(export)
     fresh, again = staged(Access(write=("src",)), {"src/new.py": "n"}, node, isolated=isolated)
     with fresh.stage(again):
-        assert (place / "evaluate.py").read_text() == "e"
+        assert (export / "evaluate.py").read_text() == "e"
 
 
 @pytest.mark.parametrize("isolated", [True, False])
-def test_data_that_changes_under_a_trial_is_seen(
+def test_data_that_changes_during_a_trial_is_detected(
     staged: Callable[..., Any], node: Callable[..., Any], tmp_path: Path, isolated: bool
 ) -> None:
     (tmp_path / "gold").write_text("gold")
@@ -237,12 +235,12 @@ def test_data_that_changes_under_a_trial_is_seen(
         assert str(tmp_path.resolve() / "gold") in {mount.target for mount in stage.mounts}
         (tmp_path / "gold").write_text("fool's gold")
         assert "/gold was changed" in (stages.find_tampering(trial) or "")
-    with pytest.raises(SandboxError, match="put it back"), stages.stage(replace(trial, number=2)):
+    with pytest.raises(SandboxError, match="restore it"), stages.stage(replace(trial, number=2)):
         pass
 
 
 @pytest.mark.parametrize("pool", [Pool.REPLAY, Pool.REPEAT])
-def test_a_trial_that_only_looks_keeps_its_files_apart(
+def test_an_observing_trial_keeps_its_files_in_a_folder_of_its_own(
     staged: Callable[..., Any], node: Callable[..., Any], pool: Pool
 ) -> None:
     stages, trial = staged(Access(), {}, node)
@@ -262,7 +260,7 @@ print(export_commit(repository, commit, "tree", lambda path: "f1" not in path, (
 """
 
 
-def test_eight_processes_that_export_at_once_end_with_one_good_export(user: Any, tmp_path: Path) -> None:
+def test_eight_processes_that_export_at_once_make_one_good_export(user: Any, tmp_path: Path) -> None:
     commit = user.commits({f"d{n}/f{m}": str(n * m) for n in range(20) for m in range(10)})
     command = [sys.executable, "-c", EXPORT, str(user.top), commit, str(tmp_path / "exports")]
     builders = [
@@ -270,14 +268,14 @@ def test_eight_processes_that_export_at_once_end_with_one_good_export(user: Any,
     ]
     for builder in builders:
         assert builder.stdin
-        builder.stdin.close()  # and they are off
-    found = set()
+        builder.stdin.close()  # which starts it
+    exports = set()
     for builder in builders:
         assert builder.stdout
-        found.add(builder.stdout.read().strip())
+        exports.add(builder.stdout.read().strip())
         builder.stdout.close()
         assert builder.wait() == 0
-    (export,) = map(Path, found)
+    (export,) = map(Path, exports)
     assert list((tmp_path / "exports").iterdir()) == [export]
     assert sum(path.is_file() for path in export.rglob("*")) == 180
     assert (export / "d19" / "f9").read_text() == "171"

@@ -1,1 +1,1 @@
-"""How a trial is scored."""
+"""Evaluators score trials."""

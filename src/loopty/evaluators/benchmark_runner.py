@@ -1,4 +1,4 @@
-"""Where the benchmark's commands run, its own and those of gates: beside the candidate, or apart from it."""
+"""Runs the commands of a benchmark and its gates, in the candidate's sandbox or, if isolated, in their own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
 from loopty.evaluators.contract import SandboxPaths
 
 FindTampering = Callable[[Trial], str | None]
-"""What has changed in the benchmark of a trial while its stage stood, or None."""
+"""What changed in the benchmark of a trial since its stage was made, or None."""
 
 _NEEDED_FOR_ISOLATION = {Protection.WRITE, Protection.READ, Protection.OTHERS, Protection.NETWORK}
 
 
-class TamperingFound(Exception):  # noqa: N818 - it is a finding about the trial, and becomes its outcome
-    """What has changed in the benchmark while a command of it ran."""
+class TamperingFound(Exception):  # noqa: N818 - a finding about the trial, which becomes its outcome
+    """What changed in the benchmark while one of its commands ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,48 +45,48 @@ class BenchmarkRunner:
         benchmark: Benchmark,
         limits: Limits,
         sandbox: Sandbox,
-        places: SandboxPaths,
+        paths: SandboxPaths,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
-        tampering: FindTampering,
+        find_tampering: FindTampering,
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
         self._sandbox = sandbox
-        self._paths = places
+        self._paths = paths
         self._env = env
         self._mounts = tuple(mounts)
-        self._find_tampering = tampering
+        self._find_tampering = find_tampering
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
         self.integrity = Integrity.STRONG if strong else Integrity.WEAK
 
     async def run(self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event) -> Exit:
-        """Run a command to its end; nothing of the trial is alive then.
+        """Run a command to its end; no process of the trial is alive afterwards.
 
-        Raises SandboxError when the machinery failed, Tampered when the benchmark is not what it was.
+        Raises SandboxError when the sandbox failed and TamperingFound when the benchmark was changed.
         """
         top = self._paths.benchmark if self._benchmark.isolated else self._paths.tree
-        async with self._candidate_access(stage) as reach:
+        async with self._candidate_access(stage) as access:
             launch = Launch(
                 argv=command.argv,
                 cwd=top,
                 bounds=self._limits.bounds(command.seconds),
                 stdout=command.stdout,
                 stderr=command.stderr,
-                env={**self._env, **self._benchmark.env, **command.env, **reach.env},
-                mounts=(*self._mounts, *command.mounts, *reach.mounts),
+                env={**self._env, **self._benchmark.env, **command.env, **access.env},
+                mounts=(*self._mounts, *command.mounts, *access.mounts),
                 scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
                 network=self._benchmark.network,
             )
-            ended = await self._sandbox.run(launch, cancel)
+            end = await self._sandbox.run(launch, cancel)
         if reason := await asyncio.to_thread(self._find_tampering, trial):
             raise TamperingFound(reason)
-        return ended
+        return end
 
     def stop_reason(self, stop: Stop, seconds: float) -> str:
-        """Which bound ended a command, in words."""
+        """The limit that ended a command, in words."""
         limits = self._limits
         return {
             Stop.TIME: f"still running after {seconds:g} s",
@@ -98,19 +98,19 @@ class BenchmarkRunner:
 
     @contextlib.asynccontextmanager
     async def _candidate_access(self, stage: Stage) -> AsyncIterator[_CandidateAccess]:
-        """How a command reaches the candidate that it is apart from."""
+        """The access of a command to the candidate when they run in separate sandboxes."""
         if not self._benchmark.isolated:
             yield _CandidateAccess({}, ())
             return
-        # The SDK is not on the candidate's path: it is no part of it, and started by its place.
+        # The SDK is not on the candidate's path: it is not part of the candidate, and is started by its own path.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
-        places = self._paths
-        server = f"{places.sdk}/serve.py"
-        offer = CandidateLimits(self._limits, seconds, places.tree, server, env, self._mounts, network)
-        async with CandidateServer(self._sandbox, stage, offer).serve() as socket:
-            place = places.candidate
-            yield _CandidateAccess({"LOOPTY_CANDIDATE": place}, (Mount(socket, place),))
+        paths = self._paths
+        server = f"{paths.sdk}/serve.py"
+        limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network)
+        async with CandidateServer(self._sandbox, stage, limits).serve() as socket:
+            target = paths.candidate
+            yield _CandidateAccess({"LOOPTY_CANDIDATE": target}, (Mount(socket, target),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads one file of a candidate's tree as data: regular, bounded, reached through no link."""
+"""Reads one file of a candidate's tree as data: a regular file, bounded, with no link on the way."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from loopty.kit.untrusted_files import Unreadable
 
 def content(mounts: Sequence[Mount], tree: str, path: str, limit: int) -> bytes:
     """The bytes at `path` below `tree`, as these mounts show it. Raises Unreadable."""
-    inside = PurePosixPath(path)
-    if inside.is_absolute() or not inside.parts or ".." in inside.parts or "\0" in path:
-        raise Unreadable(f"reads {path!r:.100}, which names no file of the candidate")
-    place = PurePosixPath(tree) / inside
-    # Mounts come in their order, each over the earlier ones.
-    shown = [mount for mount in mounts if PurePosixPath(mount.target) in (place, *place.parents)]
-    if not shown:
-        raise Unreadable(f"reads {path!r:.100}, which the candidate does not see")
+    relative = PurePosixPath(path)
+    if relative.is_absolute() or not relative.parts or ".." in relative.parts or "\0" in path:
+        raise Unreadable(f"reads {path!r:.100}, which is not the path of a file of the candidate")
+    target = PurePosixPath(tree) / relative
+    # Mounts are in order: each covers the earlier ones.
+    covering = [mount for mount in mounts if PurePosixPath(mount.target) in (target, *target.parents)]
+    if not covering:
+        raise Unreadable(f"reads {path!r:.100}, which the candidate cannot see")
     try:
-        raw = _read_below(shown[-1].source, place.relative_to(shown[-1].target).parts, limit)
+        raw = _read_below(covering[-1].source, target.relative_to(covering[-1].target).parts, limit)
     except Unreadable as error:
         raise Unreadable(f"reads {path!r:.100}, which {error}") from None
     except OSError:
         raw = None
     if raw is None:
-        raise Unreadable(f"reads {path!r:.100}, which is not there")
+        raise Unreadable(f"reads {path!r:.100}, which does not exist")
     return raw
 
 
@@ -38,9 +38,9 @@ def _read_below(source: Path, steps: Sequence[str], limit: int) -> bytes | None:
     folder = os.open(source, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         for step in steps[:-1]:
-            above = folder
-            folder = os.open(step, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-            os.close(above)
+            parent = folder
+            folder = os.open(step, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            os.close(parent)
         return untrusted_files.content(Path(steps[-1]), limit, folder)
     finally:
         os.close(folder)

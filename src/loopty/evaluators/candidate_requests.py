@@ -1,9 +1,9 @@
-"""What an isolated benchmark may ask for: one packet of JSON, taken at its word only when it is sound.
+"""Parses the requests of an isolated benchmark: one packet of JSON each, accepted only when it is valid.
 
 {"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512}}    env, seconds, memory_mb optional
 {"read": {"path": "kernel.c", "limit": 65536}}
 
-In argv `loopty:serve` stands for the SDK's server of functions, wherever the candidate sees it.
+In argv, `loopty:serve` is replaced by the path at which the candidate sees the SDK's server of functions.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Give the bytes of one of the candidate's files."""
+    """Return the bytes of one of the candidate's files."""
 
     path: str
     limit: int
 
 
 def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | ReadRequest:
-    """What is asked; a start that does not say gets this time and memory, and never more. Raises Unreadable."""
+    """The request. A start gets at most this time and memory, and exactly that by default. Raises Unreadable."""
     match untrusted_files.json_object(raw):
-        case {"start": dict(wanted), **rest} if not rest:
+        case {"start": dict(fields), **rest} if not rest:
             return _parse_start(
-                {"env": {}, "seconds": seconds, "memory_mb": memory_mb, **wanted}, seconds, memory_mb
+                {"env": {}, "seconds": seconds, "memory_mb": memory_mb, **fields}, seconds, memory_mb
             )
         case {"read": {"path": str(path), "limit": int(limit), **more}, **rest} if not rest and not more:
             if not 0 <= limit <= _LARGEST_FILE:
@@ -53,21 +53,21 @@ def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | 
             raise Unreadable("is neither a start nor a read")
 
 
-def _parse_start(wanted: Mapping[str, Any], seconds: float, memory_mb: int) -> StartRequest:
-    match wanted:
-        case {"argv": [_, *_] as argv, "env": dict(env), "seconds": asked, "memory_mb": memory, **rest} if (
+def _parse_start(fields: Mapping[str, Any], seconds: float, memory_mb: int) -> StartRequest:
+    match fields:
+        case {"argv": [_, *_] as argv, "env": dict(env), "seconds": requested, "memory_mb": memory, **rest} if (
             not rest
         ):
             pass
         case _:
-            raise Unreadable("is no start: it takes argv, and perhaps env, seconds and memory_mb")
-    # A zero would end the word, and what follows it be read as an option of the sandbox.
+            raise Unreadable("is not a valid start: it takes argv and optionally env, seconds and memory_mb")
+    # A NUL would end the word, and the rest would be read as an option of the sandbox.
     if not all(isinstance(word, str) and "\0" not in word for word in (*argv, *env, *env.values())):
-        raise Unreadable("has an argument or a variable that is no text")
+        raise Unreadable("has an argument or a variable that is not text")
     if not all(name and "=" not in name for name in env):
-        raise Unreadable("names a variable that cannot be one")
-    if type(asked) not in (int, float) or asked <= 0:
-        raise Unreadable("gives no seconds")
+        raise Unreadable("has a variable with an invalid name")
+    if type(requested) not in (int, float) or requested <= 0:
+        raise Unreadable("has seconds that are not a positive number")
     if type(memory) is not int or not 0 < memory <= memory_mb:
-        raise Unreadable(f"asks for {memory!r:.20} MB, the task allows {memory_mb}")
-    return StartRequest(tuple(argv), env, min(float(asked), seconds), memory)
+        raise Unreadable(f"asks for {memory!r:.20} MB, but the task allows {memory_mb}")
+    return StartRequest(tuple(argv), env, min(float(requested), seconds), memory)

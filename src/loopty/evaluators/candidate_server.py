@@ -1,9 +1,9 @@
 """Starts the candidate for an isolated benchmark, each time in a sandbox of its own.
 
-The benchmark connects to a socket that only its own sandbox shows, and asks once per connection (`asked.py`). With
-a start it passes a descriptor, which becomes the candidate's standard input and output: loopty takes no part in
-what they say to each other. When the candidate is dead, the answer tells how it ended; when the benchmark leaves,
-the candidate is killed.
+The benchmark connects to a socket that only its own sandbox shows, and sends one request per connection
+(`candidate_requests.py`). With a start it passes a descriptor, which becomes the candidate's standard input and
+output: loopty does not see what they exchange. When the candidate is dead, the answer says how it ended; when the
+benchmark disconnects, the candidate is killed.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ _PACKET_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class CandidateLimits:
-    """What every launch of a candidate has in common."""
+    """The limits and the environment that all launches of a candidate share."""
 
     task_limits: Limits
     seconds: float
     tree: str
     server: str
-    """What serves a function of the candidate, as the candidate sees it: the benchmark's view is another."""
+    """The program that serves functions of the candidate: its path as the candidate sees it, not the benchmark."""
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     network: bool
 
 
 class CandidateServer:
-    """Serves one command of an isolated benchmark."""
+    """Starts candidates and reads their files for one command of an isolated benchmark."""
 
-    def __init__(self, sandbox: Sandbox, stage: Stage, offer: CandidateLimits) -> None:
+    def __init__(self, sandbox: Sandbox, stage: Stage, limits: CandidateLimits) -> None:
         self._sandbox = sandbox
         self._stage = stage
-        self._limits = offer
+        self._limits = limits
         self._connections: set[asyncio.Task[None]] = set()
         self._memory_by_launch: dict[int, int] = {}
-        """Megabytes by launch, of those that run."""
+        """Megabytes of each running launch."""
         self._launches = 0
         self._failure: SandboxError | None = None
 
     @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator[Path]:
-        """Serve at a socket; afterwards no candidate is alive. Raises SandboxError when one could not be run."""
+        """Serve on a socket; afterwards no candidate is alive. Raises SandboxError when one could not be run."""
         folder = self._stage.outbox.with_name("calls")
         with listen(folder, socket.SOCK_SEQPACKET, _MAX_CONNECTIONS) as listener:
-            accepting = asyncio.create_task(self._accept(listener.socket))
+            accepting = asyncio.create_task(self._accept_connections(listener.socket))
             try:
                 yield listener.path
             finally:
@@ -75,7 +75,7 @@ class CandidateServer:
             if isinstance(end, Exception):
                 raise end
 
-    async def _accept(self, listener: socket.socket) -> None:
+    async def _accept_connections(self, listener: socket.socket) -> None:
         while True:
             connection, _ = await asyncio.get_running_loop().sock_accept(listener)
             if len(self._connections) >= _MAX_CONNECTIONS:
@@ -86,26 +86,26 @@ class CandidateServer:
             task.add_done_callback(self._forget_connection)
 
     def _forget_connection(self, task: asyncio.Task[None]) -> None:
-        # One that failed stays, for its fault to be raised in the end.
+        # A task that failed stays, so that its exception is raised in the end.
         if task.cancelled() or task.exception() is None:
             self._connections.discard(task)
 
     async def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(ConnectionError), contextlib.ExitStack() as passed:
+        with connection, contextlib.suppress(ConnectionError), contextlib.ExitStack() as resources:
             try:
-                await self._answer(connection, passed)
+                await self._answer(connection, resources)
             except Unreadable as error:
                 await _send(connection, {"error": f"the request {error}"})
             except SandboxError as error:
                 self._failure = self._failure or error
                 await _send(connection, {"error": f"the sandbox failed: {error}"})
 
-    async def _answer(self, connection: socket.socket, passed: contextlib.ExitStack) -> None:
-        raw, channels = await _receive(connection, passed)
+    async def _answer(self, connection: socket.socket, resources: contextlib.ExitStack) -> None:
+        raw, channels = await _receive(connection, resources)
         match candidate_requests.parse_request(raw, self._limits.seconds, self._limits.task_limits.memory_mb):
             case candidate_requests.StartRequest() as start:
                 if len(channels) != 1:
-                    raise Unreadable("starts a candidate and brings no socket for it")
+                    raise Unreadable("starts a candidate but passes no socket for it")
                 await _send(connection, await self._run_candidate(start, channels[0], connection))
             case candidate_requests.ReadRequest(path, limit):
                 content = await asyncio.to_thread(
@@ -119,19 +119,19 @@ class CandidateServer:
     async def _run_candidate(
         self, start: candidate_requests.StartRequest, channel: socket.socket, connection: socket.socket
     ) -> dict[str, object]:
-        """Run a candidate to its end, or to the benchmark's."""
+        """Run a candidate until it ends or the benchmark disconnects."""
         self._refuse_too_many(start)
         self._launches += 1
         number = self._launches
         self._memory_by_launch[number] = start.memory_mb
         stderr = self._stage.folder / f"candidate-{number}.tmp"
         try:
-            ended = await self._launch(start, channel, stderr, connection)
-            by_bound = ended.stop not in (None, Stop.CANCELLED)
+            end = await self._launch(start, channel, stderr, connection)
+            by_limit = end.stop not in (None, Stop.CANCELLED)
             return {
-                "code": ended.code,
-                "seconds": round(ended.seconds, 6),
-                "stop": ended.stop if by_bound else "",
+                "code": end.code,
+                "seconds": round(end.seconds, 6),
+                "stop": end.stop if by_limit else "",
                 "stderr": harvest.last_line(stderr),
             }
         finally:
@@ -145,39 +145,41 @@ class CandidateServer:
         stderr: Path,
         connection: socket.socket,
     ) -> Exit:
-        offer = self._limits
+        limits = self._limits
         launch = Launch(
-            argv=tuple(offer.server if word == candidate_requests.SERVER else word for word in start.argv),
-            cwd=offer.tree,
-            bounds=replace(offer.task_limits.bounds(start.seconds), memory_mb=start.memory_mb),
+            argv=tuple(limits.server if word == candidate_requests.SERVER else word for word in start.argv),
+            cwd=limits.tree,
+            bounds=replace(limits.task_limits.bounds(start.seconds), memory_mb=start.memory_mb),
             stdout=Path(os.devnull),
             stderr=stderr,
-            env={**offer.env, **start.env},
-            mounts=(*offer.mounts, *self._stage.candidate),
-            network=offer.network,
+            env={**limits.env, **start.env},
+            mounts=(*limits.mounts, *self._stage.candidate),
+            network=limits.network,
             channel=channel.detach(),
         )
-        left = asyncio.Event()
-        # Nothing more is asked on this connection, so whatever comes is the benchmark's leaving.
+        disconnected = asyncio.Event()
+        # The connection carries no second request, so any event on it means that the benchmark disconnects.
         loop = asyncio.get_running_loop()
-        loop.add_reader(connection, left.set)
+        loop.add_reader(connection, disconnected.set)
         try:
-            return await self._sandbox.run(launch, left)
+            return await self._sandbox.run(launch, disconnected)
         finally:
             loop.remove_reader(connection)
 
     def _refuse_too_many(self, start: candidate_requests.StartRequest) -> None:
         if len(self._memory_by_launch) >= _MAX_CANDIDATES:
-            raise Unreadable(f"comes while {_MAX_CANDIDATES} candidates run: close one first")
-        taken, whole = sum(self._memory_by_launch.values()), self._limits.task_limits.memory_mb
-        if taken + start.memory_mb > whole:
+            raise Unreadable(f"came while {_MAX_CANDIDATES} candidates were running: close one first")
+        used, total = sum(self._memory_by_launch.values()), self._limits.task_limits.memory_mb
+        if used + start.memory_mb > total:
             raise Unreadable(
-                f"is for {start.memory_mb} MB while other candidates have {taken} of the task's {whole}: "
+                f"asks for {start.memory_mb} MB while other candidates have {used} of the task's {total} MB: "
                 "close them first, or give each less with memory_mb"
             )
 
 
-async def _receive(connection: socket.socket, passed: contextlib.ExitStack) -> tuple[bytes, list[socket.socket]]:
+async def _receive(
+    connection: socket.socket, resources: contextlib.ExitStack
+) -> tuple[bytes, list[socket.socket]]:
     """The one packet of a connection, and the sockets that came with it."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -192,11 +194,11 @@ async def _receive(connection: socket.socket, passed: contextlib.ExitStack) -> t
     sockets = []
     for descriptor in descriptors:
         try:
-            sockets.append(passed.enter_context(socket.socket(fileno=descriptor)))
+            sockets.append(resources.enter_context(socket.socket(fileno=descriptor)))
         except OSError:
             os.close(descriptor)
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-        raise Unreadable(f"has more than {candidate_requests.LARGEST_REQUEST} bytes or one descriptor")
+        raise Unreadable(f"has more than {candidate_requests.LARGEST_REQUEST} bytes or more than one descriptor")
     return raw, sockets
 
 
@@ -205,8 +207,8 @@ async def _send(connection: socket.socket, reply: Mapping[str, object]) -> None:
 
 
 def _append_to_log(stderr: Path, log: Path) -> None:
-    """Add what a candidate printed to the log of all, as far as that is not full."""
+    """Move a candidate's output to the log of all candidates, up to the size limit of the log."""
     with contextlib.suppress(FileNotFoundError):
-        with stderr.open("rb") as said, log.open("ab") as kept:
-            kept.write(said.read(max(0, _LARGEST_LOG - kept.tell())))
+        with stderr.open("rb") as output, log.open("ab") as target:
+            target.write(output.read(max(0, _LARGEST_LOG - target.tell())))
         stderr.unlink()

@@ -33,45 +33,45 @@ _READ_ONLY = "Read-only file system"
 _NOT_THERE = ("No module named", "No such file or directory")
 
 RunGates = Callable[[Trial, asyncio.Event], Awaitable[list[GateResult]]]
-"""Tells what each gate of a trial says of its node."""
+"""Runs every gate of a trial on its node."""
 
 
 class CommandEvaluator:
-    """Stages a trial, runs gates and benchmark, follows its metrics, reads its result."""
+    """Stages a trial, runs gates and benchmark, watches its metrics, reads its result."""
 
     def __init__(
         self,
         benchmark: Benchmark,
         limits: Limits,
         sandbox: Sandbox,
-        staging: MakeStage,
-        tampering: FindTampering,
-        places: SandboxPaths,
+        open_stage: MakeStage,
+        find_tampering: FindTampering,
+        paths: SandboxPaths,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         serve_model: ServeTrial | None = None,
     ) -> None:
-        """`serving`: what serves the user role's model to the benchmark's command; gates do not call models."""
+        """`serve_model` serves the user role's model to the benchmark's command; gates do not call models."""
         self._benchmark = benchmark
-        self._open_stage = staging
-        self._paths = places
+        self._open_stage = open_stage
+        self._paths = paths
         self._serve_model = serve_model
-        self._runner = BenchmarkRunner(benchmark, limits, sandbox, places, env, mounts, tampering)
+        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering)
 
-    async def evaluate(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
-        """Run the trial to its end; whatever the candidate does is an Outcome.
+    async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
+        """Run the trial to its end; anything that the candidate does becomes an Outcome.
 
-        Raises Exhausted and Outage where it was the user role's model that could not be had.
+        Raises Exhausted or Outage when the user role's model could not be paid or was unavailable.
         """
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
-                outcome = await self._evaluate(trial, stage, seen, cancel)
+                outcome = await self._evaluate(trial, stage, on_metrics, cancel)
             except TamperingFound as finding:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))
         return replace(outcome, unenforced=self._runner.unenforced, integrity=self._runner.integrity)
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
-        """What each gate says of the node now; bounds on metrics only where it has some."""
+        """Run each gate on the node now; gates on metrics only if the node has metrics."""
         metrics = trial.node.outcome.metrics if trial.node.outcome else {}
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
@@ -85,34 +85,36 @@ class CommandEvaluator:
             except TamperingFound as finding:
                 raise SandboxError(str(finding)) from None
 
-    async def _evaluate(self, trial: Trial, stage: Stage, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
-        if refused := await self._gate_refusal(When.BEFORE, trial, stage, cancel):
-            return refused
-        outcome = await self._run_benchmark(trial, stage, seen, cancel)
+    async def _evaluate(self, trial: Trial, stage: Stage, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
+        if refusal := await self._gate_refusal(When.BEFORE, trial, stage, cancel):
+            return refusal
+        outcome = await self._run_benchmark(trial, stage, on_metrics, cancel)
         if not outcome.is_finished:
             return outcome
         if reason := metric_refusal(trial.gates, outcome.metrics):
             return replace(outcome, ending=Ending.REFUSED, reason=reason)
-        refused = await self._gate_refusal(When.AFTER, trial, stage, cancel)
-        if refused and refused.ending is Ending.REFUSED:
-            return replace(outcome, ending=Ending.REFUSED, reason=refused.reason)
-        return refused or outcome
+        refusal = await self._gate_refusal(When.AFTER, trial, stage, cancel)
+        if refusal and refusal.ending is Ending.REFUSED:
+            return replace(outcome, ending=Ending.REFUSED, reason=refusal.reason)
+        return refusal or outcome
 
     async def _gate_refusal(self, when: When, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Outcome | None:
-        """What the first gate that does not pass makes of the trial, or None."""
+        """The outcome of the trial if a gate does not pass, or None."""
         seconds = 0.0
         for gate in command_gates(trial.gates, when):
-            passage = await self._run_gate(gate, trial, stage, cancel)
-            seconds += passage.seconds
-            if passage.refusal:
-                ending = Ending.CANCELLED if passage.stopped else Ending.REFUSED
-                return Outcome(ending, reason=passage.refusal, seconds=round(seconds, 6))
+            gate_result = await self._run_gate(gate, trial, stage, cancel)
+            seconds += gate_result.seconds
+            if gate_result.refusal:
+                ending = Ending.CANCELLED if gate_result.stopped else Ending.REFUSED
+                return Outcome(ending, reason=gate_result.refusal, seconds=round(seconds, 6))
         return None
 
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
         return await gates.run_gate(gate, trial, stage, self._runner, self._benchmark, self._paths, cancel)
 
-    async def _run_benchmark(self, trial: Trial, stage: Stage, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
+    async def _run_benchmark(
+        self, trial: Trial, stage: Stage, on_metrics: OnMetrics, cancel: asyncio.Event
+    ) -> Outcome:
         command = Command(
             argv=self._benchmark.argv,
             seconds=self._benchmark.timeout_seconds,
@@ -122,67 +124,67 @@ class CommandEvaluator:
             stderr=stage.folder / "stderr.log",
         )
         if self._serve_model is None:
-            return await self._run_command(trial, stage, command, seen, cancel)
-        async with model_access.open_model_access(self._serve_model, trial, stage, command, self._paths) as (
-            reaching,
-            door,
-        ):
-            outcome = await self._run_command(trial, stage, reaching, seen, cancel)
-        return model_access.adjust_outcome(door, outcome)
+            return await self._run_command(trial, stage, command, on_metrics, cancel)
+        context = model_access.open_model_access(self._serve_model, trial, stage, command, self._paths)
+        async with context as (command, access):
+            outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
+        return model_access.adjust_outcome(access, outcome)
 
     async def _run_command(
-        self, trial: Trial, stage: Stage, command: Command, seen: OnMetrics, cancel: asyncio.Event
+        self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
     ) -> Outcome:
-        watch = MetricsWatch(stage, seen, self._benchmark.grace_seconds, cancel)
-        following = asyncio.create_task(watch.follow())
+        watch = MetricsWatch(stage, on_metrics, self._benchmark.grace_seconds, cancel)
+        watching = asyncio.create_task(watch.follow())
         try:
-            ended = await self._runner.run(trial, stage, command, watch.kill)
+            end = await self._runner.run(trial, stage, command, watch.kill)
         finally:
-            following.cancel()
+            watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await following
+                await watching
         watch.read_new()
-        outcome = self._outcome(stage, watch, ended, cancel.is_set())
-        return replace(outcome, seconds=round(ended.seconds, 6))
+        outcome = self._outcome(stage, watch, end, cancel.is_set())
+        return replace(outcome, seconds=round(end.seconds, 6))
 
-    def _outcome(self, stage: Stage, watch: MetricsWatch, ended: Exit, cancelled: bool) -> Outcome:
-        partial = watch.partial
-        directions = watch.stream.directions if partial else {}
+    def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, cancelled: bool) -> Outcome:
+        metrics = watch.last_metrics
+        directions = watch.stream.directions if metrics else {}
         if watch.prune_reason:
-            return Outcome(Ending.PRUNED, partial, directions, watch.prune_reason)
-        if ended.stop is Stop.CANCELLED or (cancelled and ended.stop is not None):
+            return Outcome(Ending.PRUNED, metrics, directions, watch.prune_reason)
+        if end.stop is Stop.CANCELLED or (cancelled and end.stop is not None):
             return Outcome(Ending.CANCELLED, reason="stopped on request")
-        if ended.stop is not None:
-            reason = self._runner.stop_reason(ended.stop, self._benchmark.timeout_seconds)
-            if ended.stop is Stop.TIME:
-                return Outcome(Ending.TIMED_OUT, partial, directions, reason)
+        if end.stop is not None:
+            reason = self._runner.stop_reason(end.stop, self._benchmark.timeout_seconds)
+            if end.stop is Stop.TIME:
+                return Outcome(Ending.TIMED_OUT, metrics, directions, reason)
             return Outcome(Ending.FAILED, reason=reason)
-        if ended.code != 0:
-            said = harvest.last_line(stage.folder / "stderr.log")
-            hint = f" ({advice})" if (advice := self._advice(said)) else ""
-            return Outcome(Ending.FAILED, reason=f"exit code {ended.code}" + (f": {said}{hint}" if said else ""))
+        if end.code != 0:
+            last_line = harvest.last_line(stage.folder / "stderr.log")
+            hint = f" ({advice})" if (advice := self._advice(last_line)) else ""
+            return Outcome(
+                Ending.FAILED, reason=f"exit code {end.code}" + (f": {last_line}{hint}" if last_line else "")
+            )
         try:
-            found = self._result(stage, watch)
+            parsed = self._result(stage, watch)
         except Unreadable as error:
             return Outcome(Ending.FAILED, reason=str(error))
-        return Outcome(Ending.FINISHED, found.metrics, {**watch.stream.directions, **found.directions})
+        return Outcome(Ending.FINISHED, parsed.metrics, {**watch.stream.directions, **parsed.directions})
 
-    def _advice(self, said: str) -> str:
-        """What to do about the last line of a benchmark that failed, where that shows."""
-        if _READ_ONLY in said:
+    def _advice(self, last_line: str) -> str:
+        """Advice on the last line of a benchmark that failed; empty if there is none."""
+        if _READ_ONLY in last_line:
             return "name directories to write to under benchmark.scratch"
-        if self._benchmark.isolated and any(words in said for words in _NOT_THERE):
+        if self._benchmark.isolated and any(words in last_line for words in _NOT_THERE):
             return (
-                "an isolated benchmark sees its own files alone: name them in benchmark.files, "
+                "an isolated benchmark sees only its own files: name them in benchmark.files, "
                 "and call the candidate with loopty_sdk.candidate"
             )
         return ""
 
     def _result(self, stage: Stage, watch: MetricsWatch) -> result.ParsedResult:
-        """The result file, else the last row of the metrics; with both, the row's metrics come after the score."""
+        """The result file, else the last row of metrics; with both, the row's metrics come after the score."""
         if watch.fault:
             raise Unreadable(f"the metrics CSV {watch.fault}")
-        row = dict(watch.partial)
+        row = dict(watch.last_metrics)
         on_stdout = self._benchmark.result == "stdout"
         source = stage.folder / "stdout.log" if on_stdout else stage.outbox / RESULT
         try:
@@ -191,21 +193,21 @@ class CommandEvaluator:
                 if row:
                     return result.ParsedResult(row)
                 raise Unreadable("was not written, and neither was the metrics CSV")
-            found = result.parse_result(raw)
+            parsed = result.parse_result(raw)
         except Unreadable as error:
             raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None
         harvest.write_copy(stage.folder / RESULT, raw)
-        return result.ParsedResult({**found.metrics, **(row | found.metrics)}, found.directions)
+        return result.ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
 
 
 @contextlib.asynccontextmanager
-async def _in_thread(staging: AbstractContextManager[Stage]) -> AsyncIterator[Stage]:
-    """The stage, made and taken down beside the event loop: git and the disk would hold it up."""
-    stage = await asyncio.to_thread(staging.__enter__)
+async def _in_thread(stage_context: AbstractContextManager[Stage]) -> AsyncIterator[Stage]:
+    """The stage, made and removed in a thread, because git and the disk would block the event loop."""
+    stage = await asyncio.to_thread(stage_context.__enter__)
     try:
         yield stage
     finally:
-        await asyncio.to_thread(staging.__exit__, None, None, None)
+        await asyncio.to_thread(stage_context.__exit__, None, None, None)
 
 
 def read_curve(folder: Path) -> tuple[Sequence[Row], Directions]:

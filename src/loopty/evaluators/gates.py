@@ -1,4 +1,4 @@
-"""Runs the gates of a trial: each passes with exit code 0, and has nothing else to say."""
+"""Runs a gate of a trial: it passes with exit code 0 and reports nothing else."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from loopty.evaluators.contract import SandboxPaths
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What a gate said: `refusal` is None when it lets the node pass."""
+    """The result of a gate: `refusal` is None when the node passes."""
 
     gate: Gate
     refusal: str | None
     seconds: float = 0.0
     stopped: bool = False
-    """Whether it was stopped on request, and so said nothing."""
+    """Whether it was stopped on request and therefore has no result."""
 
 
 async def run_gate(
     gate: Gate,
     trial: Trial,
     stage: Stage,
-    bench: BenchmarkRunner,
+    runner: BenchmarkRunner,
     benchmark: Benchmark,
-    places: SandboxPaths,
+    paths: SandboxPaths,
     cancel: asyncio.Event,
 ) -> GateResult:
     """Run the command of a gate."""
@@ -41,26 +41,26 @@ async def run_gate(
     command = Command(
         argv=gate.argv,
         seconds=gate.timeout_seconds,
-        env=contract.gate_environment(trial, gate, benchmark, places),
-        # Without the outbox: what a gate runs of the candidate could lay a result there before the benchmark does.
+        env=contract.gate_environment(trial, gate, benchmark, paths),
+        # Without the outbox: candidate code that a gate runs could leave a result there before the benchmark does.
         mounts=tuple(mount for mount in stage.mounts if mount.source != stage.outbox),
         stdout=log.with_name(f"{log.name}.stdout.log"),
         stderr=log.with_name(f"{log.name}.stderr.log"),
     )
-    ended = await bench.run(trial, stage, command, cancel)
-    if ended.stop is Stop.CANCELLED or (cancel.is_set() and ended.stop is not None):
-        return GateResult(gate, "stopped on request", ended.seconds, stopped=True)
-    if ended.stop is not None:
-        reason = bench.stop_reason(ended.stop, gate.timeout_seconds)
-    elif ended.code != 0:
-        said = harvest.last_line(command.stderr)
-        reason = f"exit code {ended.code}" + (f": {said}" if said else "")
+    end = await runner.run(trial, stage, command, cancel)
+    if end.stop is Stop.CANCELLED or (cancel.is_set() and end.stop is not None):
+        return GateResult(gate, "stopped on request", end.seconds, stopped=True)
+    if end.stop is not None:
+        reason = runner.stop_reason(end.stop, gate.timeout_seconds)
+    elif end.code != 0:
+        last_line = harvest.last_line(command.stderr)
+        reason = f"exit code {end.code}" + (f": {last_line}" if last_line else "")
     else:
-        return GateResult(gate, None, ended.seconds)
-    return GateResult(gate, f"gate {gate.name}: {reason}", ended.seconds)
+        return GateResult(gate, None, end.seconds)
+    return GateResult(gate, f"gate {gate.name}: {reason}", end.seconds)
 
 
 def _file_name(name: str) -> str:
-    """The name as part of a file's, with a digest where that is not the name itself."""
+    """The name made safe for a file name, with a digest if that changes it."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:80]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""What is kept of a trial: copied out of its reach, as far as it can be trusted."""
+"""Copies of a trial's output, out of its reach; only what can be trusted is copied."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ _LARGEST_TOTAL = 64 << 20
 
 
 class TraceCopies:
-    """Follows the traces of a trial: each look copies those that are new or have changed.
+    """Copies the traces of a trial that are new or have changed since the last time.
 
-    The trial may be alive and hostile meanwhile, so its directory is opened once per look, without following a
-    link, and files are opened from there.
+    The trial may be alive and hostile meanwhile, so each time its directory is opened once, without following a
+    link, and the files are opened from there.
     """
 
-    def __init__(self, source: Path, kept: Path) -> None:
+    def __init__(self, source: Path, target: Path) -> None:
         self._source = source
-        self._target = kept
+        self._target = target
         self._seen: dict[str, tuple[int, int]] = {}
         self._bytes_left = _LARGEST_TOTAL
 
     def copy_new(self) -> None:
         try:
-            place = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            folder = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return
         try:
-            for name in _trace_names(place):
-                self._copy(name, place)
+            for name in _trace_names(folder):
+                self._copy(name, folder)
         finally:
-            os.close(place)
+            os.close(folder)
 
-    def _copy(self, name: str, place: int) -> None:
+    def _copy(self, name: str, folder: int) -> None:
         with contextlib.suppress(Unreadable, FileNotFoundError):
-            status = os.stat(name, dir_fd=place, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             state = (status.st_mtime_ns, status.st_size)
             if self._seen.get(name) == state or (name not in self._seen and len(self._seen) >= _MAX_TRACES):
                 return
             self._seen[name] = state
-            raw = untrusted_files.content(Path(name), min(_LARGEST_TRACE, self._bytes_left), place) or b""
+            raw = untrusted_files.content(Path(name), min(_LARGEST_TRACE, self._bytes_left), folder) or b""
             write_copy(self._target / name, raw)
             self._bytes_left -= len(raw)
 
@@ -56,7 +56,7 @@ def write_copy(path: Path, raw: bytes) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last line that says something, for a one-line reason."""
+    """The last line that is not blank, for a one-line reason."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 4096))
         lines = file.read().decode(errors="replace").strip().splitlines()
@@ -64,7 +64,7 @@ def last_line(log: Path) -> str:
     return printable.strip()[:200]
 
 
-def _trace_names(place: int) -> list[str]:
-    with os.scandir(place) as found:
-        names = [item.name for item, _ in zip(found, range(_MAX_TRACES), strict=False)]
+def _trace_names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry, _ in zip(entries, range(_MAX_TRACES), strict=False)]
     return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))

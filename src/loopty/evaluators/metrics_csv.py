@@ -1,4 +1,4 @@
-"""The metrics stream: a CSV that grows while the trial runs. First column the iteration, then metrics."""
+"""The metrics stream: a CSV that grows while the trial runs. Its first column is the iteration, then metrics."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
 
 
 class MetricsStream:
-    """Follows one file: each look reads what was appended since, complete lines only.
+    """Reads a growing file: each call reads the complete lines that were appended since the last.
 
-    With a `copy`, what was read is appended there as well, out of reach of whoever writes the file.
+    With a `copy`, everything read is also appended there, out of reach of the trial that writes the file.
     """
 
     def __init__(self, path: Path, copy: Path | None = None) -> None:
@@ -34,7 +34,7 @@ class MetricsStream:
         self.rows: list[Row] = []
 
     def read_new(self) -> bool:
-        """Take in what is new; whether there was any.
+        """Read the new rows; returns whether there were any.
 
         Raises Unreadable when the file breaks the contract.
         """
@@ -52,7 +52,7 @@ class MetricsStream:
             # Spreadsheets and some writers put a byte order mark before the header.
             (cells,) = csv.reader([line.decode("utf-8" if self._names else "utf-8-sig")], strict=True)
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
-            raise Unreadable(f"has a line that is no CSV ({error})") from None
+            raise Unreadable(f"has a line that is not valid CSV ({error})") from None
         if self._names is None:
             self._names = self._parse_header(cells)
             return
@@ -88,7 +88,7 @@ class MetricsStream:
             if status.st_size > LARGEST_STREAM:
                 raise Unreadable(f"holds {status.st_size} bytes, more than the {LARGEST_STREAM} allowed")
             if status.st_size < self._bytes_read:
-                raise Unreadable("was cut: rows are only ever appended")
+                raise Unreadable("was truncated: rows may only be appended")
             chunk = os.pread(descriptor, status.st_size - self._bytes_read, self._bytes_read)
             self._bytes_read += len(chunk)
             if self._copy and chunk:
@@ -100,7 +100,7 @@ class MetricsStream:
 
 
 def parse_column(column: str) -> tuple[str, Direction | None]:
-    """A column's name without the hint, and the direction that the hint gives."""
+    """The name of a column without the hint, and the direction that the hint gives."""
     for hint, direction in _HINTS.items():
         at = column.lower().find(hint)
         if at >= 0:
@@ -111,9 +111,9 @@ def parse_column(column: str) -> tuple[str, Direction | None]:
 
 def _number(cell: str) -> float:
     try:
-        value = float(cell.replace("_", "x"))  # Python alone reads 1_000 as a number
+        value = float(cell.replace("_", "x"))  # only Python reads 1_000 as a number
     except ValueError:
-        raise Unreadable(f"has a cell that is no number: {cell[:40]!r}") from None
+        raise Unreadable(f"has a cell that is not a number: {cell[:40]!r}") from None
     if not math.isfinite(value):
         raise Unreadable(f"has a cell that is not finite: {cell[:40]!r}")
     return value

@@ -1,4 +1,4 @@
-"""Follows the metrics of one running trial, and ends it when it is doomed or cancelled."""
+"""Watches the metrics of one running trial, and ends it when it is pruned or cancelled."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _POLL_SECONDS = 0.2
 
 
 class MetricsWatch:
-    """What is known of a trial while it runs. `kill` is set when it has to end."""
+    """The metrics and traces of a running trial. `kill` is set when the trial has to end."""
 
-    def __init__(self, stage: Stage, seen: OnMetrics, grace_seconds: float, cancel: asyncio.Event) -> None:
+    def __init__(self, stage: Stage, on_metrics: OnMetrics, grace_seconds: float, cancel: asyncio.Event) -> None:
         self._stage = stage
-        self._on_metrics = seen
+        self._on_metrics = on_metrics
         self._grace_seconds = grace_seconds
         self._cancel = cancel
-        (stage.folder / METRICS).unlink(missing_ok=True)  # an earlier trial that was cancelled may have left it
+        (stage.folder / METRICS).unlink(missing_ok=True)  # an earlier, cancelled trial may have left it
         self.stream = MetricsStream(stage.outbox / METRICS, copy=stage.folder / METRICS)
         self._traces = harvest.TraceCopies(stage.outbox / "traces", stage.folder / "traces")
         self.kill = asyncio.Event()
@@ -32,31 +32,31 @@ class MetricsWatch:
         self.fault = ""
 
     @property
-    def partial(self) -> Mapping[str, float]:
+    def last_metrics(self) -> Mapping[str, float]:
         """The last row of metrics, if any."""
         return self.stream.rows[-1].metrics if self.stream.rows else {}
 
     async def follow(self) -> None:
-        """Look until the trial is over; the caller cancels this. Whatever ends it, the trial is not left alone."""
+        """Watch until the caller cancels this. However the watch ends, `kill` is set, and so the trial ends."""
         try:
             await self._poll()
         finally:
             self.kill.set()
 
     async def _poll(self) -> None:
-        condemned_at = 0.0
+        pruned_at = 0.0
         while not self._cancel.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._cancel.wait(), _POLL_SECONDS)
             if not self.prune_reason and self.read_new() and (reason := self._stop_reason()):
                 self.prune_reason = reason
                 (self._stage.inbox / STOP).touch()
-                condemned_at = time.monotonic()
-            if self.prune_reason and time.monotonic() - condemned_at >= self._grace_seconds:
+                pruned_at = time.monotonic()
+            if self.prune_reason and time.monotonic() - pruned_at >= self._grace_seconds:
                 return
 
     def read_new(self) -> bool:
-        """Take in what the trial has said since; whether there are new metrics."""
+        """Read what the trial has written since the last time; returns whether there are new metrics."""
         self._traces.copy_new()
         if self.fault:
             return False

@@ -1,8 +1,8 @@
-"""How the benchmark's own command reaches the model that loopty serves it.
+"""Gives the benchmark's own command access to the model that loopty serves.
 
-A socket leads to it, and a port inside the sandbox leads to the socket (`model_port.py` of the SDK), so that
-ordinary clients work with the variables that they know. The candidate shares it where it runs beside the
-benchmark; in a sandbox of its own it has none, and gets from the model what the benchmark hands it.
+A socket leads to the model, and a port inside the sandbox leads to the socket (`model_port.py` of the SDK), so
+that ordinary clients work with their usual variables. A candidate in the benchmark's sandbox shares the access; in
+a sandbox of its own it has no access, and gets only what the benchmark passes on.
 """
 
 from __future__ import annotations
@@ -25,48 +25,52 @@ if TYPE_CHECKING:
     from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 
 _BACKLOG = 128
-_NO_PORT = "loopty: there is no python3 here, so there is no port: the model is at LOOPTY_MODEL_SOCKET alone"
-# In a container the image may have no Python.
+_NO_PORT = "loopty: there is no python3 here, so there is no port: reach the model through LOOPTY_MODEL_SOCKET"
+# The image of a container may have no Python.
 _WITH_PORT = (
     'port=$1; shift; command -v python3 >/dev/null 2>&1 && exec python3 -I -S -B "$port" "$@"; '
     f'echo "{_NO_PORT}" >&2; exec "$@"'
 )
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 _ENDINGS_ABOUT_CANDIDATE = (Ending.FINISHED, Ending.FAILED, Ending.TIMED_OUT)
-"""Endings that say something of the candidate, and would not if it was the model that failed."""
+"""Endings that say something about the candidate, unless the model was at fault."""
 
 
 @contextlib.asynccontextmanager
 async def open_model_access(
-    serving: ServeTrial, trial: Trial, stage: Stage, command: Command, places: SandboxPaths
+    serve: ServeTrial, trial: Trial, stage: Stage, command: Command, paths: SandboxPaths
 ) -> AsyncIterator[tuple[Command, TrialAccess]]:
-    """The command as it reaches the model, while that is served."""
+    """Serve the model; yields the command with access to it, and the access."""
     with listen(stage.outbox.with_name("model"), socket.SOCK_STREAM, _BACKLOG) as listener:
-        async with serving(trial.node.id, listener.socket) as door:
-            yield _with_model_access(command, door, listener.path, places), door
+        async with serve(trial.node.id, listener.socket) as access:
+            yield _with_model_access(command, access, listener.path, paths), access
 
 
-def adjust_outcome(door: TrialAccess, outcome: Outcome) -> Outcome:
-    """The outcome, in view of what the trial had of the model.
+def adjust_outcome(access: TrialAccess, outcome: Outcome) -> Outcome:
+    """The outcome, adjusted for what happened to the trial's calls to the model.
 
-    Raises Exhausted or Outage where it says nothing of the candidate.
+    Raises Exhausted or Outage when the outcome says nothing about the candidate.
     """
     if outcome.ending not in _ENDINGS_ABOUT_CANDIDATE:
         return outcome
-    if door.allowance_exceeded is not None:  # by what was answered alone: no outage excuses it
-        return Outcome(Ending.FAILED, reason=str(door.allowance_exceeded), seconds=outcome.seconds)
-    if (reason := door.excuse(outcome.is_finished)) is not None:
-        raise reason
-    if door.refusal and not outcome.is_finished:  # clients rarely tell more of it than its status
-        return replace(outcome, reason=f"{outcome.reason}; its last request to the model: {door.refusal}")
+    if access.allowance_exceeded is not None:  # answered calls alone exceed it: no outage excuses that
+        return Outcome(Ending.FAILED, reason=str(access.allowance_exceeded), seconds=outcome.seconds)
+    if (excuse := access.excuse(outcome.is_finished)) is not None:
+        raise excuse
+    if access.refusal and not outcome.is_finished:  # clients rarely report more than its status
+        return replace(outcome, reason=f"{outcome.reason}; its last request to the model: {access.refusal}")
     return outcome
 
 
-def _with_model_access(command: Command, door: TrialAccess, place: Path, places: SandboxPaths) -> Command:
-    told = {"LOOPTY_MODEL": door.model, "LOOPTY_MODEL_SOCKET": places.model, **dict.fromkeys(_KEYS, door.key)}
+def _with_model_access(command: Command, access: TrialAccess, socket_path: Path, paths: SandboxPaths) -> Command:
+    variables = {
+        "LOOPTY_MODEL": access.model,
+        "LOOPTY_MODEL_SOCKET": paths.model,
+        **dict.fromkeys(_KEYS, access.key),
+    }
     return replace(
         command,
-        argv=("/bin/sh", "-c", _WITH_PORT, "loopty", f"{places.sdk}/model_port.py", *command.argv),
-        env={**command.env, **told},
-        mounts=(*command.mounts, Mount(place, places.model)),
+        argv=("/bin/sh", "-c", _WITH_PORT, "loopty", f"{paths.sdk}/model_port.py", *command.argv),
+        env={**command.env, **variables},
+        mounts=(*command.mounts, Mount(socket_path, paths.model)),
     )

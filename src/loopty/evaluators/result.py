@@ -21,7 +21,7 @@ class ParsedResult:
 
 
 def parse_result(raw: bytes) -> ParsedResult:
-    """The result in these bytes; raises Unreadable with the reason when there is no honest one."""
+    """The result in these bytes. Raises Unreadable with the reason when it breaks the contract."""
     document = json_object(raw)
     if SCORE not in document:
         raise Unreadable("has no score")
@@ -35,19 +35,19 @@ def parse_result(raw: bytes) -> ParsedResult:
         if not is_printable_name(name):
             raise Unreadable(f"has a task whose name is not one short line: {name[:40]!r}")
         metrics[f"tasks.{name}"] = _number(value, f"tasks.{name}")
-    for name, about in meta.items():
-        stated = about.get("direction") if isinstance(about, dict) else None
-        if stated is not None and stated not in tuple(Direction):
-            raise Unreadable(f"gives task {name[:40]!r} the direction {str(stated)[:40]!r}: say min or max")
-        if stated is not None:
-            directions[f"tasks.{name}"] = Direction(stated)
+    for name, task_meta in meta.items():
+        direction = task_meta.get("direction") if isinstance(task_meta, dict) else None
+        if direction is not None and direction not in tuple(Direction):
+            raise Unreadable(f"gives task {name[:40]!r} the direction {str(direction)[:40]!r}: say min or max")
+        if direction is not None:
+            directions[f"tasks.{name}"] = Direction(direction)
     return ParsedResult(metrics, directions)
 
 
 def _number(value: Any, name: str) -> float:
-    """A finite number that is really one: true, "9e9" and 1e999 are not."""
+    """The value as a finite number. Raises Unreadable for any other value, such as true, "9e9" and 1e999."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unreadable(f"has a {name} that is no number: {str(value)[:40]!r}")
+        raise Unreadable(f"has a {name} that is not a number: {str(value)[:40]!r}")
     try:
         number = float(value)
     except OverflowError:

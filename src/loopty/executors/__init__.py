@@ -1,1 +1,1 @@
-"""Where trials run."""
+"""Executors run trials."""

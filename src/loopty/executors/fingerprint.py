@@ -1,7 +1,7 @@
-"""The fingerprint of a machine: what decides whether two results measured on it are comparable.
+"""The fingerprint of a machine: the facts that decide whether two results measured on it are comparable.
 
-A fact is left out where it cannot be known. None of them changes with load, with a reboot or with a patch of the
-kernel; each of them changes what a benchmark may measure.
+A fact that cannot be determined is left out. No fact changes with load, a reboot or a kernel patch; each fact can
+change what a benchmark measures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from loopty.domain.machine import Machine
 
-# Reading on costs the kernel a look at each core; kinds of cores that differ appear before.
+# Reading on makes the kernel query every core; cores of different kinds appear before this point.
 _CPUINFO_BYTES = 64 << 10
 _UNLIMITED = 1 << 60
 _COMMAND_SECONDS = 10
@@ -33,8 +33,9 @@ def this_machine(
 ) -> Machine:
     """This machine as trials see it.
 
-    `sandbox` names the back end, with the image where there is one. `python` and `compiler` are the paths of what
-    trials call by these names, or None where they cannot: what is not this very Python is started.
+    `sandbox` names the back end, with its image if it has one. `python` and `compiler` are the paths of the
+    programs that trials call by these names, or None if there is none. Any Python but this one is started to ask
+    for its version.
     """
     hardware = _mac() if sys.platform == "darwin" else _linux(root)
     facts = {
@@ -71,28 +72,30 @@ def _mac() -> dict[str, str]:
 
 
 def _cpu(root: Path) -> str:
-    """The kinds of cores; the clock, the microcode and the list of bugs change under a running system."""
+    """The kinds of cores, without clock, microcode and list of bugs, which change on a running system."""
     blocks = _text(root / "proc/cpuinfo", _CPUINFO_BYTES).rstrip("\0").split("\n\n")
-    # The last one may be cut.
+    # The last block may be cut off.
     kinds = {_core(block) for block in (blocks[:-1] or blocks)} - {""}
     return " ".join([os.uname().machine, *([" + ".join(sorted(kinds))] if kinds else [])])
 
 
 def _core(block: str) -> str:
-    of = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in block.splitlines())}
-    if "CPU part" in of:
-        features = hashlib.sha256(" ".join(sorted(of.get("Features", "").split())).encode()).hexdigest()[:6]
-        release = f"{of.get('CPU variant', '?')}.{of.get('CPU revision', '?')}"
-        name = f"{of.get('model name', '')} ".lstrip()
-        return f"{name}{of.get('CPU implementer', '?')}/{of['CPU part']} {release}, features {features}"
-    name = of.get("model name") or of.get("uarch") or of.get("cpu") or of.get("isa") or ""
-    # Many clouds give one name to several generations: only these numbers tell them apart.
-    numbers = [of[key] for key in ("cpu family", "model", "stepping") if key in of]
+    fields = {
+        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in block.splitlines())
+    }
+    if "CPU part" in fields:
+        features = hashlib.sha256(" ".join(sorted(fields.get("Features", "").split())).encode()).hexdigest()[:6]
+        release = f"{fields.get('CPU variant', '?')}.{fields.get('CPU revision', '?')}"
+        name = f"{fields.get('model name', '')} ".lstrip()
+        return f"{name}{fields.get('CPU implementer', '?')}/{fields['CPU part']} {release}, features {features}"
+    name = fields.get("model name") or fields.get("uarch") or fields.get("cpu") or fields.get("isa") or ""
+    # Many clouds give several generations one name: only these numbers distinguish them.
+    numbers = [fields[key] for key in ("cpu family", "model", "stepping") if key in fields]
     return " ".join([name, *([f"({'-'.join(numbers)})"] if len(numbers) == 3 else [])]).strip()
 
 
 def _cores(root: Path, cgroups: list[Path]) -> str:
-    """How many cores a trial can use at once."""
+    """The number of cores that a trial can use at once."""
     allowed = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)$", _text(root / "proc/self/status"), re.MULTILINE)
     count = _count_in_ranges(allowed[1]) if allowed else os.cpu_count() or 0
     for folder in cgroups:
@@ -104,7 +107,7 @@ def _cores(root: Path, cgroups: list[Path]) -> str:
 
 
 def _count_in_ranges(ranges: str) -> int:
-    """How many numbers a list like `0-3,8` names."""
+    """The number of numbers in a list like `0-3,8`."""
     ends = (part.partition("-") for part in ranges.split(",") if part)
     return sum(_number(last or first) - _number(first) + 1 for first, _, last in ends)
 
@@ -119,20 +122,20 @@ def _memory(root: Path, cgroups: list[Path]) -> str:
 
 
 def _gigabytes(size: int) -> str:
-    """The size that was bought: what is left of it when the kernel has taken its share varies by some percent."""
+    """The size that was bought: the part that the kernel leaves of it varies by a few percent."""
     whole = size / (1 << 30)
     step = max(1, 1 << max(0, int(math.log2(max(1, whole))) - 3))
     return f"{math.ceil(whole / step) * step} GiB"
 
 
 def _cgroups(root: Path) -> Iterator[Path]:
-    """The groups that this process is in, each with those above: a limit anywhere holds."""
+    """The control groups of this process and all groups above them: a limit on any of them applies."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and not {"cpu", "memory"} & set(controllers.split(",")):
             continue
-        place = PurePosixPath("/", path)
-        for group in (place, *place.parents):
+        folder = PurePosixPath("/", path)
+        for group in (folder, *folder.parents):
             if ".." not in group.parts:
                 yield root / "sys/fs/cgroup" / controllers / str(group).lstrip("/")
 
@@ -141,19 +144,21 @@ def _nvidia(root: Path) -> Iterator[str]:
     driver = re.search(r"\b\d{3,}\.\d+(\.\d+)*", _text(root / "proc/driver/nvidia/version").partition("\n")[0])
     models = [
         model[1].strip()
-        for place in _entries(root / "proc/driver/nvidia/gpus")
-        if (model := re.search(r"^Model:\s*(.+)$", _text(place / "information"), re.MULTILINE))
+        for folder in _entries(root / "proc/driver/nvidia/gpus")
+        if (model := re.search(r"^Model:\s*(.+)$", _text(folder / "information"), re.MULTILINE))
     ]
     return _models_with_counts(models, f"driver {driver[0]}" if driver else "")
 
 
 def _amd(root: Path) -> Iterator[str]:
     models = []
-    for place in _entries(root / "sys/class/kfd/kfd/topology/nodes"):
-        of = dict(line.split(" ", 1) for line in _text(place / "properties").splitlines() if " " in line)
-        if _number(of.get("simd_count", "")):  # the other nodes are CPUs
-            name = _text(place / "name").strip() or "AMD"
-            models.append(f"{name} gfx{of.get('gfx_target_version', '?')} {of.get('device_id', '')}".strip())
+    for folder in _entries(root / "sys/class/kfd/kfd/topology/nodes"):
+        properties = dict(line.split(" ", 1) for line in _text(folder / "properties").splitlines() if " " in line)
+        if _number(properties.get("simd_count", "")):  # other nodes are CPUs
+            name = _text(folder / "name").strip() or "AMD"
+            models.append(
+                f"{name} gfx{properties.get('gfx_target_version', '?')} {properties.get('device_id', '')}".strip()
+            )
     driver = _text(root / "sys/module/amdgpu/version").strip()
     return _models_with_counts(models, f"driver {driver}" if driver else "")
 
@@ -164,21 +169,21 @@ def _models_with_counts(models: list[str], driver: str) -> Iterator[str]:
 
 
 def _product(root: Path) -> str:
-    """What the maker calls the machine: cores of one name run at many speeds."""
+    """The maker's name of the machine: cores of the same name run at many speeds."""
     folder = root / "sys/class/dmi/id"
-    named = [_text(folder / name).strip() for name in ("sys_vendor", "product_name")]
+    names = [_text(folder / name).strip() for name in ("sys_vendor", "product_name")]
     board = _text(root / "proc/device-tree/model").strip("\0 \n")
-    return " ".join(filter(None, named)) or board
+    return " ".join(filter(None, names)) or board
 
 
 def _system(root: Path) -> str:
-    told = os.uname()
-    if told.sysname != "Linux":
-        return f"{told.sysname} {_major_minor(told.release)}"
+    uname = os.uname()
+    if uname.sysname != "Linux":
+        return f"{uname.sysname} {_major_minor(uname.release)}"
     text = _text(root / "etc/os-release") or _text(root / "usr/lib/os-release")
-    of = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    distribution = " ".join(of[key].strip("\"'") for key in ("ID", "VERSION_ID") if key in of)
-    kernel = _text(root / "proc/sys/kernel/osrelease").strip() or told.release
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    distribution = " ".join(fields[key].strip("\"'") for key in ("ID", "VERSION_ID") if key in fields)
+    kernel = _text(root / "proc/sys/kernel/osrelease").strip() or uname.release
     return ", ".join(filter(None, [distribution, f"Linux {_major_minor(kernel)}", _libc()]))
 
 
@@ -196,12 +201,12 @@ def _major_minor(release: str) -> str:
 def _python(path: str) -> str:
     if os.path.realpath(path) == os.path.realpath(sys.executable):
         return f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
-    asked = "import sys; print(sys.implementation.name, '.'.join(map(str, sys.version_info[:3])))"
-    return _first_line_of(path, "-I", "-S", "-c", asked)
+    script = "import sys; print(sys.implementation.name, '.'.join(map(str, sys.version_info[:3])))"
+    return _first_line_of(path, "-I", "-S", "-c", script)
 
 
 def _compiler(path: str) -> str:
-    # Both flags: gcc gives the whole version for the first of them, clang knows the second only.
+    # Both flags: gcc prints its full version for the first, clang knows only the second.
     version = _first_line_of(path, "-dumpfullversion", "-dumpversion") or _first_line_of(path, "-dumpversion")
     if not version:
         return ""
@@ -210,10 +215,10 @@ def _compiler(path: str) -> str:
 
 def _first_line_of(*argv: str) -> str:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS)
+        result = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return ""
-    return done.stdout.strip().partition("\n")[0] if done.returncode == 0 else ""
+    return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -223,14 +228,14 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _text(path: Path, most: int = 1 << 20) -> str:
+def _text(path: Path, limit_bytes: int = 1 << 20) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(most).decode(errors="replace")
+            return file.read(limit_bytes).decode(errors="replace")
     except (OSError, ValueError):
         return ""
 
 
 def _number(text: str) -> int:
-    """The whole number, or 0 where this is none."""
+    """The whole number in the text, or 0 if there is none."""
     return int(text) if re.fullmatch(r"\s*[0-9]{1,19}\s*", text) else 0

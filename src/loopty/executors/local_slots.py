@@ -1,4 +1,4 @@
-"""Trials on this machine: so many slots, and named resources that take turns across processes."""
+"""Runs trials on this machine, with a number of slots and with named resources that processes share in turn."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Evaluate = Callable[[Trial, OnMetrics, asyncio.Event], Awaitable[Outcome]]
 
 
 class LocalExecutor:
-    """Runs up to `width` trials at once; the clock of a trial starts when it has its resources."""
+    """Runs up to `width` trials at once; a trial's clock starts when it holds its resources."""
 
     def __init__(self, evaluate: Evaluate, width: int, resources: Sequence[str], machine: Machine) -> None:
         self.width = width
         self.machine = machine
         self._evaluate = evaluate
-        self._resources = sorted(set(resources))  # one order for all, so that nobody waits in a circle
+        self._resources = sorted(set(resources))  # the same order everywhere prevents deadlocks
         self._slots = asyncio.Semaphore(width)
 
-    async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
-        async with self._slots, contextlib.AsyncExitStack() as held:
+    async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
+        async with self._slots, contextlib.AsyncExitStack() as resources:
             for resource in self._resources:
-                if not await held.enter_async_context(_hold_resource(resource, cancel)):
-                    return Outcome(Ending.CANCELLED, reason=f"stopped while it waited for {resource}")
-            outcome = await self._evaluate(trial, seen, cancel)
+                if not await resources.enter_async_context(_hold_resource(resource, cancel)):
+                    return Outcome(Ending.CANCELLED, reason=f"stopped while waiting for {resource}")
+            outcome = await self._evaluate(trial, on_metrics, cancel)
             return replace(outcome, fingerprint=self.machine.fingerprint)
 
 
 @contextlib.asynccontextmanager
 async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[bool]:
-    """Hold the resource, or learn that the wait was cancelled. The lock dies with the process."""
+    """Hold the resource and yield True; yield False if the wait is cancelled. The lock dies with the process."""
     descriptor = os.open(lock_path(resource), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         while not cancel.is_set():
@@ -60,9 +60,11 @@ async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[
 
 
 def lock_path(resource: str) -> Path:
-    """One file per resource, shared by all of the user's loopty processes on this machine."""
+    """The lock file of a resource, shared by all of the user's loopty processes on this machine."""
     folder = Path(tempfile.gettempdir(), f"loopty-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise Misuse(f"{folder} is not yours: remove it, loopty keeps its locks there")
+        raise Misuse(
+            f"{folder} is a link or belongs to another user: remove it, because loopty keeps its locks there"
+        )
     return folder / f"{hashlib.sha256(resource.encode()).hexdigest()[:16]}.lock"

@@ -1,7 +1,7 @@
-"""Who owns a trial: a process that holds a lock, and is alive for as long as it does.
+"""Lock files show which processes are alive: a process holds its lock for as long as it lives.
 
-A lock tells what a process number cannot: it is free the moment its holder dies, whatever became of the number,
-of the host's name, or of the container that the process ran in.
+A trial's owner is known by its lock, because a process number is not enough: the lock is free the moment its
+holder dies, no matter who gets the number next, what the host is called or which container the process ran in.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 
 
 class ProcessLocks:
-    """The processes that work on one ledger, each with a lock file of its own in this folder."""
+    """The processes that work on one ledger; each has its own lock file in this folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptors: dict[str, int] = {}
 
     def claim(self) -> str:
-        """A name for this process, `host:pid:token`; its lock is held until the process ends."""
+        """Lock a new file until this process ends; returns the name of this process, `host:pid:token`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         token = os.urandom(8).hex()
         path = self._folder / token
@@ -33,7 +33,7 @@ class ProcessLocks:
         return f"{platform.node()}:{os.getpid()}:{token}"
 
     def is_alive(self, owner: str) -> bool:
-        """Whether the process that this names still runs."""
+        """Whether the process of this name is still running."""
         token = owner.rpartition(":")[2]
         if token in self._descriptors:
             return True

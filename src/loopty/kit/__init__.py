@@ -1,1 +1,1 @@
-"""Small tools of the standard library that the domain stands on; they know nothing of it."""
+"""Small tools on top of the standard library. They know nothing of the domain."""

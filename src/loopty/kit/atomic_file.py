@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic writes: a file is there as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ import os
 def write_atomically(
     folder: str | os.PathLike[str], name: str, content: bytes, *, durable: bool = False, mode: int = 0o666
 ) -> None:
-    """Write the file, in the place of what has the name; a missing folder is made.
+    """Write a file, replacing any file of this name; create the folder if it is missing.
 
-    With `durable` content and name are on the disk when this returns. The temporary name is one that git sweeps.
+    With `durable`, content and name are on disk when this returns. Git sweeps leftovers under the temporary name.
     """
-    place = os.fspath(folder)
-    making = f"{place}/tmp_obj_{os.getpid()}_{os.urandom(6).hex()}"
+    directory = os.fspath(folder)
+    temporary = f"{directory}/tmp_obj_{os.getpid()}_{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        file = os.open(making, flags, mode)
+        file = os.open(temporary, flags, mode)
     except FileNotFoundError:
-        os.makedirs(place, exist_ok=True)  # noqa: PTH103 - pathlib costs more than the writing, here and below
-        file = os.open(making, flags, mode)
+        os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - pathlib would cost more than the write, here and below
+        file = os.open(temporary, flags, mode)
     try:
         try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(file, left) :]
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(file, rest) :]
             if durable:
                 os.fsync(file)
         finally:
             os.close(file)
-        os.replace(making, f"{place}/{name}")  # noqa: PTH105
+        os.replace(temporary, f"{directory}/{name}")  # noqa: PTH105
         if durable:
-            sync_folder(place)
+            sync_folder(directory)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(making)  # noqa: PTH108
+            os.unlink(temporary)  # noqa: PTH108
         raise
 
 
 def sync_folder(folder: str) -> None:
-    """Have the names in the folder on the disk."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Flush the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to plain data and back, by their own type hints."""
+"""Frozen dataclasses to plain data and back, driven by their type hints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 def plain(value: Any) -> Any:
-    """The value as dicts, lists, strings, numbers and None; fields that hold their default are left out."""
+    """The value as dicts, lists, strings, numbers and None; fields at their default are left out."""
     return _flattener(type(value))(value)
 
 
@@ -30,7 +30,7 @@ def text(value: Any) -> str:
 
 
 def _flattener(cls: type) -> Convert:
-    """What makes plain data of a value of this type; found once, because every event goes through it."""
+    """The function that turns a value of this type into plain data; cached, as every event goes through it."""
     if cls not in _FLATTENERS:
         _FLATTENERS[cls] = _build_flattener(cls)
     return _FLATTENERS[cls]
@@ -39,7 +39,7 @@ def _flattener(cls: type) -> Convert:
 def _build_flattener(cls: type) -> Convert:
     if dataclasses.is_dataclass(cls):
         names = [name for name, _ in _defaults(cls)]
-        # Of a single name the getter would give the value, not a tuple.
+        # With a single name, attrgetter would return the value itself, not a tuple.
         values = (
             operator.attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, n) for n in names]
         )
@@ -63,7 +63,7 @@ def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, An
 
 
 def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
-    """The dataclass that `plain` made this of. Unknown keys are a later version's and are passed over."""
+    """The dataclass that `plain` turned into this data. Unknown keys come from a later version and are ignored."""
     known, converters = _plan(typing.cast(type, cls))
     values = {key: item for key, item in data.items() if key in known}
     for key, convert in converters:
@@ -87,7 +87,7 @@ def _defaults(cls: type) -> list[tuple[str, Any]]:
 
 @functools.cache
 def _plan(cls: type) -> tuple[frozenset[str], list[tuple[str, Convert]]]:
-    """The fields of a dataclass, and what to do to those that are not stored as they are."""
+    """The fields of a dataclass, and converters for those that are not stored unchanged."""
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     converters = ((name, _converter(hints[name])) for name in names)
@@ -119,7 +119,7 @@ def _converter(hint: Any) -> Convert:
 
 
 def _union_converter(hints: Iterable[Any]) -> Convert:
-    """Of several types only a tuple is stored as something else: as a list."""
+    """Among several types only a tuple is stored differently: as a list."""
     convert = next((_converter(hint) for hint in hints if typing.get_origin(hint) is tuple), None)
     if convert is None:
         return _same

@@ -1,4 +1,4 @@
-"""Globs over repository paths: `*` stays in a directory, `**` crosses, a directory means all below."""
+"""Globs over repository paths: `*` stays in a directory, `**` crosses them, a directory means all below it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Whether any of the patterns names this file or a directory above it."""
+    """Whether any pattern names this file or a directory above it."""
     return any(_compile(pattern).fullmatch(path) for pattern in patterns)
 
 
 def anchor(pattern: str) -> str:
-    """The deepest directory or file that everything the pattern names is, or lies below; empty for the top."""
+    """The deepest literal path that is, or contains, everything the pattern names; empty for the top."""
     parts: list[str] = []
     for part in pattern.split("/"):
         if any(letter in part for letter in "*?["):
@@ -30,27 +30,27 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _regex(pattern: str) -> str:
-    out, at = [], 0
+    parts, at = [], 0
     while at < len(pattern):
         if pattern.startswith("**/", at) and _starts_part(pattern, at):
-            out.append(r"(?:[^/]+/)*")
+            parts.append(r"(?:[^/]+/)*")
             at += 3
         elif pattern[at:] == "**" and _starts_part(pattern, at):
-            out.append(r".+")
+            parts.append(r".+")
             at += 2
         elif pattern[at] == "*":
-            out.append(r"[^/]*")
+            parts.append(r"[^/]*")
             at += 1
         elif pattern[at] == "?":
-            out.append(r"[^/]")
+            parts.append(r"[^/]")
             at += 1
         elif pattern[at] == "[" and (end := _class_end(pattern, at)):
-            out.append(_character_class(pattern[at + 1 : end]))
+            parts.append(_character_class(pattern[at + 1 : end]))
             at = end + 1
         else:
-            out.append(re.escape(pattern[at]))
+            parts.append(re.escape(pattern[at]))
             at += 1
-    return "".join(out)
+    return "".join(parts)
 
 
 def _starts_part(pattern: str, at: int) -> bool:
@@ -58,15 +58,17 @@ def _starts_part(pattern: str, at: int) -> bool:
 
 
 def _class_end(pattern: str, at: int) -> int:
-    """Where a `[…]` class closes; 0 when it never does, and the bracket is a plain character."""
+    """Where a `[…]` class closes; 0 when it never does and the bracket is a plain character."""
     first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
     end = pattern.find("]", first + 1)
     return end if end > 0 and "/" not in pattern[at:end] else 0
 
 
 def _character_class(inside: str) -> str:
-    """One character of a class; a range that runs backwards holds none."""
+    """A regex for one character of the class; a range that runs backwards matches none."""
     negated = inside.startswith("!")
     spans = re.findall(r"(.)-(.)|(.)", inside[1:] if negated else inside, re.DOTALL)
-    held = "".join(f"{re.escape(low or one)}-{re.escape(high or one)}" for low, high, one in spans if low <= high)
-    return f"(?!/)[{'^' if negated else ''}{held}]" if held else "[^/]" if negated else "(?!)"
+    ranges = "".join(
+        f"{re.escape(low or one)}-{re.escape(high or one)}" for low, high, one in spans if low <= high
+    )
+    return f"(?!/)[{'^' if negated else ''}{ranges}]" if ranges else "[^/]" if negated else "(?!)"

@@ -1,4 +1,4 @@
-"""A file that only grows, line by line, each on the disk before the next."""
+"""An append-only file of lines, each flushed to disk before the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loopty.kit.atomic_file import sync_folder
 
 
 class Journal:
-    """A new file of this process; its folder is made where it is missing."""
+    """A new file of this process; creates its folder if it is missing."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -22,17 +22,20 @@ class Journal:
         sync_folder(os.fspath(folder))
 
     def append(self, line: bytes) -> int:
-        """Add a line without an end of line in it; where it begins. After an OSError half of it may be there."""
+        """Append a line, which contains no line break, and return where it begins.
+
+        After an OSError half of the line may be in the file.
+        """
         start = self._size
-        left = memoryview(line + b"\n")
-        while left:
-            left = left[os.write(self._file, left) :]
+        rest = memoryview(line + b"\n")
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
         os.fdatasync(self._file)
         self._size += len(line) + 1
         return start
 
     def line_at(self, start: int) -> bytes:
-        """The line that begins there; nothing where the file is gone."""
+        """The line that begins at this position; empty if the file is gone."""
         try:
             with self._path.open("rb") as file:
                 file.seek(start)

@@ -9,8 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 _MARKER = re.compile(r"EVOLVE-BLOCK-(START|END)\b")
-# Any comment opener counts, whatever the language: a marker recognised once too often freezes text,
-# one missed would thaw it.
+# Any comment opener counts, in any language: a false marker only freezes text, a missed one would unfreeze it.
 _OPENER = re.compile(r"(?:#|//|!|--|\(\*|;|%|/\*)[ \t#/!*;%-]*\Z")
 
 
@@ -32,42 +31,42 @@ class _Marker(NamedTuple):
     line: Span
 
 
-@functools.lru_cache(maxsize=16)  # a proposal is looked at half a dozen times before it is one
+@functools.lru_cache(maxsize=16)  # each proposal is checked half a dozen times
 def editable_spans(text: str) -> tuple[Span, ...]:
-    """What lies between EVOLVE-BLOCK markers, all of it when there are none; ValueError when unpaired."""
+    """The text between EVOLVE-BLOCK markers, or all of it without any. Raises ValueError when one is unpaired."""
     blocks: list[Span] = []
-    opened: Span | None = None
+    start_marker: Span | None = None
     for marker in _markers(text):
         at = line_label(text, marker.line.start)
-        if marker.opens and opened:
+        if marker.opens and start_marker:
             raise ValueError(f"{at}: EVOLVE-BLOCK-START inside another block")
         if marker.opens:
-            opened = marker.line
-        elif opened:
-            blocks.append(Span(opened.end, marker.line.start))
-            opened = None
+            start_marker = marker.line
+        elif start_marker:
+            blocks.append(Span(start_marker.end, marker.line.start))
+            start_marker = None
         else:
             raise ValueError(f"{at}: EVOLVE-BLOCK-END without a START before it")
-    if opened:
-        raise ValueError(f"{line_label(text, opened.start)}: EVOLVE-BLOCK-START without an END after it")
+    if start_marker:
+        raise ValueError(f"{line_label(text, start_marker.start)}: EVOLVE-BLOCK-START without an END after it")
     return tuple(blocks) or (Span(0, len(text)),)
 
 
 def change_outside_blocks(before: str, after: str) -> str | None:
-    """Why `after` is not `before` with other text in its blocks; ValueError when `before` is malformed."""
+    """How `after` changes `before` outside its blocks, or None. Raises ValueError if `before` is malformed."""
     blocks = editable_spans(before)
     if blocks == (Span(0, len(before)),):
         return None
     try:
-        kept = editable_spans(after)
-    except ValueError as broken:
-        return f"marked blocks are broken: {broken}"
-    if len(kept) != len(blocks):
-        return f"marked blocks: {len(blocks)} before, {len(kept)} after"
-    for frozen, now in zip(_frozen_spans(before, blocks), _frozen_spans(after, kept), strict=True):
-        pairs = zip_longest(frozen.part_of(before).split("\n"), now.part_of(after).split("\n"))
+        blocks_after = editable_spans(after)
+    except ValueError as error:
+        return f"the marked blocks are broken: {error}"
+    if len(blocks_after) != len(blocks):
+        return f"the number of marked blocks changed from {len(blocks)} to {len(blocks_after)}"
+    for old_span, new_span in zip(_frozen_spans(before, blocks), _frozen_spans(after, blocks_after), strict=True):
+        pairs = zip_longest(old_span.part_of(before).split("\n"), new_span.part_of(after).split("\n"))
         if different := next((index for index, (old, new) in enumerate(pairs, start=1) if old != new), None):
-            line = before.count("\n", 0, frozen.start) + different
+            line = before.count("\n", 0, old_span.start) + different
             return f"line {line} is outside the marked blocks and was changed"
     return None
 
@@ -81,7 +80,7 @@ def _markers(text: str) -> Iterator[_Marker]:
 
 
 def _frozen_spans(text: str, blocks: Sequence[Span]) -> list[Span]:
-    """The frozen spans, marker lines included."""
+    """The spans around the blocks, which must not change; they include the marker lines."""
     edges = [0, *(edge for block in blocks for edge in block), len(text)]
     return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def option(doc: str, default: Any = MISSING, **checks: Any) -> Any:
-    """A dataclass field, required without a default.
+    """A dataclass field; it is required unless it has a default.
 
     Checks: `minimum`, `above`, `below`, `choices`, `filled`, `glob`.
     """

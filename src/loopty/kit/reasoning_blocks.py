@@ -1,4 +1,4 @@
-"""What a model thinks aloud before it replies."""
+"""The reasoning that a model writes before its reply."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 def without_reasoning(text: str) -> str:
-    """The reply without the thoughts that stand before it."""
-    thoughts = _REASONING.match(text)
-    return text[thoughts.end() :] if thoughts else text
+    """The reply without the reasoning before it."""
+    reasoning = _REASONING.match(text)
+    return text[reasoning.end() :] if reasoning else text

@@ -1,6 +1,6 @@
-"""Records with other values in some fields: each event makes a dozen, so it has to be fast.
+"""A fast copy of a record with some fields changed: each event makes a dozen.
 
-`dataclasses.replace` goes through the constructor, which sets each field of a frozen record the long way.
+`dataclasses.replace` calls the constructor, which is slow to set the fields of a frozen record.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class _Plan(NamedTuple):
 
 
 def replace(record: T, **changes: Any) -> T:
-    """A copy of a dataclass with slots, two fields or more and no `__post_init__`, with these values."""
+    """A copy with these values. The dataclass needs slots, at least two fields and no `__post_init__`."""
     cls: Any = type(record)
     plan = _plan(cls)
-    made: T = object.__new__(cls)
-    for put, value in zip(plan.setters, plan.values(record), strict=True):
-        put(made, value)
+    copy: T = object.__new__(cls)
+    for set_field, value in zip(plan.setters, plan.values(record), strict=True):
+        set_field(copy, value)
     for name, value in changes.items():
-        plan.by_name[name](made, value)
-    return made
+        plan.by_name[name](copy, value)
+    return copy
 
 
 @functools.cache

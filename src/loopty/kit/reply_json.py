@@ -1,4 +1,4 @@
-"""The JSON in a model's reply, whatever stands around it."""
+"""Finds the JSON in a model's reply, ignoring the text around it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from loopty.kit.reasoning_blocks import without_reasoning
 
 _LONGEST = 2_000_000
-"""Characters of a reply that are looked at; a longer one is refused."""
+"""Characters of the longest reply that is read."""
 _DEEPEST = 64
 _MAX_STARTS = 200
-"""Brackets of the prose around it that may open nothing, so that no reply costs more than its length is worth."""
+"""Opening brackets that are tried: prose may hold many that open nothing, and no reply may take long to read."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _LOOSE_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
@@ -22,39 +22,39 @@ _LIKE_JSON = re.compile(r'\{\s*"|\[\s*[\[{"]')
 
 
 def parse_longest(text: str) -> Any:
-    """The longest object or list in the text: bare, in a code fence or amid prose.
+    """The longest JSON object or list in the text: bare, in a code fence or amid prose.
 
-    Commas before a closing bracket and line breaks in strings are forgiven. Raises ValueError with a reason, also
-    for a reply that was cut off, for NaN and infinite numbers, and for an object that names a key twice.
+    Allows commas before a closing bracket and line breaks in strings. Raises ValueError with a reason, also for a
+    reply that was cut off, for NaN and infinite numbers, and for an object with a duplicate key.
     """
     fault = "the reply holds no JSON"
     for span in sorted(_spans(_reply_text(text)), key=len, reverse=True):
         try:
             return _decode(span)
         except ValueError as error:
-            fault = fault if fault.startswith("the JSON") else f"the JSON of the reply cannot be read: {error}"
+            fault = fault if fault.startswith("the JSON") else f"the JSON in the reply cannot be read: {error}"
     raise ValueError(fault)
 
 
 def parse_only_object(text: str) -> dict[str, Any]:
-    """The one object in the text, whatever prose stands around it; forgives what `found` forgives.
+    """The only JSON object in the text, ignoring prose around it; as lenient as `parse_longest`.
 
-    Raises ValueError with a reason, also where there are more: one of them may be a quotation.
+    Raises ValueError with a reason, also when there are several: one of them may be a quotation.
     """
     spans = [span for span in _spans(_reply_text(text)) if _LIKE_JSON.match(span)]
     if len(spans) != 1:
-        raise ValueError(f"the reply holds {len(spans) or 'no'} JSON objects, and must hold one")
+        raise ValueError(f"the reply holds {len(spans) or 'no'} JSON objects, but must hold exactly one")
     try:
         value = _decode(spans[0])
     except ValueError as error:
-        raise ValueError(f"the JSON of the reply cannot be read: {error}") from None
+        raise ValueError(f"the JSON in the reply cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("the JSON in the reply is not an object")
     return value
 
 
 def schema(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an object with just these properties, all of them."""
+    """The JSON schema of an object with exactly these properties, all required."""
     return {
         "type": "object",
         "properties": properties,
@@ -64,7 +64,7 @@ def schema(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reply_text(text: str) -> str:
-    """The text without the thoughts before it."""
+    """The text without the reasoning before it. Raises ValueError when it is too long."""
     if len(text) > _LONGEST:
         raise ValueError(f"the reply has more than {_LONGEST} characters")
     return without_reasoning(text)
@@ -84,8 +84,8 @@ def _spans(text: str) -> list[str]:
         end = _end(text, start)
         if end is not None:
             spans.append(text[start:end])
-        elif _LIKE_JSON.match(text, start):  # a part of what was cut off is not what was meant
-            raise ValueError("the JSON of the reply is cut off before its end")
+        elif _LIKE_JSON.match(text, start):  # a complete part of truncated JSON is not what was meant
+            raise ValueError("the JSON in the reply is cut off before its end")
         start = _next_start(text, end or start + 1)
     return spans
 
@@ -102,7 +102,7 @@ def _end(text: str, start: int) -> int | None:
         if token[0] in "[{":
             depth += 1
             if depth > _DEEPEST:
-                raise ValueError(f"the JSON of the reply is nested deeper than {_DEEPEST} levels")
+                raise ValueError(f"the JSON in the reply is nested deeper than {_DEEPEST} levels")
         elif token[0] in "]}":
             depth -= 1
             if depth == 0:
@@ -117,7 +117,7 @@ def _finite_number(number: str) -> float:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _object_with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What text must lose before a model reads it as data: hidden characters, and lines that pose as instructions.
+"""Removes hidden characters and lines that pose as instructions from text that a model reads as data.
 
-The fence is what holds; this takes away what a careless reader could fall for. So it errs on the side of plain
-logs and code: it looks for the wordings and the tags of known attacks, no more.
+The fence is the real protection; this removes what a careless reader could fall for. When in doubt it keeps
+ordinary logs and code: it looks for the wordings and tags of known attacks, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import re
 import unicodedata
 
 _LONGEST_CACHED = 1_000
-"""Characters of the longest lines whose judgement is remembered."""
+"""Characters of the longest line whose check is cached."""
 
 NOTE = "[a line that reads like an instruction was removed]"
 
 _ESCAPES = re.compile(
-    r"\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"  # a title or a link of a terminal
+    r"\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"  # a terminal title or link
     r"|\x1b[PX^_][^\x1b\n]{0,4096}(?:\x1b\\)?"
     r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # colours, the cursor
     r"|\x1b[ -/]{0,4}[0-~]?"
 )
 _BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and marks that show nothing, beside those of the categories below."""
+"""Letters and marks that show nothing, besides those in the categories below."""
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Choose how the letter before looks; a row of them can spell a hidden text."""
+"""Variation selectors choose how the previous letter looks; a row of them can spell a hidden text."""
 _HIDDEN = ("Cc", "Cf", "Cs", "Co")
-"""Control characters, marks of direction and of no width, halves of letters, letters of nobody."""
+"""Control characters, direction and zero-width marks, lone surrogates, private-use characters."""
 
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁԛԝһναερτικηο", "aeopcyxijsdqwhvaeptikno")
 """Cyrillic and Greek letters that pass for Latin ones."""
@@ -50,7 +50,7 @@ _ANYWHERE = re.compile(
             r"\b(?:ignor|disregard|forget)\w*\W+(?:all|everything|anything)\W+(?:\w{1,40}\W+){0,3}?"
             r"(?:above|before|previous\w*|prior)\b",
             r"\bdo\W+not\W+(?:follow|obey)(?:\W+\w{1,40}){0,4}?\W+(?:instruction|rule|prompt)s?\b",
-            # You are now somebody else. `psql` and others use the words to say where one is.
+            # You are now somebody else. `psql` and others use these words to say where the user is.
             r"\byou\W+are\W+now\b(?!\W+(?:connected|logged|running|using|in|on|at|up|ready|able)\b)",
             r"\byou\W+are\W+no\W+longer\b",
             r"\bfrom\W+now\W+on\W+(?:\w{1,40}\W+){0,2}?you\b",
@@ -61,7 +61,7 @@ _ANYWHERE = re.compile(
             r"(?:prompt|instructions)\b",
             r"\b(?:attention|dear|note\W+to|message\W+(?:to|for)|instructions?\W+(?:to|for))\W+(?:\w{1,20}\W+){0,2}?"
             r"(?:ai|ais|llm|llms|chatgpt|claude|gpt|gemini|language\W+models?|(?:ai|coding)\W+(?:agent|assistant)s?)\b",
-            # The tokens and tags in which models are told who speaks.
+            # Tokens and tags that tell a model who speaks.
             r"<\|\w{1,40}\|>",
             r"\[/?inst\]|<</?sys>>|</?(?:start|end)_of_turn>",
             rf"</?(?:{_ROLES}|user|prompt|instructions?)\s*/?>",
@@ -78,9 +78,9 @@ _HINT = re.compile(
     "ignor|disregard|forget|overrid|bypass|discard|follow|obey|you|pretend|instruction|attention|dear|note|message"
     "|<|\\[|_of_turn|end|response|user|##|" + _ROLES
 )
-"""Without one of these none of the patterns can match, and finding that out is ten times faster."""
+"""No pattern can match without one of these, and looking for them is ten times faster."""
 _MARKS = r"^[\s>*_+|/;%!\-]*"
-"""Quotes, lists, diffs and comments: what may stand before a heading."""
+"""Marks of quotes, lists, diffs and comments, which may precede a heading."""
 _AT_START = re.compile(
     rf"{_MARKS}#?[\s*_]*\[?(?:{_ROLES})\]?(?:\s*(?:prompt|message|instructions?))?[\s*_]*:"
     rf"|{_MARKS}#{{2,}}[\s*_]*(?:\w{{1,20}}\s+)?(?:instructions?|user|response|{_ROLES})[\s*_]*(?::|$)"
@@ -88,7 +88,7 @@ _AT_START = re.compile(
 
 
 def strip_hidden(text: str) -> str:
-    """Lines of letters that can be seen: no control characters, no escapes of terminals, nothing hidden."""
+    """The text without control characters, terminal escapes and anything hidden; line breaks become \\n."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = _SELECTORS.sub("", _BREAKS.sub("\n", _ESCAPES.sub("", text)))
@@ -100,36 +100,38 @@ def strip_hidden(text: str) -> str:
 
 
 def poses_as_instruction(line: str) -> bool:
-    """Whether the line, cleaned, poses as an instruction to the model that reads it."""
+    """Whether a line without hidden characters poses as an instruction to the model that reads it."""
     return _has_attack_wording(line) if len(line) <= _LONGEST_CACHED else _has_attack_wording.__wrapped__(line)
 
 
-# Briefings tell the same lines again and again, and looking at one takes long.
+# Prompts repeat the same lines again and again, and checking one takes long.
 @functools.lru_cache(maxsize=8192)
-def _has_attack_wording(line: str, after: str | None = None) -> bool:
-    """Whether a line poses as an instruction, or two that belong together do."""
-    folded = _fold_letters(line if after is None else f"{line} {after}")
+def _has_attack_wording(line: str, next_line: str | None = None) -> bool:
+    """Whether a line poses as an instruction, alone or together with the next line."""
+    folded = _fold_letters(line if next_line is None else f"{line} {next_line}")
     if not _HINT.search(folded):
         return False
-    return bool(_ANYWHERE.search(folded) or (after is None and _AT_START.search(folded)))
+    return bool(_ANYWHERE.search(folded) or (next_line is None and _AT_START.search(folded)))
 
 
 def scrub_text(text: str) -> str:
-    """The text cleaned, with a note in place of each line that poses as an instruction."""
+    """The text without hidden characters, with a note in place of each line that poses as an instruction."""
     lines = strip_hidden(text).split("\n")
-    posing = [poses_as_instruction(line) for line in lines]
-    for index, (line, after) in enumerate(itertools.pairwise(lines)):
-        # Broken over two lines it reads the same.
-        whole = (
-            _has_attack_wording if len(line) + len(after) <= _LONGEST_CACHED else _has_attack_wording.__wrapped__
+    flagged = [poses_as_instruction(line) for line in lines]
+    for index, (line, next_line) in enumerate(itertools.pairwise(lines)):
+        # An instruction that is broken over two lines reads the same.
+        check = (
+            _has_attack_wording
+            if len(line) + len(next_line) <= _LONGEST_CACHED
+            else _has_attack_wording.__wrapped__
         )
-        if not (posing[index] or posing[index + 1]) and whole(line, after):
-            posing[index] = posing[index + 1] = True
-    return "\n".join(NOTE if poses else line for line, poses in zip(lines, posing, strict=True))
+        if not (flagged[index] or flagged[index + 1]) and check(line, next_line):
+            flagged[index] = flagged[index + 1] = True
+    return "\n".join(NOTE if is_flagged else line for line, is_flagged in zip(lines, flagged, strict=True))
 
 
 def _fold_letters(text: str) -> str:
-    """As it looks: without case, accents, wide forms and letters of other alphabets that look the same."""
+    """The text as it looks: without case, accents and wide forms, lookalikes of other alphabets made Latin."""
     if text.isascii():
         return text.lower()
     parts = unicodedata.normalize("NFKD", text).casefold().translate(_LOOKALIKES)

@@ -1,4 +1,4 @@
-"""The most of a text that fits into so many tokens."""
+"""Cut a text to a token budget."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ _MIN_TOKENS = 64
 """A fence in fewer tokens would hold next to nothing."""
 
 
-def cut_to(text: str, room: int, counted: Count = tokens) -> str:
-    """What needs no fence, in at most so many tokens."""
-    return longest_that_fits(lambda limit: shorten(text, limit), len(text), room, counted)
+def cut_to(text: str, limit_tokens: int, count_tokens: Count = tokens) -> str:
+    """The text, shortened to at most `limit_tokens` tokens, without a fence."""
+    return longest_that_fits(lambda limit_chars: shorten(text, limit_chars), len(text), limit_tokens, count_tokens)
 
 
-def longest_that_fits(made: Callable[[int], str], length: int, room: int, counted: Count = tokens) -> str:
-    """What is made of a text of this length with a limit of characters that keeps it in its room; else nothing."""
-    limit = 4 * room
-    while limit > 0:
-        text = made(limit)
-        if (taken := counted(text)) <= room:
+def longest_that_fits(
+    render: Callable[[int], str], length: int, limit_tokens: int, count_tokens: Count = tokens
+) -> str:
+    """The longest `render(limit_chars)` of a text of this length within `limit_tokens` tokens.
+
+    Empty when not even the shortest fits.
+    """
+    limit_chars = 4 * limit_tokens
+    while limit_chars > 0:
+        text = render(limit_chars)
+        if (used := count_tokens(text)) <= limit_tokens:
             return text
-        limit = min(length, limit) * room // taken - 8  # the fence takes room, and letters of several bytes
+        # Minus a few, because the fence and letters of several bytes need tokens, too.
+        limit_chars = min(length, limit_chars) * limit_tokens // used - 8
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A socket that loopty listens at and a sandbox shows: whoever sees it may connect to it."""
+"""A socket that loopty listens on and a sandbox shows: every process that sees it may connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ListeningSocket:
-    """A listening socket that does not block, and where it is."""
+    """A non-blocking listening socket and its path."""
 
     socket: socket.socket
     path: Path
@@ -21,19 +21,19 @@ class ListeningSocket:
 
 @contextlib.contextmanager
 def listen(folder: Path, kind: socket.SocketKind, backlog: int) -> Iterator[ListeningSocket]:
-    """Listen in a folder, which is made; the socket is gone afterwards."""
+    """Listen on a new socket in this folder, which is created; the socket is gone afterwards."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
-    # Where a back end shows more than its mounts, a name that cannot be guessed is as good as hidden.
-    place = folder / secrets.token_hex(16)
+    # Some back ends show more than their mounts; there, a name that cannot be guessed is as good as hidden.
+    path = folder / secrets.token_hex(16)
     with contextlib.ExitStack() as resources:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        resources.callback(os.close, opened)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        resources.callback(os.close, descriptor)
         listener = resources.enter_context(socket.socket(socket.AF_UNIX, kind))
-        # By way of its directory, because the path of a socket may have 107 bytes.
-        listener.bind(f"/proc/self/fd/{opened}/{place.name}")
-        resources.callback(place.unlink, missing_ok=True)
-        place.chmod(0o666)
+        # Through the descriptor of its directory, because the path of a socket may have 107 bytes at most.
+        listener.bind(f"/proc/self/fd/{descriptor}/{path.name}")
+        resources.callback(path.unlink, missing_ok=True)
+        path.chmod(0o666)
         listener.listen(backlog)
         listener.setblocking(False)
-        yield ListeningSocket(listener, place)
+        yield ListeningSocket(listener, path)

@@ -1,4 +1,4 @@
-"""Reading what a hostile process may have written: bounded, regular files only, no link followed."""
+"""Reads files that a hostile process may have written: bounded, regular files only, no link followed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ _LONGEST_NAME = 200
 
 
 class Unreadable(Exception):  # noqa: N818 - it is a finding about a file, reported as the trial's reason
-    """Why a file cannot be taken at its word, in one line."""
+    """Why a file cannot be trusted, in one line."""
 
 
-def content(path: Path, largest: int, folder: int | None = None) -> bytes | None:
-    """The bytes of a file, in an opened folder if one is given; None when there is none."""
+def content(path: Path, limit_bytes: int, folder: int | None = None) -> bytes | None:
+    """The bytes of a file, or None when there is no such file. `folder` is the descriptor of an open folder.
+
+    Raises Unreadable.
+    """
     try:
-        # Non-blocking, so that a FIFO without a writer cannot hold us.
+        # Non-blocking, so that a FIFO without a writer cannot block us.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
@@ -31,20 +34,25 @@ def content(path: Path, largest: int, folder: int | None = None) -> bytes | None
             raise Unreadable("is not a regular file")
         if status.st_nlink != 1:
             raise Unreadable("has a second name (a hard link)")
-        if status.st_size > largest:
-            raise Unreadable(f"holds {status.st_size} bytes, more than the {largest} allowed")
-        return _read(descriptor, largest)
+        if status.st_size > limit_bytes:
+            raise Unreadable(f"holds {status.st_size} bytes, more than the {limit_bytes} allowed")
+        return _read(descriptor, limit_bytes)
     finally:
         os.close(descriptor)
 
 
 def json_object(raw: bytes) -> dict[str, Any]:
-    """One JSON object: finite numbers, no duplicate keys, no deep nesting, text that can be written down."""
+    """The JSON object in these bytes: finite numbers, no duplicate keys, no deep nesting, text that can be stored.
+
+    Raises Unreadable.
+    """
     if not raw.strip():
-        raise Unreadable("is empty: it was claimed and never written")
+        raise Unreadable("is empty: it was created and never written")
     try:
         value = json.loads(raw, object_pairs_hook=_object_with_unique_keys, parse_constant=_refuse_constant)
-        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is legal JSON, and no ledger takes it
+        json.dumps(
+            value, ensure_ascii=False
+        ).encode()  # a lone surrogate is legal JSON, but no ledger can store it
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"is not valid JSON ({str(error)[:120]})") from None
     if not isinstance(value, dict):
@@ -55,22 +63,22 @@ def json_object(raw: bytes) -> dict[str, Any]:
 
 
 def is_printable_name(name: str) -> bool:
-    """Whether this can stand in a table or in a reason of one line."""
+    """Whether a name is short and printable, so that it fits into a table or a one-line reason."""
     return name.isprintable() and 0 < len(name) <= _LONGEST_NAME
 
 
-def _read(descriptor: int, largest: int) -> bytes:
+def _read(descriptor: int, limit_bytes: int) -> bytes:
     chunks, total = [], 0
     while chunk := os.read(descriptor, 1 << 20):
         chunks.append(chunk)
         total += len(chunk)
-        if total > largest:  # it grew after we looked
-            raise Unreadable(f"holds more than the {largest} bytes allowed")
+        if total > limit_bytes:  # it grew after we looked
+            raise Unreadable(f"holds more than the {limit_bytes} bytes allowed")
     return b"".join(chunks)
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:
-    """Whether containers lie in each other more than so many levels deep."""
+    """Whether containers are nested more than this many levels deep."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return inside is not None and (levels == 0 or any(_is_deeper_than(item, levels - 1) for item in inside))
 

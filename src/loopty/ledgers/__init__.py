@@ -1,1 +1,1 @@
-"""Where events are kept."""
+"""Ledgers: stores of events."""

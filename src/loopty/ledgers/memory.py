@@ -1,4 +1,4 @@
-"""A ledger in memory, for tests and for embedding."""
+"""A ledger in memory, for tests and for use as a library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loopty.record.history import History
 
 
 class MemoryLedger:
-    """Events in a list; shared by the threads of one process."""
+    """Events in a list, shared by the threads of one process."""
 
     def __init__(self) -> None:
         self._events: list[Recorded] = []
@@ -21,10 +21,10 @@ class MemoryLedger:
     @contextmanager
     def write_lock(self) -> Iterator[MemoryWriteLock]:
         with self._lock:
-            turn = MemoryWriteLock(self._events)
-            yield turn
-            self._events += turn.written
-            self._pages |= turn.pages
+            lock = MemoryWriteLock(self._events)
+            yield lock
+            self._events += lock.written
+            self._pages |= lock.pages
 
     def history(self) -> History:
         with self._lock:
@@ -35,15 +35,15 @@ class MemoryLedger:
 
 
 class MemoryWriteLock:
-    """What one turn reads and will have written."""
+    """The events that one holder of the lock reads and adds."""
 
     def __init__(self, events: Sequence[Recorded]) -> None:
         self._events = events
         self.written: list[Recorded] = []
         self.pages: dict[str, str] = {}
 
-    def events_after(self, after: int) -> Iterator[Recorded]:
-        return iter(self._events[after:])
+    def events_after(self, number: int) -> Iterator[Recorded]:
+        return iter(self._events[number:])
 
     def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
         self.written += events

@@ -1,7 +1,7 @@
 """The ledger in one SQLite file: many processes, one durable commit per decision.
 
-Through apsw, which brings its own SQLite: releases before 3.51.3 can corrupt a write-ahead log that two
-connections reset at once, and the one that Python links is often older.
+It uses apsw, which brings its own SQLite: releases before 3.51.3 can corrupt a write-ahead log that two
+connections reset at once, and the SQLite that Python links is often older.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _rename_field(kind: str, old: str, new: str) -> str:
     return f"UPDATE events SET body = {renamed} WHERE kind = '{kind}' AND body -> '$.{old}' IS NOT NULL;"
 
 
-# The statements that lead from each schema version to the next; the file's user_version counts them.
+# The statements that migrate each schema version to the next; the file's user_version counts them.
 _MIGRATIONS = (
     """
     CREATE TABLE events (
@@ -64,7 +64,7 @@ _MIGRATIONS = (
 
 
 class SqliteLedger:
-    """Events and the pages of their fold. Use from one thread; any number of processes may open the file."""
+    """Events and the pages of their fold. Use it from one thread; any number of processes may open the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,8 +86,8 @@ class SqliteLedger:
         with self._explain_errors():
             current = self._db.execute("SELECT version FROM fold").get == FOLD_VERSION
         if not current:
-            self._refold()
-        # One transaction, so that the number and the pages are of the same moment.
+            self._rebuild_pages()
+        # One transaction, so that the number and the pages belong to the same moment.
         with self._explain_errors(), self._transaction("DEFERRED"):
             number = self._db.execute("SELECT coalesce(max(number), 0) FROM events").get
             pages = self._db.execute("SELECT key, body FROM pages ORDER BY place").fetchall()
@@ -97,14 +97,14 @@ class SqliteLedger:
         with self._explain_errors():
             yield from _events(self._db, after)
 
-    def _refold(self) -> None:
-        """Make the pages anew: those that are saved are of an older fold, the events are the truth."""
-        with self.write_lock() as turn:
+    def _rebuild_pages(self) -> None:
+        """Rebuild the pages from the events: the saved ones come from an older version of the fold."""
+        with self.write_lock() as lock:
             history = History()
-            for recorded in turn.events_after(0):
+            for recorded in lock.events_after(0):
                 history.apply(recorded)
             self._db.execute("DELETE FROM pages")
-            turn.write([], history.changed_pages())
+            lock.write([], history.changed_pages())
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
@@ -141,13 +141,13 @@ class SqliteLedger:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Turn what a damaged file or a full disk does to SQLite into one line."""
+        """Turn SQLite's error for a damaged file or a full disk into one line with the remedy."""
         try:
             yield
         except apsw.FullError as error:
-            raise Misuse(f"the disk is full ({error}): free some space; what is recorded is safe") from error
+            raise Misuse(f"the disk is full ({error}): free some space; everything recorded is safe") from error
         except apsw.Error as error:
-            doubts = "is it yours to write, is there space, is the disk sound?"
+            doubts = "may you write to it, is there space, is the disk healthy?"
             raise Misuse(f"cannot use the ledger {self._path}: {error} ({doubts})") from error
 
 
@@ -157,15 +157,15 @@ class SqliteWriteLock:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
 
-    def events_after(self, after: int) -> Iterator[Recorded]:
-        return _events(self._db, after)
+    def events_after(self, number: int) -> Iterator[Recorded]:
+        return _events(self._db, number)
 
-    def write(self, recorded: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
         from loopty.record.families import encode_event
 
         self._db.executemany(
             "INSERT INTO events (number, at, kind, body) VALUES (?, ?, ?, ?)",
-            [(item.number, item.at, *encode_event(item.event)) for item in recorded],
+            [(item.number, item.at, *encode_event(item.event)) for item in events],
         )
         self._db.executemany(
             "INSERT INTO pages (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body",

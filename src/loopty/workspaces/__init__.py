@@ -1,1 +1,1 @@
-"""A node's files: commits, branches, folders, and the view that a trial gets of them."""
+"""The files of nodes: commits, branches, folders, and what a trial sees of them."""

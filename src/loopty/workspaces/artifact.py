@@ -1,6 +1,7 @@
-"""A winner as one folder or one tarball: everything that it takes to measure it again on a clean machine.
+"""An artifact: a winner as one folder or tarball, with everything needed to measure it again on a clean machine.
 
-Such a thing comes from anywhere: only plain files of known names and bounded sizes are taken, as their sums say.
+An artifact may come from anywhere: only plain files with known names and bounded sizes are accepted, and only if
+their checksums match.
 """
 
 from __future__ import annotations
@@ -41,75 +42,81 @@ _BLOCK, _CHUNK = tarfile.BLOCKSIZE, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A winner whose files are what their sums say."""
+    """A winner whose files match their checksums."""
 
     manifest: Manifest
     folder: Path
     digest: str
-    """Of all files: artifacts with the same digest are the same."""
+    """Over all files: artifacts with the same digest are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackedArtifact:
-    """An artifact as a repository: the baseline is checked out, the node is a commit on top of it."""
+    """An artifact as a repository: the baseline is checked out, and the node is a commit on top of it."""
 
     repository: Repository
     baseline: CommittedFiles
     node: CommittedFiles
     contradictions: tuple[str, ...]
-    """What the files say otherwise than the manifest."""
+    """Where the files contradict the manifest."""
 
 
 def size_limit(name: str) -> int:
-    """How many bytes a file of this name may have."""
+    """The largest size of a file of this name, in bytes."""
     return _LARGEST_BUNDLE if name == BUNDLE else _LARGEST
 
 
 @contextmanager
 def open_artifact(path: Path) -> Iterator[Artifact]:
-    """The artifact at this path, its files copied out while they are checked; gone when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="loopty-artifact-") as place:
+    """The artifact at this path: a checked copy of its files, gone when the block ends. Raises Misuse."""
+    with tempfile.TemporaryDirectory(prefix="loopty-artifact-") as folder:
         try:
-            sums = _copy_files(path, Path(place))
-            artifact = _check_artifact(Path(place), sums)
+            sums = _copy_files(path, Path(folder))
+            artifact = _check_artifact(Path(folder), sums)
         except Misuse as error:
             raise Misuse(f"{path}: {error}") from None
         except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-            why = (isinstance(error, OSError) and error.strerror) or "it is damaged, or no tarball"
-            raise Misuse(f"cannot read {path}: {why}; an artifact is what `loopty export` writes") from None
+            reason = (isinstance(error, OSError) and error.strerror) or "it is damaged or not a tarball"
+            raise Misuse(f"cannot read {path}: {reason}; make an artifact with `loopty export`") from None
         yield artifact
 
 
-def unpack_artifact(artifact: Artifact, to: Path) -> UnpackedArtifact:
-    """Lay the artifact out as a repository of its own; what is there already may not be in its way."""
-    to, manifest = to.absolute(), artifact.manifest
+def unpack_artifact(artifact: Artifact, target: Path) -> UnpackedArtifact:
+    """Unpack the artifact as a repository of its own. Raises Misuse when existing files are in the way."""
+    target, manifest = target.absolute(), artifact.manifest
     task_file = (artifact.folder / TASK_FILE).read_bytes()
-    if (to / ".git").exists():
-        raise Misuse(f"{to} is a repository already: name another directory")
+    if (target / ".git").exists():
+        raise Misuse(f"{target} is already a repository: name another directory")
     try:
-        to.mkdir(parents=True, exist_ok=True)
-        repository, baseline, node = Repository.from_bundle(artifact.folder / BUNDLE, to)
-        patched = repository.tree_with_patch(baseline.tree, (artifact.folder / PATCH).read_bytes())
+        target.mkdir(parents=True, exist_ok=True)
+        repository, baseline, node = Repository.from_bundle(artifact.folder / BUNDLE, target)
+        patched_tree = repository.tree_with_patch(baseline.tree, (artifact.folder / PATCH).read_bytes())
         if tracked := TASK_FILE in repository.entries(baseline.commit, [TASK_FILE]):
-            stated = repository.content(baseline.commit, TASK_FILE)
+            tracked_content = repository.content(baseline.commit, TASK_FILE)
         else:
-            _add_untracked_task_file(to, task_file)
+            _add_untracked_task_file(target, task_file)
     except GitError as error:
-        raise Misuse(f"the artifact's source cannot be laid out in {to} ({error})".replace("\n", " ")) from None
+        raise Misuse(
+            f"the artifact's source cannot be unpacked in {target} ({error})".replace("\n", " ")
+        ) from None
     except OSError as error:
-        raise Misuse(f"cannot write to {to}: {error.strerror}; name another directory") from None
-    found = {
+        raise Misuse(f"cannot write to {target}: {error.strerror}; name another directory") from None
+    comparisons = {
         "tree": (manifest.tree, node.tree),
         "baseline's tree": (manifest.baseline_tree, baseline.tree),
-        f"tree after {PATCH}": (manifest.tree, patched or "none: it does not apply"),
-        TASK_FILE: (_digest(task_file), _digest(stated if tracked else task_file)),
+        f"tree after {PATCH}": (manifest.tree, patched_tree or "none: it does not apply"),
+        TASK_FILE: (_digest(task_file), _digest(tracked_content if tracked else task_file)),
     }
-    told = (f"{name}: {then}, now {now}" for name, (then, now) in found.items() if then != now)
-    return UnpackedArtifact(repository, baseline, node, tuple(told))
+    contradictions = (
+        f"{name}: {expected}, now {actual}"
+        for name, (expected, actual) in comparisons.items()
+        if expected != actual
+    )
+    return UnpackedArtifact(repository, baseline, node, tuple(contradictions))
 
 
 def _add_untracked_task_file(top: Path, task_file: bytes) -> None:
-    """The task file of a repository that ignores it: the baseline's tree stays what it was."""
+    """Write the task file of a repository that does not track it; the baseline's tree stays unchanged."""
     with (top / TASK_FILE).open("xb") as file:
         file.write(task_file)
     (top / ".git/info").mkdir(exist_ok=True)
@@ -117,51 +124,53 @@ def _add_untracked_task_file(top: Path, task_file: bytes) -> None:
 
 
 def _copy_files(path: Path, folder: Path) -> dict[str, str]:
-    """Copy the files out; their sums by name."""
+    """Copy the files; returns their checksums by name."""
     sums: dict[str, str] = {}
     for name, chunks in _folder_files(path) if path.is_dir() else _tarball_files(path):
         if name not in (*_REQUIRED, *FROM_THE_NODE) or name in sums:
-            raise Misuse(f"{name!r} has no place in an artifact: remove it, or export the node anew")
+            raise Misuse(f"{name!r} does not belong in an artifact: remove it, or export the node again")
         sums[name] = _copy_file(name, chunks, folder / name)
     if absent := [name for name in _REQUIRED if name not in sums]:
-        raise Misuse(f"it has no {', '.join(absent)}, so it is no whole artifact: export the node anew")
+        raise Misuse(f"it has no {', '.join(absent)}, so it is not a complete artifact: export the node again")
     return sums
 
 
-def _copy_file(name: str, chunks: Iterator[bytes], to: Path) -> str:
-    summed, size = hashlib.sha256(), 0
-    with to.open("wb") as file:
+def _copy_file(name: str, chunks: Iterator[bytes], target: Path) -> str:
+    checksum, size = hashlib.sha256(), 0
+    with target.open("wb") as file:
         for chunk in chunks:
             size += len(chunk)
             if size > size_limit(name):
-                raise Misuse(f"{name} is larger than {size_limit(name) >> 20} MB: this is no artifact")
-            summed.update(chunk)
+                raise Misuse(f"{name} is larger than {size_limit(name) >> 20} MB: this is not an artifact")
+            checksum.update(chunk)
             file.write(chunk)
-    return summed.hexdigest()
+    return checksum.hexdigest()
 
 
 def _folder_files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
     for name in sorted(os.listdir(path)):  # noqa: PTH208 - names, not paths
         if not stat.S_ISREG((path / name).lstat().st_mode):
-            raise Misuse(f"{name!r} is no plain file: export the node anew")
+            raise Misuse(f"{name!r} is not a plain file: export the node again")
         with os.fdopen(os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             yield name, iter(functools.partial(file.read, _CHUNK), b"")
 
 
 def _tarball_files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The files of a tarball, header by header: `tarfile` would take extended headers of any size into memory."""
+    """The files of a tarball, header by header: `tarfile` would load extended headers of any size into memory."""
     if path.exists() and not path.is_file():
-        raise Misuse("it is neither a file nor a folder: an artifact is what `loopty export` writes")
+        raise Misuse("it is neither a file nor a folder: make an artifact with `loopty export`")
     with gzip.open(path, "rb") as stream:
         while any(header := stream.read(_BLOCK)):
             info = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
             folder, _, name = info.name.rpartition("/")
             if not info.isreg() or info.size < 0 or "/" in folder or folder in ("", ".."):
-                raise Misuse(f"{info.name!r} is no plain file in its one folder: export the node anew")
+                raise Misuse(
+                    f"{info.name!r} is not a plain file in the one folder of the tarball: export the node again"
+                )
             yield name, _read_chunks(stream, info.size)
             stream.read(-info.size % _BLOCK)
-        if len(stream.read(_CHUNK)) == _CHUNK:  # to its end otherwise, where gzip checks its own sum
-            raise Misuse("it goes on after its end: export the node anew")
+        if len(stream.read(_CHUNK)) == _CHUNK:  # otherwise the end is reached, where gzip checks its own checksum
+            raise Misuse("it has data after its end: export the node again")
 
 
 def _read_chunks(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
@@ -174,17 +183,17 @@ def _read_chunks(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
 
 
 def _check_artifact(folder: Path, sums: Mapping[str, str]) -> Artifact:
-    stated = (folder / SUMS).read_bytes()
-    if stated.decode(errors="replace") != sums_text(sums):
-        raise Misuse(f"its files are not what {SUMS} says: it was changed or damaged; export the node anew")
+    recorded_sums = (folder / SUMS).read_bytes()
+    if recorded_sums.decode(errors="replace") != sums_text(sums):
+        raise Misuse(f"its files do not match {SUMS}: it was changed or damaged; export the node again")
     manifest = Manifest.parse((folder / MANIFEST).read_bytes())
     if (folder / PARAMS).read_text(errors="replace") != params_text(manifest):
-        raise Misuse(f"{PARAMS} and {MANIFEST} do not agree: export the node anew")
-    return Artifact(manifest, folder, _digest(stated))
+        raise Misuse(f"{PARAMS} and {MANIFEST} do not agree: export the node again")
+    return Artifact(manifest, folder, _digest(recorded_sums))
 
 
 def sums_text(sums: Mapping[str, str]) -> str:
-    """The sums as `sha256sum --check` reads them."""
+    """The checksums in the format of `sha256sum --check`."""
     return "".join(f"{sums[name]}  {name}\n" for name in sorted(sums) if name != SUMS)
 
 

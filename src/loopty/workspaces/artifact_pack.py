@@ -1,6 +1,6 @@
-"""Writing a winner down as an artifact.
+"""Writes a winner as an artifact.
 
-It is made beside its place and moved there whole: a kill or a full disk leaves all of it or nothing.
+The artifact is built beside its target and then moved there: a kill or a full disk leaves all of it or nothing.
 """
 
 from __future__ import annotations
@@ -36,65 +36,74 @@ from loopty.workspaces.tree_removal import remove_tree
 
 
 def pack_artifact(
-    repository: Repository, manifest: Manifest, task_file: bytes, node_folder: Path, to: Path, force: bool = False
+    repository: Repository,
+    manifest: Manifest,
+    task_file: bytes,
+    node_folder: Path,
+    target: Path,
+    force: bool = False,
 ) -> str:
-    """Write the artifact, as a tarball where the name says so, else as a folder; its digest."""
+    """Write the artifact, as a tarball if the name says so, else as a folder; its digest. Raises Misuse."""
     try:
-        with _working_folder(to) as place:
-            _refuse_to_overwrite(to, force)
-            folder = place / manifest.node.branch
+        with _working_folder(target) as working_folder:
+            _refuse_to_overwrite(target, force)
+            folder = working_folder / manifest.node.branch
             folder.mkdir()
             digest = _fill_folder(folder, repository, manifest, task_file, node_folder)
-            made = _make_tarball(folder, int(manifest.judged_at)) if to.name.endswith(TARBALL) else folder
-            _move_into_place(made, to, place)
+            artifact = _make_tarball(folder, int(manifest.judged_at)) if target.name.endswith(TARBALL) else folder
+            _move_into_place(artifact, target, working_folder)
     except GitError as error:
         raise Misuse(f"git cannot pack node {manifest.node} ({error})".replace("\n", " ")) from None
     except OSError as error:
-        raise Misuse(f"cannot write {to} ({error.strerror}): name another place with --to") from None
+        raise Misuse(f"cannot write {target} ({error.strerror}): name another target with --to") from None
     return digest
 
 
-def _refuse_to_overwrite(to: Path, force: bool) -> None:
-    if not os.path.lexists(to):
+def _refuse_to_overwrite(target: Path, force: bool) -> None:
+    if not os.path.lexists(target):
         return
     if not force:
-        raise Misuse(f"{to} is there already: replace it with --force, or name another place with --to")
-    whole = to.is_file() if to.name.endswith(TARBALL) else (to / MANIFEST).is_file() and (to / SUMS).is_file()
-    if to.is_symlink() or not whole:
-        raise Misuse(f"{to} is no artifact, so --force does not replace it: name another place with --to")
+        raise Misuse(f"{target} already exists: replace it with --force, or name another target with --to")
+    is_artifact = (
+        target.is_file()
+        if target.name.endswith(TARBALL)
+        else (target / MANIFEST).is_file() and (target / SUMS).is_file()
+    )
+    if target.is_symlink() or not is_artifact:
+        raise Misuse(f"{target} is not an artifact, so --force does not replace it: name another target with --to")
 
 
 @contextmanager
-def _working_folder(to: Path) -> Iterator[Path]:
-    """A directory beside the place that is ours alone; what a killed export left there is gone."""
-    place = to.with_name(f".{to.name}.making")
-    lock = _lock_folder(place)
+def _working_folder(target: Path) -> Iterator[Path]:
+    """A locked, empty directory beside the target; leftovers of a killed export are removed."""
+    folder = target.with_name(f".{target.name}.making")
+    lock = _lock_folder(folder)
     try:
-        for left in place.iterdir():
-            remove_tree(left)
-        yield place
+        for leftover in folder.iterdir():
+            remove_tree(leftover)
+        yield folder
     finally:
-        remove_tree(place)
+        remove_tree(folder)
         os.close(lock)
 
 
-def _lock_folder(place: Path) -> int:
-    """A lock on the directory, once nobody else has it."""
+def _lock_folder(folder: Path) -> int:
+    """Wait for a lock on the directory; returns its descriptor."""
     while True:
         with suppress(FileExistsError):
-            place.mkdir()
-        # Where it is gone again, it was another export's, which is done.
+            folder.mkdir()
+        # If the directory is gone again, it belonged to another export, which has ended.
         with suppress(FileNotFoundError):
-            lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_at(lock, place):
+            if _is_at(lock, folder):
                 return lock
             os.close(lock)
 
 
-def _is_at(descriptor: int, place: Path) -> bool:
+def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), place.stat())
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
 
@@ -114,45 +123,45 @@ def _fill_folder(
     for path in folder.iterdir():
         if path.stat().st_size > size_limit(path.name):
             raise Misuse(
-                f"{path.name} would be larger than {size_limit(path.name) >> 20} MB, the most of an artifact"
+                f"{path.name} would be larger than {size_limit(path.name) >> 20} MB, the limit of an artifact"
             )
         with path.open("rb") as file:
             sums[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    stated = sums_text(sums)
-    (folder / SUMS).write_text(stated)
-    return hashlib.sha256(stated.encode()).hexdigest()
+    sums_file = sums_text(sums)
+    (folder / SUMS).write_text(sums_file)
+    return hashlib.sha256(sums_file.encode()).hexdigest()
 
 
-def _make_tarball(folder: Path, at: int) -> Path:
-    """The folder as a tarball of the same bytes whoever makes it and when."""
-    made = folder.with_name(folder.name + TARBALL)
+def _make_tarball(folder: Path, mtime: int) -> Path:
+    """The folder as a tarball, which has the same bytes no matter who makes it and when."""
+    tarball = folder.with_name(folder.name + TARBALL)
     with (
-        made.open("wb") as file,
+        tarball.open("wb") as file,
         gzip.GzipFile("", "wb", 6, file, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar,
     ):
         for path in sorted(folder.iterdir()):
             info = tarfile.TarInfo(f"{folder.name}/{path.name}")
-            info.size, info.mtime = path.stat().st_size, at
+            info.size, info.mtime = path.stat().st_size, mtime
             with path.open("rb") as member:
                 tar.addfile(info, member)
-    return made
+    return tarball
 
 
-def _move_into_place(made: Path, to: Path, place: Path) -> None:
-    """Move what was made to its place, once it would survive a loss of power."""
-    for path in (*(made.iterdir() if made.is_dir() else ()), made):
+def _move_into_place(source: Path, target: Path, working_folder: Path) -> None:
+    """Flush the artifact to disk and move it to the target, so that it survives a power failure."""
+    for path in (*(source.iterdir() if source.is_dir() else ()), source):
         _sync(path)
-    before = place / "before"
-    if made.is_dir() and to.is_dir():
-        to.rename(before)  # a directory cannot be replaced at one stroke
+    before = working_folder / "before"
+    if source.is_dir() and target.is_dir():
+        target.rename(before)  # a directory cannot be replaced atomically
     try:
-        made.rename(to)
+        source.rename(target)
     except OSError:
         if before.is_dir():
-            before.rename(to)
+            before.rename(target)
         raise
-    _sync(to.parent)
+    _sync(target.parent)
 
 
 def _sync(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Nodes edited by hand: what may be written lies in a directory of its own, until it is harvested."""
+"""Drafts: the writable files of a node that is edited by hand, in a directory of their own."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _IGNORED_NAMES = {".git", "__pycache__"}
 
 
 def lay_out(repository: Repository, files: NodeFiles, parent: Node, folder: Path) -> list[str]:
-    """Lay the parent's writable files out for editing; their paths."""
+    """Write the parent's writable files into a folder for editing; returns their paths."""
     writable = files.writable_files(parent.commit)
     folder.mkdir(parents=True)
     repository.check_out(parent.commit, writable, folder)
-    # What lies there may differ from what git stores (line ends, large files): changes are seen against this.
+    # The files may differ from what git stores (line ends, large files), so edits are found against these digests.
     laid_out = {path: _digest((folder / path).read_bytes()) for path in writable}
     _layout_file(folder).write_text(json.dumps(laid_out))
     return writable
 
 
 def edits_in(folder: Path) -> Edits:
-    """How the directory differs from what was laid out. Regular files only, no link is followed."""
+    """How the directory differs from what was laid out. Raises Misuse for links and other special files."""
     if not folder.is_dir() or not _layout_file(folder).is_file():
         raise Misuse(f"the draft's directory {folder} is gone: make a new node with `loopty new`")
     laid_out = json.loads(_layout_file(folder).read_text())
-    found = dict(_files_below(folder))
-    changed = {path: content for path, content in found.items() if laid_out.get(path) != _digest(content)}
-    return {**changed, **{path: None for path in laid_out if path not in found}}
+    files = dict(_files_below(folder))
+    changed = {path: content for path, content in files.items() if laid_out.get(path) != _digest(content)}
+    return {**changed, **{path: None for path in laid_out if path not in files}}
 
 
 def remove(folder: Path) -> None:
@@ -46,7 +46,7 @@ def remove(folder: Path) -> None:
 
 
 def _layout_file(folder: Path) -> Path:
-    """Beside the directory, so that it is no part of the draft."""
+    """The digests of what was laid out: beside the directory, so that they are not part of the draft."""
     return folder.with_name(f"{folder.name}.json")
 
 
@@ -55,25 +55,25 @@ def _digest(content: bytes) -> str:
 
 
 def _files_below(folder: Path) -> list[tuple[str, bytes]]:
-    found = []
-    for here, directories, names in os.walk(folder, onerror=_refuse_unreadable, followlinks=False):
+    files = []
+    for current, directories, names in os.walk(folder, onerror=_refuse_unreadable, followlinks=False):
         directories[:] = sorted(name for name in directories if name not in _IGNORED_NAMES)
         for name in sorted(name for name in names if name not in _IGNORED_NAMES):
-            path = Path(here, name)
-            found.append((str(path.relative_to(folder)), _regular_content(path)))
+            path = Path(current, name)
+            files.append((str(path.relative_to(folder)), _regular_content(path)))
         for name in directories:
-            if Path(here, name).is_symlink():
-                raise Misuse(f"{Path(here, name)} is a link: only regular files can be part of a node")
-    return found
+            if Path(current, name).is_symlink():
+                raise Misuse(f"{Path(current, name)} is a link: only regular files can be part of a node")
+    return files
 
 
 def _refuse_unreadable(error: OSError) -> None:
-    # Passed over in silence, its files would count as deleted.
+    # If it were silently skipped, its files would count as deleted.
     raise Misuse(f"{error.filename} cannot be read: make it readable, or delete it")
 
 
 def _regular_content(path: Path) -> bytes:
-    """The content of a regular file; anything else is refused without being opened for long."""
+    """The content of a regular file. Raises Misuse for anything else, without blocking on it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

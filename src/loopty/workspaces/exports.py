@@ -1,4 +1,4 @@
-"""Frozen exports: a commit's visible files in a directory that every trial of a run shares, read-only."""
+"""Exports: the visible files of a commit, frozen in a directory that all trials of a run share read-only."""
 
 from __future__ import annotations
 
@@ -16,58 +16,60 @@ def export_commit(
     repository: Repository,
     commit: str,
     rules: str,
-    visible: Callable[[str], bool],
+    is_visible: Callable[[str], bool],
     mount_points: tuple[str, ...],
     exports: Path,
-    covered: Mapping[str, bool] | None = None,
-    protected: bool = False,
+    covering_points: Mapping[str, bool] | None = None,
+    read_only: bool = False,
 ) -> Path:
-    """The export's directory, made when it is not there yet. Any number of processes may ask at once.
+    """The directory of the export, made if it does not exist yet. Any number of processes may call this at once.
 
-    `rules` states all that decides what is visible, so that an export that is there is found without a look
-    at the files. `covered` are further mount points, which may cover files of the commit: whether each is a
-    directory. In a `protected` export no file can be written; that is so before anybody sees it, because even a
-    change of its mode would look like tampering to a trial that runs.
+    `rules` is a text of everything that decides what is visible, so that an existing export is found without
+    looking at the files. `covering_points` are further mount points, which may cover files of the commit, and
+    whether each is a directory. In a `read_only` export no file can be written; the modes are set before anybody
+    sees the export, because even a change of mode would look like tampering to a running trial.
     """
-    points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covered or {}).items())]
+    points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covering_points or {}).items())]
     key = hashlib.sha256("\0".join([commit, rules, *points]).encode()).hexdigest()[:24]
     final = exports / key
     if final.is_dir():
         return final
     listing = repository.files(commit)
-    shown = [path for path in listing if visible(path)]
-    making = exports / f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}"
-    making.mkdir(parents=True)
+    visible = [path for path in listing if is_visible(path)]
+    building = exports / f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}"
+    building.mkdir(parents=True)
     try:
-        repository.check_out(commit, shown, making)
+        repository.check_out(commit, visible, building)
         for point in mount_points:
-            if any(place in listing for place in (point, *map(str, PurePosixPath(point).parents))):
-                raise Misuse(f"{point} is to be a directory of the trial (scratch, mounts), and a file is there")
-            (making / point).mkdir(parents=True, exist_ok=True)
-        for point, is_folder in (covered or {}).items():
-            _make_mount_point(making / point, is_folder)
-        if protected:
-            _make_read_only(making)
-        making.rename(final)
+            if any(ancestor in listing for ancestor in (point, *map(str, PurePosixPath(point).parents))):
+                raise Misuse(
+                    f"{point} must be a directory of the trial (scratch, mounts), but the commit has a file there"
+                )
+            (building / point).mkdir(parents=True, exist_ok=True)
+        for point, is_folder in (covering_points or {}).items():
+            _make_mount_point(building / point, is_folder)
+        if read_only:
+            _make_read_only(building)
+        building.rename(final)
     except OSError:
-        if not final.is_dir():  # otherwise another process was faster, which is as good
+        if not final.is_dir():  # otherwise another process was faster, which is just as good
             raise
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(building, ignore_errors=True)
     return final
 
 
 def _make_read_only(root: Path) -> None:
-    """Take the right to write from every file; directories keep it, so that all of it can be removed."""
+    """Make every file read-only; directories stay writable, so that the export can be removed."""
     for folder, _, files in os.walk(root):
         for path in (Path(folder, name) for name in files):
             if not path.is_symlink():
                 path.chmod(path.stat().st_mode & 0o7555)
 
 
-def _make_mount_point(place: Path, is_folder: bool) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _make_mount_point(path: Path, is_folder: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     if is_folder:
-        place.mkdir(exist_ok=True)
+        path.mkdir(exist_ok=True)
     else:
-        place.touch()
+        path.touch()

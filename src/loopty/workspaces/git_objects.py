@@ -1,6 +1,6 @@
-"""Trees and commits in this process.
+"""Reads and writes git trees and commits in this process.
 
-A commit by git's own commands costs ten milliseconds of CPU, most of it for starting processes; this one, one.
+A commit through git's own commands takes ten milliseconds of CPU, mostly to start processes; this one takes one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AUTHOR = "loopty <loopty@localhost>"
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """Something in a tree, as git stores it."""
+    """An entry of a tree, as git stores it."""
 
     mode: str
     blob: str
@@ -46,7 +46,7 @@ class GitObjects:
         self._store = store
         self._trees = BoundedCache[Tree](2048)
         self._roots = BoundedCache[str](2048)
-        """The trees of commits. What was written here need not be read."""
+        """The trees of commits. What this process wrote need not be read."""
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
@@ -73,19 +73,19 @@ class GitObjects:
         return entries
 
     def entry(self, commit: str, path: str) -> TreeEntry | None:
-        """What stands at exactly this path."""
-        found: TreeEntry | None = TreeEntry(DIRECTORY, self.tree_of(commit))
+        """The entry at exactly this path, or None."""
+        entry: TreeEntry | None = TreeEntry(DIRECTORY, self.tree_of(commit))
         for name in path.split("/"):
-            if found is None or found.mode != DIRECTORY:
+            if entry is None or entry.mode != DIRECTORY:
                 return None
-            found = self._read_tree(found.blob).get(name)
-        return found
+            entry = self._read_tree(entry.blob).get(name)
+        return entry
 
     def files_below(self, commit: str, path: str) -> Iterator[tuple[str, TreeEntry]]:
         """The files at or below this path, links and submodules included; the whole tree for the empty path."""
-        found = self.entry(commit, path) if path else TreeEntry(DIRECTORY, self.tree_of(commit))
-        if found:
-            yield from self._walk(path, found)
+        entry = self.entry(commit, path) if path else TreeEntry(DIRECTORY, self.tree_of(commit))
+        if entry:
+            yield from self._walk(path, entry)
 
     def _walk(self, path: str, entry: TreeEntry) -> Iterator[tuple[str, TreeEntry]]:
         if entry.mode != DIRECTORY:
@@ -95,7 +95,7 @@ class GitObjects:
             yield from self._walk(f"{path}/{name}" if path else name, inner)
 
     def changes(self, before: str, after: str) -> Iterator[PathChange]:
-        """What differs between two commits, file by file."""
+        """The differences between two commits, file by file."""
         yield from self._differences("", self._root(before), self._root(after))
 
     def _root(self, commit: str) -> TreeEntry:
@@ -114,52 +114,52 @@ class GitObjects:
             yield from self._differences(f"{path}/{name}" if path else name, old.get(name), new.get(name))
 
     def _directory_entries(self, entry: TreeEntry | None) -> Tree:
-        """What a directory holds; nothing for a file."""
+        """The entries of a directory; none for a file."""
         return self._read_tree(entry.blob) if entry and entry.mode == DIRECTORY else {}
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
-        """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
-        made: dict[str, TreeEntry | None] = {}
+        """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
+        entries: dict[str, TreeEntry | None] = {}
         for path, content in edits.items():
             raw = content.encode(errors="replace") if isinstance(content, str) else content
             known = modes.get(path)
             mode = known.mode if known and known.mode != DIRECTORY else REGULAR_FILES[0]
-            made[path] = None if raw is None else TreeEntry(mode, self._store.write("blob", raw, parent))
-        tree = self._edit_tree(self.tree_of(parent), made, parent) or self._store.write("tree", b"", parent)
-        signed = f"{_AUTHOR} {int(time.time())} +0000"
-        said = message.replace("\0", "")
-        stated = f"tree {tree}\nparent {parent}\nauthor {signed}\ncommitter {signed}\n\n{said}"
-        commit = self._store.write("commit", stated.encode(errors="replace"), parent)
+            entries[path] = None if raw is None else TreeEntry(mode, self._store.write("blob", raw, parent))
+        tree = self._edit_tree(self.tree_of(parent), entries, parent) or self._store.write("tree", b"", parent)
+        signature = f"{_AUTHOR} {int(time.time())} +0000"
+        clean_message = message.replace("\0", "")
+        commit_text = f"tree {tree}\nparent {parent}\nauthor {signature}\ncommitter {signature}\n\n{clean_message}"
+        commit = self._store.write("commit", commit_text.encode(errors="replace"), parent)
         return CommittedFiles(commit, self._roots.put(commit, tree))
 
-    def _edit_tree(self, tree: str | None, edits: Mapping[str, TreeEntry | None], like: str) -> str | None:
-        """The tree with these edits; None when nothing is left in it."""
+    def _edit_tree(self, tree: str | None, edits: Mapping[str, TreeEntry | None], known_id: str) -> str | None:
+        """Write the tree with these edits; None when it has become empty."""
         entries = dict(self._read_tree(tree)) if tree else {}
-        inner: dict[str, dict[str, TreeEntry | None]] = {}
+        by_directory: dict[str, dict[str, TreeEntry | None]] = {}
         for path, entry in edits.items():
             name, _, rest = path.partition("/")
             if rest:
-                inner.setdefault(name, {})[rest] = entry
+                by_directory.setdefault(name, {})[rest] = entry
             elif entry is None and name in entries and entries[name].mode != DIRECTORY:
                 del entries[name]
-        for name, below in inner.items():
+        for name, below in by_directory.items():
             known = entries[name].blob if name in entries and entries[name].mode == DIRECTORY else None
-            if subtree := self._edit_tree(known, below, like):
+            if subtree := self._edit_tree(known, below, known_id):
                 entries[name] = TreeEntry(DIRECTORY, subtree)
             elif known:
                 del entries[name]
-        # Last, because a file may take the place of a directory whose files go.
+        # Last, because a file may replace a directory whose files are deleted.
         entries |= {name: entry for name, entry in edits.items() if entry and "/" not in name}
         if not entries:
             return None
-        entries = _in_git_order(entries)  # as a tree that is read has them: seeded choices depend on it
-        tree_made = self._store.write("tree", _tree_bytes(entries), like)
-        self._trees.put(tree_made, entries)
-        return tree_made
+        entries = _in_git_order(entries)  # in the order of a tree that is read: seeded choices depend on it
+        new_tree = self._store.write("tree", _tree_bytes(entries), known_id)
+        self._trees.put(new_tree, entries)
+        return new_tree
 
 
 def _in_git_order(entries: Tree) -> dict[str, TreeEntry]:
-    """In git's order: directories as if their names ended in a slash."""
+    """The entries in git's order: directories sort as if their names ended in a slash."""
 
     def sort_key(item: tuple[str, TreeEntry]) -> bytes:
         name, entry = item
@@ -169,7 +169,7 @@ def _in_git_order(entries: Tree) -> dict[str, TreeEntry]:
 
 
 def _tree_bytes(entries: Tree) -> bytes:
-    """A tree's content."""
+    """The content of a tree object."""
     return b"".join(
         f"{entry.mode.lstrip('0')} {name}\0".encode(errors="surrogateescape") + bytes.fromhex(entry.blob)
         for name, entry in entries.items()

@@ -1,4 +1,4 @@
-"""A git command that stays open: question after question, without a process for each."""
+"""A git command that stays open and answers many questions, without a process for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class GitError(LooptyError):
-    """Git refused; its own words."""
+    """Git refused; carries its own message."""
 
     def __init__(self, verb: str, message: str) -> None:
         super().__init__(f"git {verb}: {message}")
@@ -24,7 +24,10 @@ class GitError(LooptyError):
 
 
 class GitSession:
-    """Started when it is first asked; ends when it is forgotten, or with this process, by the end of its input."""
+    """A long-running git process. It starts with the first question.
+
+    It ends when its input closes: with this object, or with this process.
+    """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._argv = argv
@@ -34,26 +37,28 @@ class GitSession:
         self._child: list[subprocess.Popen[bytes]] = []
         weakref.finalize(self, _close, self._child)
 
-    def ask(self, question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
-        """What the command answers; EOFError when it ended instead, and so did one that was started anew."""
+    def ask(self, question: bytes, read_answer: Callable[[IO[bytes]], T]) -> T:
+        """The answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
         with self._lock:
             if self._child:
                 with contextlib.suppress(EOFError):  # it may have been killed long ago
-                    return self._exchange(self._child[0], question, answer)
-            return self._exchange(self._start(), question, answer)
+                    return self._exchange(self._child[0], question, read_answer)
+            return self._exchange(self._start(), question, read_answer)
 
-    def _exchange(self, child: subprocess.Popen[bytes], question: bytes, answer: Callable[[IO[bytes]], T]) -> T:
+    def _exchange(
+        self, child: subprocess.Popen[bytes], question: bytes, read_answer: Callable[[IO[bytes]], T]
+    ) -> T:
         assert child.stdin
         assert child.stdout
         try:
             child.stdin.write(question)
             child.stdin.flush()
-            return answer(child.stdout)
+            return read_answer(child.stdout)
         except OSError:
             _close(self._child)
             raise EOFError from None
         except BaseException:
-            _close(self._child)  # what is left of the answer would be taken for the next one
+            _close(self._child)  # the rest of this answer would be read as part of the next one
             raise
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -62,7 +67,7 @@ class GitSession:
             env=self._env,
             cwd=self._cwd,
             umask=0o022,
-            process_group=0,  # Ctrl-C is for the loop, which still has questions
+            process_group=0,  # Ctrl-C is for the loop, which still asks questions
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -72,18 +77,19 @@ class GitSession:
 
 
 def read_line(stream: IO[bytes]) -> bytes:
-    """The next line, without its end."""
-    read = stream.readline()
-    if not read.endswith(b"\n"):
+    """The next line, without its line break. Raises EOFError when it is incomplete."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
         raise EOFError
-    return read[:-1]
+    return line[:-1]
 
 
 def read_exactly(stream: IO[bytes], size: int) -> bytes:
-    read = stream.read(size)
-    if len(read) < size:
+    """This number of bytes. Raises EOFError when there are fewer."""
+    content = stream.read(size)
+    if len(content) < size:
         raise EOFError
-    return read
+    return content
 
 
 def _close(children: list[subprocess.Popen[bytes]]) -> None:

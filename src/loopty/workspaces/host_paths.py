@@ -1,4 +1,4 @@
-"""Host paths that the task names: where they are, and where a trial sees them."""
+"""Host paths that the task names: where they are on the host and inside a trial."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from loopty.domain.launch import Mount
 
 
 class HostPaths:
-    """What `benchmark.mounts` or `benchmark.data` names: from the repository's top, or anywhere on the host."""
+    """The paths of an option such as `benchmark.mounts`: from the repository's top, or anywhere on the host."""
 
-    def __init__(self, top: Path, stated: Iterable[str], option: str) -> None:
+    def __init__(self, top: Path, paths: Iterable[str], option: str) -> None:
         self._top = top
-        self._paths = [os.path.normpath(Path(path).expanduser()) for path in stated]
+        self._paths = [os.path.normpath(Path(path).expanduser()) for path in paths]
         self._option = option
 
     @property
     def paths_inside(self) -> list[str]:
-        """Those named from the repository's top."""
+        """The paths inside the repository."""
         return [path for path in self._paths if _is_inside(path)]
 
     def includes(self, path: str) -> bool:
-        """Whether a path of the repository is one of these, or below one."""
-        return any(path == own or path.startswith(f"{own}/") for own in self.paths_inside)
+        """Whether a path of the repository is one of these paths or below one."""
+        return any(path == named or path.startswith(f"{named}/") for named in self.paths_inside)
 
     def sources(self) -> list[Path]:
-        """Where they really are; Misuse when one is not there."""
-        found = [self._host_path(path) for path in self._paths]
-        for path in found:
+        """The real paths on the host. Raises Misuse when one does not exist."""
+        paths = [self._host_path(path) for path in self._paths]
+        for path in paths:
             if not path.exists():
-                raise Misuse(f"{self._option} names {path}, which is not there: make it, or do not name it")
-        return [path.resolve() for path in found]
+                raise Misuse(f"{self._option} names {path}, which does not exist: create it, or do not name it")
+        return [path.resolve() for path in paths]
 
     def mounts(self, top: str) -> list[Mount]:
-        """Those from the repository's top below `top`, the others where they are on the host."""
-        seen_at = [f"{top}/{path}" if _is_inside(path) else str(self._host_path(path)) for path in self._paths]
-        return [Mount(source, target) for source, target in zip(self.sources(), seen_at, strict=True)]
+        """Mounts of the paths inside the repository below `top`, and of the others at their host paths."""
+        targets = [f"{top}/{path}" if _is_inside(path) else str(self._host_path(path)) for path in self._paths]
+        return [Mount(source, target) for source, target in zip(self.sources(), targets, strict=True)]
 
     def mount_points(self) -> dict[str, bool]:
-        """The places below the top where something is mounted, and whether that is a directory."""
+        """The paths inside the repository, and whether each is a directory."""
         return {path: self._host_path(path).is_dir() for path in self.paths_inside}
 
     def _host_path(self, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""What an exported winner says of itself."""
+"""The manifest: the description that an exported winner carries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Where a node comes from, what it is, and how it was measured."""
+    """The origin of a node, its content, and how it was measured."""
 
     node: NodeId
     operator: str
@@ -41,7 +41,7 @@ class Manifest:
     judged_at: float
     objective: Objective
     counting: tuple[Metric, ...]
-    """The metrics that decide, in order."""
+    """The metrics that count, in order."""
     outcome: Outcome
     """Its metrics are medians where there are several samples."""
     benchmark: str
@@ -49,42 +49,42 @@ class Manifest:
     data: str
     """Digest of the benchmark's data outside the repository."""
     criteria: Mapping[str, str]
-    """Digests of all that must be the same for results to be comparable, part by part."""
+    """Digests of everything that must be equal for results to be comparable, by part."""
     loopty: str
     """The version that wrote this."""
     params: Mapping[str, Value] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
-    """Those added to the node or above it; the task's own are in its file."""
+    """The gates added to the node or its ancestors; the task's own gates are in its file."""
     samples: tuple[Metrics, ...] = ()
     effect: Effect | None = None
     elsewhere: Mapping[str, Result] = field(default_factory=dict)
-    """What it gave under other fingerprints."""
+    """Its results under other fingerprints."""
     machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The facts behind each fingerprint."""
     format: int = FORMAT
 
     @property
     def text(self) -> str:
-        """As JSON, with nothing left out."""
+        """The manifest as JSON, with every field."""
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
-        """The manifest that `text` wrote; Misuse where this is none."""
+        """The manifest in this JSON. Raises Misuse when it is not one that `text` wrote."""
         try:
             data = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
-            raise Misuse("manifest.json is not JSON: export the node anew") from None
+            raise Misuse("manifest.json is not JSON: export the node again") from None
         if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
             raise Misuse(f"it has format {data['format']}, which is newer than this loopty: update loopty")
         if not _fits(data, cls):
-            raise Misuse("manifest.json is not one that loopty wrote: export the node anew")
+            raise Misuse("manifest.json was not written by loopty: export the node again")
         NodeId.parse(data["node"])
         return codec.build(cls, data)
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether plain data has the shape that the hint names."""
+    """Whether plain data has the type of the hint."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)

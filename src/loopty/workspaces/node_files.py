@@ -1,4 +1,4 @@
-"""The files of nodes: what may change, commits, branches, and each node's folder."""
+"""The files of nodes: which may change, their commits and branches, and the folder of each node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEY_FILES = (
     "**/*.p12",
     "**/*.pfx",
 )
-"""Files that hold keys, whether or not they were meant to be in the repository."""
+"""Files that usually hold keys, even if nobody meant to add them to the repository."""
 
 
 class NodeFiles:
@@ -57,10 +57,11 @@ class NodeFiles:
         self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
 
     def is_benchmark_file(self, path: str) -> bool:
-        """Whether the path is part of the benchmark: as the task says, else by being named in its command.
+        """Whether the path is part of the benchmark: as the task says, else because its command names it.
 
-        What the command names, and `write` names as closely, is the candidate itself. What a gate names and
-        nothing may write belongs to it, too. The held-out split of audits is no part of the search's benchmark.
+        A path that the command names, and that `write` names as closely, is the candidate itself. A path that a
+        gate names and that no proposal may write belongs to the benchmark, too. The held-out split of audits does
+        not.
         """
         if globs.matches(path, self._task.audit.files):
             return False
@@ -68,27 +69,27 @@ class NodeFiles:
             return True
         if self._task.benchmark.files:
             return globs.matches(path, self._task.benchmark.files)
-        named = _names_for_path(self._named_in_command, path)
-        return bool(named) and not any(
-            globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(named[0])
+        names = _names_for_path(self._named_in_command, path)
+        return bool(names) and not any(
+            globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(names[0])
             for pattern in self._task.access.write
         )
 
     def benchmark_digest(self, commit: str) -> str:
-        """A digest of the benchmark's files: when it changes, old results are not comparable."""
-        stated = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark_files(commit).items()]
-        return hashlib.sha256("\n".join(sorted(stated)).encode(errors="surrogateescape")).hexdigest()
+        """A digest of the benchmark's files: when it changes, old results are no longer comparable."""
+        lines = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark_files(commit).items()]
+        return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
     def has_benchmark_files(self, commit: str) -> bool:
-        """Whether any file is known to be the benchmark's, and so safe from proposals."""
+        """Whether any file is known to be part of the benchmark, and so protected from proposals."""
         return bool(self._benchmark_files(commit))
 
     def _benchmark_files(self, commit: str) -> dict[str, TreeEntry]:
         files = self._task.benchmark.files
-        below = _anchors(files) if files else tuple(sorted(self._named_in_command))
-        everywhere = files and not below
-        below = () if everywhere else (*below, *sorted(self._named_in_gates))
-        listing = self._repository.files(commit, below) if below or everywhere else {}
+        directories = _anchors(files) if files else tuple(sorted(self._named_in_command))
+        everywhere = files and not directories
+        directories = () if everywhere else (*directories, *sorted(self._named_in_gates))
+        listing = self._repository.files(commit, directories) if directories or everywhere else {}
         return {path: entry for path, entry in listing.items() if self.is_benchmark_file(path)}
 
     def writable_files(self, commit: str) -> list[str]:
@@ -102,9 +103,9 @@ class NodeFiles:
         ]
 
     def readable_files(self, commit: str) -> list[str]:
-        """The regular files that a proposer may see, the benchmark's too unless they are hidden.
+        """The regular files that a proposer may see, including the benchmark's unless they are hidden.
 
-        No large data, and nothing that usually holds a key, unless a proposal may change it.
+        Large files are left out, and so are files that usually hold a key unless a proposal may change them.
         """
         paths, access = self._repository.files_up_to(commit, _LARGEST_SHOWN), self._task.access
         return [
@@ -116,7 +117,7 @@ class NodeFiles:
         ]
 
     def text(self, commit: str, path: str) -> str | None:
-        """A file as text; None when it is not text."""
+        """The text of a file, or None when it is not text."""
         try:
             return self._repository.content(commit, path).decode()
         except UnicodeDecodeError:
@@ -141,17 +142,17 @@ class NodeFiles:
         return None
 
     def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
-        """Why a file cannot stand at this path, or None: it would replace what is not a plain file."""
+        """Why no file may be written at this path, or None: it would replace something other than a plain file."""
         entry = entries.get(path)
-        points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
-        below = (*edits, *(f"{point.removeprefix('./').rstrip('/')}/" for point in points))
+        mount_points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
+        below = (*edits, *(f"{point.removeprefix('./').rstrip('/')}/" for point in mount_points))
         if (entry and entry.mode == DIRECTORY) or any(other.startswith(f"{path}/") for other in below):
             return f"may not write {path}: it is a directory"
         if entry and entry.mode not in REGULAR_FILES:
             return f"may not change {path}: it is a link or a submodule"
-        for above in map(str, PurePosixPath(path).parents[:-1]):
-            if edits.get(above) is not None or (above in entries and entries[above].mode != DIRECTORY):
-                return f"may not write {path}: {above} is a file"
+        for parent in map(str, PurePosixPath(path).parents[:-1]):
+            if edits.get(parent) is not None or (parent in entries and entries[parent].mode != DIRECTORY):
+                return f"may not write {path}: {parent} is a file"
         return None
 
     def _marker_fault(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
@@ -173,9 +174,9 @@ class NodeFiles:
 
     def publish(self, node: Node, parent: Node | None) -> None:
         folder = self._state.node_folder(node.id)
-        said = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
-        stated = said.encode(errors="replace")
-        if _has_content(folder / _DESCRIPTION, stated):
+        text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+        description = text.encode(errors="replace")
+        if _has_content(folder / _DESCRIPTION, description):
             return
         self._repository.make_branch(node.id.branch, node.commit)
         if node.params:
@@ -183,11 +184,11 @@ class NodeFiles:
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
         write_atomically(folder, "change.diff", patch)
-        # Last, because its presence says that the rest is there.
-        write_atomically(folder, _DESCRIPTION, stated)
+        # Written last, because its presence says that the rest is complete.
+        write_atomically(folder, _DESCRIPTION, description)
 
     def conclude(self, node: Node, history: History) -> None:
-        """Write the analysis: what was measured, and what was decided and why."""
+        """Write the analysis: what was measured, and the verdict with its reason."""
         lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
         best = Incumbents.of(history.runs[node.id.run], node.pool).best
         compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
@@ -212,8 +213,8 @@ def _has_content(path: Path, content: bytes) -> bool:
 
 
 def _names_for_path(names: frozenset[str], path: str) -> list[str]:
-    """The names that mean this path: its own and those of directories above it, the closest first."""
-    return [str(place) for place in (path, *PurePosixPath(path).parents) if str(place) in names]
+    """The names that cover this path: its own and those of the directories above it, the closest first."""
+    return [str(name) for name in (path, *PurePosixPath(path).parents) if str(name) in names]
 
 
 def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:
@@ -230,10 +231,10 @@ def _shell_words(line: str) -> Sequence[str]:
 
 
 def _anchors(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Where to look for what the patterns name; everywhere when one of them does not say."""
-    found = tuple(dict.fromkeys(map(globs.anchor, patterns)))
-    return () if "" in found else found
+    """The directories to search for the files that the patterns name; empty means everywhere."""
+    anchors = tuple(dict.fromkeys(map(globs.anchor, patterns)))
+    return () if "" in anchors else anchors
 
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
-    return {str(place) for path in paths for place in (path, *PurePosixPath(path).parents[:-1])}
+    return {str(name) for path in paths for name in (path, *PurePosixPath(path).parents[:-1])}

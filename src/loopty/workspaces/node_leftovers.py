@@ -1,7 +1,7 @@
-"""What a node left in its folder, read with care: bounded, regular files only, no link followed.
+"""Reads what a node's trial left in its folder, with care: bounded, regular files only, no link followed.
 
-The folder holds what the search's own trial of the node left. Audits keep theirs elsewhere, and nothing here looks
-there: what the held-out split has shown must not reach a proposer.
+The folder holds the files of the search's own trial of the node. Audits keep theirs elsewhere, and nothing here
+reads them: what the held-out split shows must not reach a proposer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MAX_ARTIFACTS = 24
 _LONGEST_TEXT = 4_000
 
 _KEYS_LOOPTY_READS = frozenset({"score", "tasks", "tasks_meta", "started_at", "ended_at"})
-"""What loopty itself reads in a result."""
+"""Keys of a result that loopty itself reads."""
 _PRIVATE = "private"
-"""Metrics that an evaluator keeps from the search."""
+"""Key of the metrics that an evaluator hides from the search."""
 _TRACE_KEYS = ("status", "score", "summary", "failure_reason", "log")
 
 
@@ -41,7 +41,7 @@ class NodeLeftovers:
         self._state = state
 
     def read(self, node: Node) -> Leftovers:
-        """What the node's own trial left. Whatever is missing or cannot be read is empty."""
+        """What the node's own trial left. Anything that is missing or unreadable is empty."""
         folder = self._state.node_folder(node.id)
         return Leftovers(
             diff=_decode(_read(folder / "change.diff", _DIFF_BYTES)),
@@ -53,10 +53,10 @@ class NodeLeftovers:
 
 
 def _traces(folder: Path) -> Iterator[tuple[str, str]]:
-    """The traces of tasks, those that failed first."""
-    found = [(name, trace) for name in _trace_names(folder)[:_MAX_READ] if (trace := _json_object(folder / name))]
-    found.sort(key=lambda item: not _has_failed(item[1]))
-    for name, trace in found[:_MAX_TRACES]:
+    """The traces of tasks, failed tasks first."""
+    traces = [(name, trace) for name in _trace_names(folder)[:_MAX_READ] if (trace := _json_object(folder / name))]
+    traces.sort(key=lambda item: not _has_failed(item[1]))
+    for name, trace in traces[:_MAX_TRACES]:
         task = str(trace.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
         yield (
             task,
@@ -71,33 +71,33 @@ def _has_failed(trace: Mapping[str, Any]) -> bool:
 
 
 def _artifacts(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What else stands in a result; what lies in its `artifacts` by their own names."""
+    """The other entries of a result; those in its `artifacts` by their own names."""
     for name, value in result.items():
         if name in _KEYS_LOOPTY_READS or name == _PRIVATE or value in (None, "", {}, []):
             continue
         if name == "artifacts" and isinstance(value, dict):
-            yield from ((str(part), _value_text(inside)) for part, inside in value.items() if part != _PRIVATE)
+            yield from ((str(key), _value_text(inner)) for key, inner in value.items() if key != _PRIVATE)
         else:
             yield name, _value_text(value)
 
 
 def _value_text(value: Any) -> str:
-    """The value as text; of a long one its end, where logs say what went wrong."""
+    """The value as text; only the end if it is long, because logs say there what went wrong."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_TEXT else f"…{text[1 - _LONGEST_TEXT :]}"
 
 
 def _trace_names(folder: Path) -> list[str]:
     try:
-        with os.scandir(folder) as found:
-            names = [item.name for item in islice(found, _MAX_FILES)]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _MAX_FILES)]
     except OSError:
         return []
     return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))
 
 
 def _json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is none."""
+    """The JSON object in a file; empty if there is none."""
     try:
         value = json.loads(_read(path, _JSON_BYTES))
     except (ValueError, RecursionError):
@@ -109,10 +109,10 @@ def _decode(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _read(path: Path, most: int, tail: bool = False) -> bytes:
-    """The head or the tail of a regular file, so many bytes at the most."""
+def _read(path: Path, limit_bytes: int, tail: bool = False) -> bytes:
+    """The head or the tail of a regular file, at most `limit_bytes` long; empty if it cannot be read."""
     try:
-        # Non-blocking, so that a FIFO without a writer cannot hold us.
+        # Non-blocking, so that a FIFO without a writer cannot block us.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
@@ -120,7 +120,7 @@ def _read(path: Path, most: int, tail: bool = False) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return b""
-        return os.pread(descriptor, most, max(0, status.st_size - most) if tail else 0)
+        return os.pread(descriptor, limit_bytes, max(0, status.st_size - limit_bytes) if tail else 0)
     except OSError:
         return b""
     finally:

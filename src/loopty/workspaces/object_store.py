@@ -1,4 +1,4 @@
-"""The objects of a git repository by name, in this process: read from one open git, written as loose files."""
+"""The objects of a git repository by name: read through one open git process, written as loose files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from loopty.workspaces.git_session import GitError, GitSession, read_exactly, re
 
 T = TypeVar("T")
 _LARGEST_CACHED = 64 << 10
-"""Bytes of what is kept in memory."""
+"""Size in bytes of the largest object that is cached."""
 _NAMES_PER_QUESTION = 500
-"""Names in a question: more would fill the pipes from both sides, and both ends would wait."""
+"""More would fill the pipes in both directions, and both processes would wait."""
 
 
 class BoundedCache(Generic[T]):
-    """The last values by name, for any number of threads."""
+    """The most recently added values by name, for any number of threads."""
 
-    def __init__(self, most: int) -> None:
-        self._capacity = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._values: dict[str, T] = {}
         self._lock = threading.Lock()
         self.get = self._values.get
@@ -38,23 +38,23 @@ class BoundedCache(Generic[T]):
 
 
 class ObjectStore:
-    """Bytes by name. What was written here need not be read."""
+    """The content of objects by name. What this process wrote need not be read."""
 
-    def __init__(self, reading: GitSession, measuring: GitSession, folder: Callable[[], Path]) -> None:
-        self._content_session = reading
-        self._size_session = measuring
+    def __init__(self, content_session: GitSession, size_session: GitSession, folder: Callable[[], Path]) -> None:
+        self._content_session = content_session
+        self._size_session = size_session
         self._folder = functools.cache(folder)
         self._contents = BoundedCache[bytes](256)
         self._sizes = BoundedCache[int](1 << 18)
 
     def read(self, name: str) -> bytes:
-        """The content of an object; GitError when there is none of that name."""
+        """The content of an object. Raises GitError when there is no such object."""
 
         def read_answer(stream: IO[bytes]) -> bytes:
-            told = read_line(stream).split()
-            if len(told) != 3:
+            header = read_line(stream).split()
+            if len(header) != 3:
                 raise GitError("cat-file", f"there is no object {name}")
-            content = read_exactly(stream, int(told[2]))
+            content = read_exactly(stream, int(header[2]))
             read_exactly(stream, 1)
             return content
 
@@ -63,38 +63,38 @@ class ObjectStore:
         try:
             content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         except EOFError:
-            raise GitError("cat-file", f"ended before it had told {name}") from None
+            raise GitError("cat-file", f"ended before it returned {name}") from None
         self._remember(name, content)
         return content
 
     def sizes(self, names: Iterable[str]) -> dict[str, int]:
-        """How many bytes these objects are; GitError when one is not there."""
-        found = {name: self._sizes.get(name) for name in names}
-        unknown = [name for name, size in found.items() if size is None]
+        """The sizes of these objects in bytes. Raises GitError when one does not exist."""
+        sizes = {name: self._sizes.get(name) for name in names}
+        unknown = [name for name, size in sizes.items() if size is None]
         for start in range(0, len(unknown), _NAMES_PER_QUESTION):
-            found |= self._read_sizes(unknown[start : start + _NAMES_PER_QUESTION])
-        return {name: size for name, size in found.items() if size is not None}
+            sizes |= self._read_sizes(unknown[start : start + _NAMES_PER_QUESTION])
+        return {name: size for name, size in sizes.items() if size is not None}
 
     def _read_sizes(self, names: Sequence[str]) -> dict[str, int]:
         def read_answer(stream: IO[bytes]) -> list[list[bytes]]:
             return [read_line(stream).split() for _ in names]
 
         try:
-            told = self._size_session.ask("".join(f"{name}\n" for name in names).encode(), read_answer)
+            answers = self._size_session.ask("".join(f"{name}\n" for name in names).encode(), read_answer)
         except EOFError:
-            raise GitError("cat-file", "ended before it had told how large objects are") from None
-        if missing := next((name for name, words in zip(names, told, strict=True) if len(words) != 3), None):
+            raise GitError("cat-file", "ended before it returned the sizes of objects") from None
+        if missing := next((name for name, words in zip(names, answers, strict=True) if len(words) != 3), None):
             raise GitError("cat-file", f"there is no object {missing}")
-        return {name: self._sizes.put(name, int(words[2])) for name, words in zip(names, told, strict=True)}
+        return {name: self._sizes.put(name, int(words[2])) for name, words in zip(names, answers, strict=True)}
 
-    def write(self, kind: str, content: bytes, like: str) -> str:
-        """Store an object as git does: read-only, never half there, on the disk when the system writes it there.
+    def write(self, kind: str, content: bytes, known_id: str) -> str:
+        """Store an object as git does: read-only, atomically, flushed to disk when the system chooses.
 
-        `like` is an id of the repository.
+        `known_id` is any object id of the repository; its length says which hash the repository uses.
         """
         raw = f"{kind} {len(content)}\0".encode() + content
-        name = (hashlib.sha1 if len(like) == 40 else hashlib.sha256)(raw).hexdigest()
-        # One that is there already is written over with itself: to look costs more than that happens.
+        name = (hashlib.sha1 if len(known_id) == 40 else hashlib.sha256)(raw).hexdigest()
+        # An object that exists is overwritten with itself: that is rare, and checking would cost more.
         write_atomically(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
         if kind == "blob":  # likely to be read soon
             self._sizes.put(name, len(content))

@@ -1,7 +1,7 @@
-"""A changed tree as mounts over a frozen export: cost grows with the change, not with the repository.
+"""Overlays: a changed tree as mounts over a frozen export. Cost grows with the change, not with the repository.
 
-A file that only changed is mounted over the export's. Where files come or go, a mount cannot say so: the
-directory they are in is built anew beside the export, and its untouched subdirectories are mounted into it.
+A file with new content is mounted over the file of the export. A mount cannot add or delete a file, so a directory
+with added or deleted files is rebuilt beside the export, and its unchanged subdirectories are mounted into it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from loopty.domain.launch import Mount
 from loopty.workspaces.git_objects import REGULAR_FILES, PathChange, TreeEntry
 
-# Each mount takes a descriptor and a tenth of a millisecond of every trial.
+# Each mount costs every trial a descriptor and a tenth of a millisecond.
 _MAX_FILE_MOUNTS = 64
 
 ReadContent = Callable[[TreeEntry], bytes]
@@ -23,19 +23,19 @@ def overlay_mounts(
     export: Path, changes: Sequence[PathChange], content: ReadContent, area: Path, target: str
 ) -> list[Mount]:
     """The mounts that show the changed tree at `target`; new files are written below `area`."""
-    graft = _Overlay(export, changes, content, area, target)
-    crowded = _directories_with_many_changes(changes)
+    overlay = _Overlay(export, changes, content, area, target)
+    crowded_directories = _directories_with_many_changes(changes)
     rebuilt = _outermost(
-        graft.lasting_directory(change.path)
+        overlay.lasting_directory(change.path)
         for change in changes
-        if not _can_be_mounted_over(change) or str(PurePosixPath(change.path).parent) in crowded
+        if not _can_be_mounted_over(change) or str(PurePosixPath(change.path).parent) in crowded_directories
     )
     mounts = [] if "" in rebuilt else [Mount(export, target)]
     for directory in rebuilt:
-        mounts += graft.rebuild_directory(directory)
+        mounts += overlay.rebuild_directory(directory)
     for change in changes:
         if change.after and not _is_below(change.path, rebuilt):
-            mounts.append(Mount(graft.write_file(change.path, change.after), f"{target}/{change.path}"))
+            mounts.append(Mount(overlay.write_file(change.path, change.after), f"{target}/{change.path}"))
     return mounts
 
 
@@ -52,52 +52,52 @@ class _Overlay:
         self._folder_count = 0
 
     def lasting_directory(self, path: str) -> str:
-        """The nearest directory above the path that is there before and after; empty for the root."""
+        """The nearest directory above the path that exists before and after; empty for the root."""
         for parent in PurePosixPath(path).parents:
             if self._has_directory(parent) and self._stays(str(parent)):
                 return "" if str(parent) == "." else str(parent)
         return ""
 
     def _has_directory(self, path: PurePosixPath) -> bool:
-        """Whether the export has this directory itself, not by way of a link."""
+        """Whether the export has this directory itself, not through a link."""
         real = (self._export / path).is_dir() and not (self._export / path).is_symlink()
         return real and (path == path.parent or self._has_directory(path.parent))
 
     def _stays(self, path: str) -> bool:
-        """Whether anything is left in this directory of the export: git knows no empty ones."""
+        """Whether any file remains in this directory of the export: git has no empty directories."""
         if any(entry and changed.startswith(f"{path}/") for changed, entry in self._after.items()):
             return True
         inside = [f"{path}/{old.name}" for old in (self._export / path).iterdir()]
         return any(name not in self._after and (name not in self._touched or self._stays(name)) for name in inside)
 
     def write_file(self, path: str, entry: TreeEntry) -> Path:
-        """The new file on the host."""
+        """Write the new file on the host; returns its path."""
         return self._write(self._new_folder() / PurePosixPath(path).name, entry)
 
     def rebuild_directory(self, path: str) -> list[Mount]:
-        """Build a directory anew; the mounts that show it, outermost first."""
-        made = self._new_folder()
-        inner = self._fill(made, path)
-        return [Mount(made, f"{self._target}/{path}".rstrip("/")), *inner]
+        """Rebuild a directory; returns the mounts that show it, outermost first."""
+        folder = self._new_folder()
+        inner = self._fill(folder, path)
+        return [Mount(folder, f"{self._target}/{path}".rstrip("/")), *inner]
 
-    def _fill(self, made: Path, path: str) -> list[Mount]:
+    def _fill(self, folder: Path, path: str) -> list[Mount]:
         mounts: list[Mount] = []
         for old in sorted((self._export / path).iterdir()):
-            inside = f"{path}/{old.name}" if path else old.name
-            if inside in self._after:
+            name = f"{path}/{old.name}" if path else old.name
+            if name in self._after:
                 continue
             if old.is_symlink() or not old.is_dir():
-                shutil.copy2(old, made / old.name, follow_symlinks=False)
-            elif inside not in self._touched:
-                (made / old.name).mkdir()
-                mounts.append(Mount(old, f"{self._target}/{inside}"))
-            elif self._stays(inside):
-                (made / old.name).mkdir()
-                mounts += self._fill(made / old.name, inside)
-        self._add_new(made, path)
+                shutil.copy2(old, folder / old.name, follow_symlinks=False)
+            elif name not in self._touched:
+                (folder / old.name).mkdir()
+                mounts.append(Mount(old, f"{self._target}/{name}"))
+            elif self._stays(name):
+                (folder / old.name).mkdir()
+                mounts += self._fill(folder / old.name, name)
+        self._add_new(folder, path)
         return mounts
 
-    def _add_new(self, made: Path, path: str) -> None:
+    def _add_new(self, folder: Path, path: str) -> None:
         prefix = f"{path}/" if path else ""
         for changed, entry in self._after.items():
             if entry is None or not changed.startswith(prefix):
@@ -105,9 +105,9 @@ class _Overlay:
             inside = changed[len(prefix) :]
             head, deeper, _ = inside.partition("/")
             if deeper and self._has_directory(PurePosixPath(prefix, head)):
-                continue  # that directory is filled in its own turn
-            (made / inside).parent.mkdir(parents=True, exist_ok=True)
-            self._write(made / inside, entry)
+                continue  # that directory is filled separately
+            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+            self._write(folder / inside, entry)
 
     def _write(self, path: Path, entry: TreeEntry) -> Path:
         raw = self._content(entry)
@@ -120,30 +120,30 @@ class _Overlay:
 
     def _new_folder(self) -> Path:
         self._folder_count += 1
-        place = self._area / str(self._folder_count)
-        place.mkdir(parents=True)
-        return place
+        folder = self._area / str(self._folder_count)
+        folder.mkdir(parents=True)
+        return folder
 
 
 def _can_be_mounted_over(change: PathChange) -> bool:
-    """Whether a mount of the new file over the old says it all; a mounted link would be followed."""
+    """Whether mounting the new file over the old one is enough; a mounted link would be followed."""
     return all(entry and entry.mode in REGULAR_FILES for entry in (change.before, change.after))
 
 
 def _directories_with_many_changes(changes: Sequence[PathChange]) -> set[str]:
-    """Directories in which so many files change that one mount for all is better than one for each."""
+    """Directories with so many changed files that one mount for all is better than one mount each."""
     if len(changes) > _MAX_FILE_MOUNTS:
         return {str(PurePosixPath(change.path).parent) for change in changes}
     return set()
 
 
 def _outermost(directories: Iterable[str]) -> list[str]:
-    """The directories that lie in no other of them."""
-    found: list[str] = []
+    """The directories that are not inside another of them."""
+    outermost: list[str] = []
     for directory in sorted(set(directories), key=len):
-        if not _is_below(directory, found):
-            found.append(directory)
-    return found
+        if not _is_below(directory, outermost):
+            outermost.append(directory)
+    return outermost
 
 
 def _is_below(path: str, directories: Iterable[str]) -> bool:

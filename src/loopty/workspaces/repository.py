@@ -1,4 +1,4 @@
-"""The user's git repository: read anything, add commits and branches, touch nothing else."""
+"""The user's git repository: loopty reads anything, adds commits and branches, and touches nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange,
 from loopty.workspaces.git_session import GitError, GitSession, read_line
 from loopty.workspaces.object_store import ObjectStore
 
-# A planted fsmonitor or hook would run as us.
+# A planted fsmonitor or hook would run with our permissions.
 _SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "loopty",
@@ -33,18 +33,18 @@ _PATCH = (
     *("--dst-prefix=b/", "--diff-algorithm=myers", "--unified=3", "--inter-hunk-context=0", "--indent-heuristic"),
 )
 _END_OF_PATCH = b"= end of patch ="
-"""What names no object, git repeats at once; and no line of a patch begins so."""
+"""Git echoes a line that names no object at once, and no line of a patch begins like this."""
 _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
-# Each object as it is, and one thread: how the user's repository is packed must not show in the bytes.
+# No reuse of packed objects, and one thread: the bytes must not depend on how the user's repository is packed.
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
-# What comes from elsewhere is checked; an old git's way to write modes is no harm, and there in good repositories.
+# Foreign objects are checked. Zero-padded modes of old gits are harmless and occur in good repositories.
 _FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
 _NODE_BRANCH_PREFIX = "loopty-"
 _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 
 
 class Repository:
-    """Git by subprocess, with explicit directories, hooks and fsmonitor off."""
+    """Runs git in subprocesses, with explicit directories, without hooks and fsmonitor."""
 
     def __init__(self, top: Path, git_dir: Path) -> None:
         self.top = top
@@ -55,33 +55,35 @@ class Repository:
             "GIT_DIR": str(git_dir),
             "LC_ALL": "C.UTF-8",
         }
-        reading, measuring = (
+        content_session, size_session = (
             self._open_session("cat-file", "--batch"),
             self._open_session("cat-file", "--batch-check"),
         )
-        self._store = ObjectStore(reading, measuring, self._object_folder)
+        self._store = ObjectStore(content_session, size_session, self._object_folder)
         self._objects = GitObjects(self._store)
         self._diff_session = self._open_session("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
-        # Nobody looks for what a node's branch was before: it is made once.
+        # No reflog: a node's branch is made once.
         self._ref_session = self._open_session("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
 
     @classmethod
     def open(cls, start: Path) -> Repository:
-        """The repository that this directory lies in."""
-        asked = ["git", *_SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
+        """The repository that contains this directory. Raises Misuse when there is none."""
+        command = ["git", *_SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
         try:
-            done = subprocess.run(
-                asked, cwd=start, env=_environment_without_git(os.environ), capture_output=True, text=True
+            result = subprocess.run(
+                command, cwd=start, env=_environment_without_git(os.environ), capture_output=True, text=True
             )
         except FileNotFoundError:
             raise Misuse("git is not installed: install it with the system's package manager") from None
-        if done.returncode:
-            why = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "not a git repository"
-            raise Misuse(f"{why}: start in a git repository, or make one with `git init`")
-        top, git_dir = (Path(line) for line in done.stdout.splitlines())
-        # A trial may leave a `.git` in its draft, and the filters of that would run as us.
-        if state := next((above for above in top.parents if above.name == ".loopty"), None):
-            raise Misuse(f"{top} is not a repository of yours, it was left in {state}: start in {state.parent}")
+        if result.returncode:
+            reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
+            raise Misuse(f"{reason}: start in a git repository, or create one with `git init`")
+        top, git_dir = (Path(line) for line in result.stdout.splitlines())
+        # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
+        if state_folder := next((above for above in top.parents if above.name == ".loopty"), None):
+            raise Misuse(
+                f"{top} is not your repository, it lies in {state_folder}: start in {state_folder.parent}"
+            )
         return cls(top, git_dir)
 
     def head(self) -> CommittedFiles:
@@ -91,22 +93,24 @@ class Repository:
             raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
 
     def snapshot(self, message: str) -> CommittedFiles:
-        """The working tree as it is, as a commit on top of HEAD; HEAD itself when nothing is uncommitted.
+        """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
 
-        Works on a copy of the index: the user's index and HEAD stay as they are.
+        Works on a copy of the index: the user's index and HEAD stay unchanged.
         """
         head = self.head()
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             index = Path(folder, "index")
             if (self._git_dir / "index").exists():
-                # With its time: git compares that with the files' to know which of them it must read again.
+                # With its time: git compares it with those of the files to know which of them it must read again.
                 shutil.copy2(self._git_dir / "index", index)
             env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.top)}
             try:
                 self._git("add", "--all", "--", ".", env=env, cwd=self.top)
             except GitError as error:
                 why = error.message.splitlines()[0]
-                raise Misuse(f"git cannot read the working tree ({why}): mend, ignore or remove that") from None
+                raise Misuse(
+                    f"git cannot read the working tree ({why}): fix, ignore or remove what it names"
+                ) from None
             tree = self._git("write-tree", env=env).strip()
         if tree == head.tree:
             return head
@@ -114,68 +118,70 @@ class Repository:
         return CommittedFiles(commit, tree)
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
-        """The parent's files with these edits: new content by path, None deletes. No branch points at it yet."""
+        """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
         try:
             return self._objects.commit(parent, edits, modes, message)
         except OSError as error:
             raise Misuse(
-                f"cannot write to the repository ({error.strerror}): make room, or mend its rights"
+                f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
             ) from None
 
     def transplant(self, base: str, commit: str, message: str) -> tuple[str, str]:
-        """The whole change from base to commit as one commit; and the commit that it stands on.
+        """Commit the whole change from base to commit as one commit; returns it and its parent.
 
-        That is HEAD where HEAD has the base's version of every changed file, else the base.
+        The parent is HEAD if HEAD has the base's version of every changed file, else the base.
         """
         changes, head = self.changes(base, commit), self.head().commit
-        there = self.entries(head, [change.path for change in changes])
-        if any(there.get(change.path) != change.before for change in changes):
+        entries = self.entries(head, [change.path for change in changes])
+        if any(entries.get(change.path) != change.before for change in changes):
             return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip(), base
         edits = {change.path: self.blob(change.after.blob) if change.after else None for change in changes}
         modes = {change.path: change.after for change in changes if change.after}
         return self.commit(head, edits, modes, message).commit, head
 
-    def write_bundle(self, baseline: str, tree: str, to: Path) -> None:
-        """Write two trees as a bundle of two commits, one on the other, with nothing of the user's history.
+    def write_bundle(self, baseline: str, tree: str, target: Path) -> None:
+        """Write two trees as a bundle of two commits, one on top of the other, without the user's history.
 
         The same trees give the same bytes.
         """
         start = self._commit_undated(baseline, "baseline")
         end = self._commit_undated(tree, "winner", "-p", start)
         head = "# v2 git bundle" if len(tree) == 40 else "# v3 git bundle\n@object-format=sha256"
-        with to.open("wb") as file:
+        with target.open("wb") as file:
             file.write(f"{head}\n{end} HEAD\n{start} {_BASELINE}\n{end} {_WINNER}\n\n".encode())
             file.flush()
             self._git_bytes("pack-objects", *_PACK, stdin=f"{end}\n".encode(), into=file)
 
     def _commit_undated(self, tree: str, message: str, *parents: str) -> str:
-        at = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
-        coded = ("i18n.commitEncoding=UTF-8",)
-        return self._git("commit-tree", tree, *parents, "-m", message, env=at, config=coded).strip()
+        dates = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
+        encoding = ("i18n.commitEncoding=UTF-8",)
+        return self._git("commit-tree", tree, *parents, "-m", message, env=dates, config=encoding).strip()
 
     @classmethod
     def from_bundle(cls, bundle: Path, top: Path) -> tuple[Repository, CommittedFiles, CommittedFiles]:
-        """A new repository with what `write_bundle` wrote, the baseline checked out; baseline and winner.
+        """Make a repository from a bundle of `write_bundle`, at the baseline; returns it, baseline and winner.
 
-        Raises GitError where the bundle is not sound, or files are in the way.
+        Raises GitError when the bundle is not valid or files are in the way.
         """
         with bundle.open("rb") as file:
             kind = "sha256" if b"\n@object-format=sha256\n" in file.read(64) else "sha1"
-        made = cls(top, top / ".git")
-        made._git("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top)
-        wanted = (f"{ref}:{ref}" for ref in (_BASELINE, _WINNER))
+        repository = cls(top, top / ".git")
+        repository._git(
+            "init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top
+        )
+        refspecs = (f"{ref}:{ref}" for ref in (_BASELINE, _WINNER))
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc")
-        made._git("fetch", *quiet, str(bundle.resolve()), *wanted, config=_FETCH_CONFIG)
-        branch, at_top = _BASELINE.removeprefix("refs/heads/"), {"GIT_WORK_TREE": str(top)}
-        made._git("checkout", "--quiet", branch, "--", env=at_top, cwd=top)
-        return made, made._resolve(_BASELINE), made._resolve(_WINNER)
+        repository._git("fetch", *quiet, str(bundle.resolve()), *refspecs, config=_FETCH_CONFIG)
+        branch, work_tree = _BASELINE.removeprefix("refs/heads/"), {"GIT_WORK_TREE": str(top)}
+        repository._git("checkout", "--quiet", branch, "--", env=work_tree, cwd=top)
+        return repository, repository._resolve(_BASELINE), repository._resolve(_WINNER)
 
     def _resolve(self, revision: str) -> CommittedFiles:
         commit, tree = self._git("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}").split()
         return CommittedFiles(commit, tree)
 
     def tree_with_patch(self, tree: str, patch: bytes) -> str | None:
-        """The tree that a patch makes of this one; None where it does not apply."""
+        """The tree with this patch applied, or None when the patch does not apply."""
         if not patch:
             return tree
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
@@ -188,8 +194,8 @@ class Repository:
             return self._git("write-tree", env=env).strip()
 
     def make_branch(self, name: str, commit: str, move: bool = False) -> None:
-        """Make a branch; one that is there already must be at this commit, unless it is to be moved."""
-        # Our own names are plain; what else may be the name of a branch, `git branch` knows.
+        """Make a branch. An existing branch must be at this commit, unless `move` is set. Raises Misuse."""
+        # Our own names are simple; only `git branch` knows which other names are valid.
         if not move and name.startswith(_NODE_BRANCH_PREFIX) and self._create_branch(name, commit):
             return
         try:
@@ -199,11 +205,13 @@ class Repository:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
 
     def _create_branch(self, name: str, commit: str) -> bool:
-        """Make a new branch; False when that could not be done, for `git branch` to say why."""
-        said = [b"start: ok", b"prepare: ok", b"commit: ok"]
+        """Make a new branch; returns False when that failed, so that `git branch` can say why."""
+        expected = [b"start: ok", b"prepare: ok", b"commit: ok"]
         with contextlib.suppress(EOFError):
             question = f"start\ncreate refs/heads/{name} {commit}\nprepare\ncommit\n".encode()
-            return self._ref_session.ask(question, lambda stream: [read_line(stream) for _ in said]) == said
+            return (
+                self._ref_session.ask(question, lambda stream: [read_line(stream) for _ in expected]) == expected
+            )
         return False
 
     def tip(self, branch: str) -> str | None:
@@ -219,24 +227,24 @@ class Repository:
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
-        """The files of a commit by path, all or those at or below these paths; links and submodules included."""
-        found = {
-            path: entry for place in below or ("",) for path, entry in self._objects.files_below(commit, place)
+        """The files of a commit by path, all or those at or below these paths, including links and submodules."""
+        files = {
+            path: entry for start in below or ("",) for path, entry in self._objects.files_below(commit, start)
         }
-        if len(below) > 1:  # git's order, however the places are named: seeded choices depend on it
-            return dict(sorted(found.items(), key=lambda item: os.fsencode(item[0])))
-        return found
+        if len(below) > 1:  # git's order, in whatever order the paths are given: seeded choices depend on it
+            return dict(sorted(files.items(), key=lambda item: os.fsencode(item[0])))
+        return files
 
-    def files_up_to(self, commit: str, most_bytes: int) -> list[str]:
-        """The regular files of a commit that are no larger."""
+    def files_up_to(self, commit: str, limit_bytes: int) -> list[str]:
+        """The regular files of a commit that are not larger than this limit."""
         files = {path: entry.blob for path, entry in self.files(commit).items() if entry.mode in REGULAR_FILES}
         sizes = self._store.sizes(files.values())
-        return [path for path, blob in files.items() if sizes[blob] <= most_bytes]
+        return [path for path, blob in files.items() if sizes[blob] <= limit_bytes]
 
     def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, TreeEntry]:
-        """What stands at exactly these paths: files, links, submodules and directories."""
-        found = ((path, self._objects.entry(commit, path)) for path in paths)
-        return {path: entry for path, entry in found if entry}
+        """The entries at exactly these paths: files, links, submodules and directories."""
+        entries = ((path, self._objects.entry(commit, path)) for path in paths)
+        return {path: entry for path, entry in entries if entry}
 
     def content(self, commit: str, path: str) -> bytes:
         entry = self._objects.entry(commit, path)
@@ -248,11 +256,11 @@ class Repository:
         return self._store.read(blob)
 
     def changes(self, before: str, after: str) -> list[PathChange]:
-        """What differs between two commits, file by file."""
+        """The differences between two commits, file by file."""
         return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
     def diff(self, before: str, after: str, colour: bool = False) -> str:
-        """The difference of two commits for a reader's eyes."""
+        """The difference between two commits, for people."""
         if not colour:
             return self.patch(before, after).decode(errors="replace")
         return self._git_bytes("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(
@@ -260,30 +268,32 @@ class Repository:
         )
 
     def patch(self, before: str, after: str) -> bytes:
-        """The difference of two commits as `git apply` takes it, whatever format the user likes to read."""
+        """The difference between two commits for `git apply`, independent of the user's diff settings."""
         pair = f"{self._objects.tree_of(before)} {self._objects.tree_of(after)}\n".encode()
 
         def read_answer(stream: IO[bytes]) -> bytes:
             lines = []
-            while (read := read_line(stream)) != _END_OF_PATCH:
-                lines.append(read + b"\n")
+            while (next_line := read_line(stream)) != _END_OF_PATCH:
+                lines.append(next_line + b"\n")
             return b"".join(lines[1:])  # the first names the two trees
 
         try:
             return self._diff_session.ask(pair + _END_OF_PATCH + b"\n", read_answer)
         except EOFError:
-            raise GitError("diff-tree", f"ended before it had told {before} from {after}") from None
+            raise GitError(
+                "diff-tree", f"ended before it returned the difference between {before} and {after}"
+            ) from None
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
-        """Write these files of a commit into an empty directory, outside any working tree."""
+        """Write these files of a commit into an empty directory outside any working tree."""
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
             self._git("read-tree", commit, env=env)
-            listed = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
-            self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=listed)
+            names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
+            self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=names)
 
     def apply(self, patch: bytes, dry_run: bool = False) -> None:
-        """Apply a patch to the user's working tree, which only `loopty apply --patch` does, on request."""
+        """Apply a patch to the user's working tree; only `loopty apply --patch` does this, on request."""
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
@@ -294,8 +304,8 @@ class Repository:
     def _object_folder(self) -> Path:
         return self._git_dir / self._git("rev-parse", "--git-path", "objects").strip()
 
-    def _git(self, *args: str, **how: object) -> str:
-        return self._git_bytes(*args, **how).decode(errors="surrogateescape")  # type: ignore[arg-type]
+    def _git(self, *args: str, **options: object) -> str:
+        return self._git_bytes(*args, **options).decode(errors="surrogateescape")  # type: ignore[arg-type]
 
     def _git_bytes(
         self,
@@ -306,7 +316,7 @@ class Repository:
         into: IO[bytes] | None = None,
         config: Iterable[str] = (),
     ) -> bytes:
-        done = subprocess.run(
+        result = subprocess.run(
             _git_command(*args, config=config),
             input=stdin,
             stdout=into or subprocess.PIPE,
@@ -314,11 +324,11 @@ class Repository:
             env={**self._env, **(env or {})},
             cwd=cwd or self._git_dir,
             umask=0o022,
-            process_group=0,  # Ctrl-C is for the loop, which lets what runs come to its end
+            process_group=0,  # Ctrl-C is for the loop, which lets running commands finish
         )
-        if done.returncode:
-            raise GitError(args[0], done.stderr.decode(errors="replace").strip())
-        return done.stdout or b""
+        if result.returncode:
+            raise GitError(args[0], result.stderr.decode(errors="replace").strip())
+        return result.stdout or b""
 
 
 def _git_command(*args: str, config: Iterable[str] = ()) -> list[str]:

@@ -1,4 +1,4 @@
-"""Seals: files that results depend on are what they were, at each launch."""
+"""Seals detect changes of files that results depend on; they are checked at each launch."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from loopty.kit import codec
 from loopty.kit.atomic_file import write_atomically
 from loopty.workspaces.host_paths import HostPaths
 
-# Within one tick of the kernel's clock a file can change twice and show it once.
+# Within one tick of the kernel's clock a file can change twice with the same time.
 _SETTLED_NS = 1_000_000_000
 _CHUNK_BYTES = 1 << 20
 
 Signature = tuple[tuple[str, int, int, int, int, int], ...]
-"""By name: mode, inode, size, and the times of the last changes; all zeros for what is not there."""
+"""By name: mode, inode, size, and the times of the last changes; all zeros for a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The contents of a directory, all of them or these files and the names beside them."""
+    """The contents of a directory: all of it, or these files and the names beside them."""
 
     root: Path
     files: tuple[str, ...] | None
     contents: Mapping[str, str]
 
     def signature(self) -> Signature:
-        """What a change leaves a mark on, even one that was undone."""
+        """The metadata that any change affects, even one that was undone."""
         return _signature(self.root, self.files)
 
     def first_change(self) -> str | None:
-        """The first name that is not what it was, or None."""
+        """The first name whose content changed, or None."""
         now = _contents(self.root, self.files)
         if now == self.contents:
             return None
@@ -50,30 +50,30 @@ class Seal:
 
 
 def load_or_make_seal(root: Path, files: Sequence[str] | None, record: Path) -> Seal:
-    """The seal of what was just made; in `record` it outlives the process."""
-    chosen = None if files is None else tuple(files)
+    """The seal that is stored in `record`, made and stored there if it does not exist yet."""
+    names = None if files is None else tuple(files)
     try:
-        return Seal(root, chosen, json.loads(record.read_text()))
+        return Seal(root, names, json.loads(record.read_text()))
     except FileNotFoundError:
-        seal = current_seal(root, chosen)
+        seal = current_seal(root, names)
     write_atomically(record.parent, record.name, json.dumps(dict(seal.contents)).encode())
     return seal
 
 
 def current_seal(root: Path, files: tuple[str, ...] | None = None) -> Seal:
-    """The seal of what is there now."""
+    """The seal of the current contents."""
     return Seal(root, files, _contents(root, files))
 
 
-def data_digest(top: Path, stated: Sequence[str]) -> str:
-    """A digest of the files and directories that `benchmark.data` names, over their names and contents."""
-    sources = HostPaths(top, stated, "benchmark.data").sources()
-    found = [(name, current_seal(path).contents) for name, path in zip(stated, sources, strict=True)]
-    return hashlib.sha256(codec.text(found).encode()).hexdigest()
+def data_digest(top: Path, names: Sequence[str]) -> str:
+    """A digest over the names and contents of the files and directories that `benchmark.data` names."""
+    sources = HostPaths(top, names, "benchmark.data").sources()
+    contents = [(name, current_seal(path).contents) for name, path in zip(names, sources, strict=True)]
+    return hashlib.sha256(codec.text(contents).encode()).hexdigest()
 
 
 def _contents(root: Path, files: tuple[str, ...] | None) -> Mapping[str, str]:
-    """A digest by name. Contents are read once per process, unless something shows that they changed."""
+    """Digests by name. Contents are read once per process, unless their metadata shows a change."""
     signature = _signature(root, files)
     newest = max((times[-1] for times in signature), default=0)
     settled = time.time_ns() - newest > _SETTLED_NS
@@ -86,19 +86,19 @@ def _signature(root: Path, files: tuple[str, ...] | None) -> Signature:
 
 
 def _names_below(root: Path) -> Iterator[str]:
-    """Everything below, without following links; the root itself when it is a file."""
+    """Every file below the root, without following links; the root itself if it is a file."""
     if root.is_symlink() or not root.is_dir():
         yield ""
         return
     for folder, inner, files in os.walk(root):
-        place = os.path.relpath(folder, root)
+        relative = os.path.relpath(folder, root)
         links = [name for name in inner if Path(folder, name).is_symlink()]
         for name in (*files, *links):
-            yield os.path.normpath(f"{place}/{name}")
+            yield os.path.normpath(f"{relative}/{name}")
 
 
 def _with_directories(files: tuple[str, ...]) -> Iterator[str]:
-    """The files, and the directories that they are in: a file planted beside them could be read as well."""
+    """The files and their directories: a file that is planted beside them could be read as well."""
     yield from files
     yield from {f"{PurePosixPath(name).parent}/" for name in files}
 

@@ -1,4 +1,4 @@
-"""A trial's place on disk: its view of the node's files, what it is told, and where it answers."""
+"""Stages: the folders and mounts of a trial, which hold the node's files, its input and its output."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ OUTBOX = "/loopty/out"
 
 
 def results_folder(state: StateFolder, trial: Trial) -> Path:
-    """Where what a trial left is kept: the node's folder for the one that decides, inside it for those that look.
+    """Where the files of a trial are kept: the node's folder for a search trial, a folder inside it for others.
 
-    Audits are apart.
+    Audits are kept separately.
     """
     if trial.pool is Pool.AUDIT:
         return state.audit_folder(trial.node.id, trial.number)
@@ -62,81 +62,81 @@ class Stages:
         self._rig = rig
         self._files = files
         self._trial_owner = trial_owner
-        self._preparation_lock = threading.Lock()  # the mask belongs to the process; and one export is enough
+        self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
         self._mounts = HostPaths(state.top, rig.benchmark.mounts, "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
         self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
         self._exports: dict[str, Path] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
         self._signatures_at_start: dict[Path, Signature] = {}
-        """How the benchmark looked when a trial began, by the trial's place."""
+        """The benchmark's signature when a trial began, by the trial's folder."""
 
     @contextmanager
     def stage(self, trial: Trial) -> Iterator[Stage]:
-        """Everything that the trial needs; its directory is gone afterwards, what is kept is in the node's.
+        """Everything that the trial needs on disk. Its directory is gone afterwards; results stay in the node's.
 
-        Raises SandboxError when the benchmark is not what it was when it was frozen.
+        Raises SandboxError when the benchmark has changed since it was frozen.
         """
-        place = self._trial_folder(trial)
-        remove_tree(place)  # left by a process that died before it recorded anything
-        folder = results_folder(self._state, trial)
-        folder.mkdir(parents=True, exist_ok=True)
+        trial_folder = self._trial_folder(trial)
+        remove_tree(trial_folder)  # a process may have died before it recorded anything
+        results = results_folder(self._state, trial)
+        results.mkdir(parents=True, exist_ok=True)
         try:
             with self._preparation_lock, _readable_for_trials():
-                stage = self._prepare(trial, place, folder)
-            if changed := self.find_tampering(trial):
-                raise SandboxError(changed)
-            self._signatures_at_start[place] = self._seals[trial.root.commit][0].signature()
+                stage = self._prepare(trial, trial_folder, results)
+            if change := self.find_tampering(trial):
+                raise SandboxError(change)
+            self._signatures_at_start[trial_folder] = self._seals[trial.root.commit][0].signature()
             yield stage
         finally:
-            self._signatures_at_start.pop(place, None)
-            remove_tree(place)
+            self._signatures_at_start.pop(trial_folder, None)
+            remove_tree(trial_folder)
 
     def find_tampering(self, trial: Trial) -> str | None:
-        """What of the benchmark of a staged trial is not what it was, with the remedy, or None."""
+        """What changed in the benchmark of a staged trial, with the remedy, or None."""
         own, *data = self._seals[trial.root.commit]
         if name := own.first_change():
-            return f"the benchmark's {name} was changed: remove {own.root}, it is made anew from the commit"
+            return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
         if self._signatures_at_start.get(self._trial_folder(trial), own.signature()) != own.signature():
-            return f"the benchmark in {own.root} was changed and put back while the trial ran"
+            return f"the benchmark in {own.root} was changed and restored while the trial ran"
         for seal in data:
             if (name := seal.first_change()) is not None:
-                place = seal.root / name
-                return f"the benchmark's data {place} was changed: put it back, or start a new run with it"
+                path = seal.root / name
+                return f"the benchmark's data {path} was changed: restore it, or start a new run with it"
         return None
 
-    def sweep(self, refreshed: Callable[[], History]) -> None:
-        """Remove what trials and exports of dead processes left behind."""
-        for making in self._state.exports.glob("making-*"):
-            if not _is_alive(making.name.split("-")[2]):
-                remove_tree(making)
+    def sweep(self, refresh: Callable[[], History]) -> None:
+        """Remove leftovers of trials and exports of dead processes."""
+        for building in self._state.exports.glob("making-*"):
+            if not _is_alive(building.name.split("-")[2]):
+                remove_tree(building)
         if not self._state.trials.is_dir():
             return
-        # Look first, ask then: a trial is recorded before its directory is made.
-        left = list(self._state.trials.iterdir())
-        flying = {
+        # List the folders first, then read the history: a trial is recorded before its directory is made.
+        folders = list(self._state.trials.iterdir())
+        running = {
             self._state.trial_folder(*trial_parts(name)).name
-            for run in refreshed().runs.values()
+            for run in refresh().runs.values()
             for name in Trials.of(run).running
         }
-        for place in left:
-            if place.name not in flying and not _is_live_check(place.name):
-                remove_tree(place)
+        for folder in folders:
+            if folder.name not in running and not _is_live_check(folder.name):
+                remove_tree(folder)
 
-    def _prepare(self, trial: Trial, place: Path, folder: Path) -> Stage:
-        inbox, outbox = place / "in", place / "out"
+    def _prepare(self, trial: Trial, trial_folder: Path, results: Path) -> Stage:
+        inbox, outbox = trial_folder / "in", trial_folder / "out"
         inbox.mkdir(parents=True)
         (inbox / "params.json").write_text(json.dumps(dict(trial.node.params)))
         (outbox / "traces").mkdir(parents=True)
         (outbox / "checkpoint").mkdir()
         self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
-        told = (Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
-        tree = (*self._tree_mounts(trial, place / "tree"), *self._mounts.mounts(TREE))
+        boxes = (Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
+        tree = (*self._tree_mounts(trial, trial_folder / "tree"), *self._mounts.mounts(TREE))
         if not self._rig.benchmark.isolated:
-            return Stage((*tree, *self._data.mounts(TREE), *told), inbox, outbox, folder)
-        frozen = Mount(self._benchmark_export(trial.root.commit), BENCHMARK)
-        benchmark = (frozen, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *told)
-        return Stage(benchmark, inbox, outbox, folder, (*tree, *self._scratch_mounts(place / "scratch")))
+            return Stage((*tree, *self._data.mounts(TREE), *boxes), inbox, outbox, results)
+        export = Mount(self._benchmark_export(trial.root.commit), BENCHMARK)
+        benchmark = (export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
+        return Stage(benchmark, inbox, outbox, results, (*tree, *self._scratch_mounts(trial_folder / "scratch")))
 
     def _trial_folder(self, trial: Trial) -> Path:
         if trial.pool is Pool.CHECK:
@@ -144,7 +144,7 @@ class Stages:
         return self._state.trial_folder(trial.node.id, trial.number)
 
     def _tree_mounts(self, trial: Trial, area: Path) -> list[Mount]:
-        """The node's files: the frozen export of the run's baseline, with the node's changes over it."""
+        """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
         export = self._tree_export(root.commit)
         if node.tree == root.tree:
@@ -155,15 +155,17 @@ class Stages:
         return overlay_mounts(export, changes, self._content, area, TREE)
 
     def _tree_export(self, commit: str) -> Path:
-        """What trials see of a commit; of the benchmark only where the candidate is not apart from it."""
+        """The files of a commit that trials see; the benchmark's files only if it is not isolated."""
         if commit not in self._exports:
-            apart = self._rig.benchmark.isolated
+            isolated = self._rig.benchmark.isolated
             self._exports[commit] = self._make_export(
-                commit, self._is_shown, {} if apart else self._data.mount_points()
+                commit, self._is_shown, {} if isolated else self._data.mount_points()
             )
-            if not apart:
-                known = [path for path in self._repository.files(commit) if self._files.is_benchmark_file(path)]
-                self._seal(commit, self._exports[commit], known)
+            if not isolated:
+                benchmark_files = [
+                    path for path in self._repository.files(commit) if self._files.is_benchmark_file(path)
+                ]
+                self._seal(commit, self._exports[commit], benchmark_files)
         return self._exports[commit]
 
     def _benchmark_export(self, commit: str) -> Path:
@@ -177,22 +179,24 @@ class Stages:
         return self._exports[name]
 
     def _make_export(
-        self, commit: str, shown: Callable[[str], bool], covered: Mapping[str, bool], part: str = ""
+        self, commit: str, is_shown: Callable[[str], bool], covering_points: Mapping[str, bool], part: str = ""
     ) -> Path:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *self._mounts.paths_inside}))
-        apart = (benchmark.isolated, benchmark.data, part)
-        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, apart])
-        exports, protected = self._state.exports, bool(part)
-        return export_commit(self._repository, commit, rules, shown, points, exports, covered, protected)
+        isolation = (benchmark.isolated, benchmark.data, part)
+        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, isolation])
+        exports, read_only = self._state.exports, bool(part)
+        return export_commit(
+            self._repository, commit, rules, is_shown, points, exports, covering_points, read_only
+        )
 
-    def _seal(self, commit: str, place: Path, files: Sequence[str] | None) -> None:
-        """Remember what the benchmark is made of: its files here, and its data on the host."""
-        own = load_or_make_seal(place, files, self._state.folder / "seals" / place.name)
+    def _seal(self, commit: str, export: Path, files: Sequence[str] | None) -> None:
+        """Seal the benchmark: its files in this export and its data on the host."""
+        own = load_or_make_seal(export, files, self._state.folder / "seals" / export.name)
         self._seals[commit] = (own, *map(current_seal, self._data.sources()))
 
     def _is_shown(self, path: str) -> bool:
-        """Whether the tree of a trial has this file."""
+        """Whether this file is in the tree of a trial."""
         if self._held_out.includes(path):
             return False
         if self._rig.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
@@ -203,20 +207,20 @@ class Stages:
         return self._repository.blob(entry.blob)
 
     def _scratch_mounts(self, area: Path) -> list[Mount]:
-        """Directories that the candidate's launches share; those inside another are made in it."""
+        """Directories that the candidate's launches share; nested ones are made inside their parent."""
         mounts: list[Mount] = []
         for path in sorted(os.path.normpath(scratch) for scratch in self._rig.benchmark.scratch):
-            above = next((mount for mount in mounts if f"{TREE}/{path}".startswith(f"{mount.target}/")), None)
-            if above is None:
+            parent = next((mount for mount in mounts if f"{TREE}/{path}".startswith(f"{mount.target}/")), None)
+            if parent is None:
                 mounts.append(Mount(area / str(len(mounts)), f"{TREE}/{path}", writable=True))
                 mounts[-1].source.mkdir(parents=True)
                 self._hand_over(mounts[-1].source)
                 continue
-            inside = above.source
-            for part in Path(TREE, path).relative_to(above.target).parts:
-                inside /= part
-                inside.mkdir(exist_ok=True)
-                self._hand_over(inside)
+            folder = parent.source
+            for part in Path(TREE, path).relative_to(parent.target).parts:
+                folder /= part
+                folder.mkdir(exist_ok=True)
+                self._hand_over(folder)
         return mounts
 
     def _hand_over(self, *folders: Path) -> None:
@@ -227,7 +231,7 @@ class Stages:
 
 @contextmanager
 def _readable_for_trials() -> Iterator[None]:
-    """What is made meanwhile can be read by the user that trials run as, whatever our own mask is."""
+    """Set the umask so that the user of the trials can read all files made in this block."""
     before = os.umask(0o022)
     try:
         yield
@@ -236,7 +240,7 @@ def _readable_for_trials() -> Iterator[None]:
 
 
 def _is_live_check(name: str) -> bool:
-    """Whether this is the directory of a wiring check whose process still lives."""
+    """Whether this is the directory of a check whose process is still alive."""
     return name.startswith("check-") and _is_alive(name.split("-")[1])
 
 

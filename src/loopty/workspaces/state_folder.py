@@ -1,4 +1,4 @@
-"""Where loopty keeps its state: `.loopty/` at the top of the repository."""
+"""The state folder of loopty: `.loopty/` at the top of the repository."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ class StateFolder:
 
     @property
     def artifacts(self) -> Path:
-        """Winners packed up: here, because what lies in the working tree is part of the next baseline."""
+        """Packed winners. Not in the working tree, because its files are part of the next baseline."""
         return self.folder / "artifacts"
 
     @property
     def probes(self) -> Path:
-        """What was found when sandboxes were tried."""
+        """Results of the probes of sandboxes."""
         return self.folder / "probes.json"
 
     @property
     def owners(self) -> Path:
-        """Locks of the processes that work here."""
+        """Locks of the processes that work on this repository."""
         return self.folder / "owners"
 
     @property
     def calls(self) -> Path:
-        """What models were asked, and what they answered."""
+        """Prompts and replies of the models."""
         return self.folder / "calls"
 
     @property
     def replies(self) -> Path:
-        """Replies of the user role's model that are given again to equal requests."""
+        """Cached replies of the user role's model, for equal requests."""
         return self.folder / "replies"
 
     def node_folder(self, node: NodeId) -> Path:
@@ -66,25 +66,25 @@ class StateFolder:
         return self.folder / "nodes" / node.name
 
     def audit_folder(self, node: NodeId, number: int) -> Path:
-        """What an audit left: apart from the node's folder, which the search reads."""
+        """The files of an audit: outside the node's folder, which the search reads."""
         return self.folder / "audits" / f"{node.name}-{number}"
 
     def draft_folder(self, node: NodeId) -> Path:
-        """Where a node made by hand is edited until it runs."""
+        """Where a node that is made by hand is edited until it runs."""
         return self.folder / "drafts" / node.name
 
     def trial_folder(self, node: NodeId, number: int) -> Path:
-        """A trial's own directory, gone when it ends."""
+        """The directory of a trial, removed when the trial ends."""
         return self.trials / f"{node.name}-{number}"
 
     def prepare(self) -> None:
-        """Make the folder, ignored by git from the inside: the user's own .gitignore stays as it is."""
+        """Create the folder with a .gitignore of its own: the user's .gitignore stays unchanged. Raises Misuse."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
-            raise Misuse(f"{self.folder} is no directory: move it away, loopty keeps its state there")
+            raise Misuse(f"{self.folder} is not a directory: move it away, because loopty keeps its state there")
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise Misuse(f"cannot make {self.folder}: {error.strerror}") from None
+            raise Misuse(f"cannot create {self.folder}: {error.strerror}") from None
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")

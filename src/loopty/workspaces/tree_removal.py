@@ -1,4 +1,4 @@
-"""Removing what a trial has written: no link is followed, no depth is too deep, no mode is in the way."""
+"""Removes what a trial has written: follows no link, and copes with any depth and any mode."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove the folder and all below it, if it is there."""
+    """Remove the folder and everything below it, if it exists."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
         return
     except (OSError, RecursionError):
-        # Directories nested thousands deep break Python's recursion and the kernel's longest path; rm
-        # walks by descriptors. Directories that forbid their own owner are opened first.
+        # Directories nested thousands deep exceed Python's recursion limit and the kernel's longest path; rm walks
+        # by descriptors. Directories that deny access to their own owner are made accessible first.
         subprocess.run(["chmod", "-R", "u+rwX", "--", folder], capture_output=True)
         subprocess.run(["rm", "-rf", "--", folder], capture_output=True)

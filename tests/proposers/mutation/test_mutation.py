@@ -227,8 +227,11 @@ def test_malformed_markers_name_their_line(text: str, message: str) -> None:
         (MARKED.replace("import os", "import sys"), "line 1 is outside the marked blocks and was changed"),
         (MARKED + "\n", "line 8 is outside the marked blocks and was changed"),
         (MARKED.replace("# EVOLVE-BLOCK-END", "#  EVOLVE-BLOCK-END"), "line 5 is outside"),
-        (MARKED.replace("x = 1", "# EVOLVE-BLOCK-END\n# EVOLVE-BLOCK-START"), "marked blocks: 1 before, 2 after"),
-        (MARKED.replace("x = 1", "# EVOLVE-BLOCK-END"), "marked blocks are broken: line 5: "),
+        (
+            MARKED.replace("x = 1", "# EVOLVE-BLOCK-END\n# EVOLVE-BLOCK-START"),
+            "the number of marked blocks changed from 1 to 2",
+        ),
+        (MARKED.replace("x = 1", "# EVOLVE-BLOCK-END"), "the marked blocks are broken: line 5: "),
         ("x = 1\n", "line 1 is outside"),
     ],
 )
