@@ -4,7 +4,7 @@ demo: .venv/.ready   ## optimise an example for about a minute
 	@sh scripts/demo.sh
 
 test: check .venv/.ready-for-tests  ## everything that must hold
-	.venv/bin/pytest -n auto --dist loadgroup --durations 20 --durations-min 1 -rs
+	.venv/bin/pytest -n auto --dist loadgroup --durations 20 --durations-min 1
 
 quick: check         ## before each commit: style, types, imports, the fast tests
 	.venv/bin/pytest -n auto -q $(addprefix tests/,$(QUICK))

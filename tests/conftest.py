@@ -1,4 +1,4 @@
-"""Settings for all tests, and what is said at their end."""
+"""Settings for all tests, and the lines after them: how the attacks ended, and what was skipped and why."""
 
 from collections import Counter
 
@@ -6,14 +6,16 @@ from hypothesis import HealthCheck, settings
 
 from loopty.attacks.runner import AttackStanding
 
+_LONGEST_REASON = 110
+
 # The same examples on every machine and every run, however slow: a red test is a change, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
 
 
-# Not in the folder of the attacks: what runs the tests side by side loads no conftest below the one it is given.
+# Not in the folder of the attacks: workers that run tests in parallel load no conftest below the given folder.
 def pytest_terminal_summary(terminalreporter) -> None:
-    # Each test reports three times: as it is set up, called and taken down.
+    # Each test reports three times: set-up, call and teardown.
     found = (report for reports in terminalreporter.stats.values() for report in reports)
     reports = [report for report in found if getattr(report, "when", "") == "call"]
     standings = Counter(value for report in reports for name, value in report.user_properties if name == "attack")
@@ -22,3 +24,6 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.write_line(
             f"attack suite: {standings.total()} attacks, {standings[AttackStanding.HELD]} held{others}"
         )
+    skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in skipped.most_common():
+        terminalreporter.write_line(f"skipped {count}: {reason.removeprefix('Skipped: ')[:_LONGEST_REASON]}")
