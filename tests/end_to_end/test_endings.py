@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
 
 from .conftest import ECHO_X, PARAMETER_TASK
@@ -43,7 +44,7 @@ def test_wall_clock(place):
     begin(place, f"sleep 0.2; {ECHO_X}", 500, "wall_seconds = 2\n")
     assert ending(place, 0) == "the wall clock of 2 s is spent"
     assert ending(place, 0) == "the wall clock of 2 s is spent"
-    assert place.history().run.parts["Session"].seconds < 30
+    assert Session.of(place.history().run).seconds < 30
 
 
 def test_a_wall_clock_that_ends_before_the_first_attempt_is_no_success(place):

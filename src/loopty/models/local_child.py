@@ -14,7 +14,7 @@ _PROMPT_CACHE_MB = 256
 
 
 def main() -> None:
-    """Read the order from stdin, answer with the port on stdout, serve until stdin is closed."""
+    """Read the order from stdin, answer on stdout with the port or the error, serve until stdin is closed."""
     order = json.loads(sys.stdin.buffer.readline())
     _end_with_the_parent()
     answer = os.dup(1)
@@ -22,7 +22,8 @@ def main() -> None:
     try:
         server = _start_server(order)
     except Exception as error:  # noqa: BLE001 - the process ends here, with one line that says why
-        sys.exit(f"{type(error).__name__}: {error}")
+        os.write(answer, f"{type(error).__name__}: {error}\n".encode())
+        sys.exit(1)
     os.write(answer, server.listening_address.rpartition(":")[2].encode() + b"\n")
     os.close(answer)
     sys.stdin.buffer.read()

@@ -107,12 +107,13 @@ class LocalServer:
             process.stdin.flush()
         except BrokenPipeError:
             pass  # its output, read below, says more
-        port = process.stdout.readline()
-        if port.strip():
-            return LocalAddress(int(port), key)
+        answer = process.stdout.readline().decode(errors="replace").strip()
+        if answer.isdecimal():
+            return LocalAddress(int(answer), key)
         reader.join(_EXIT_SECONDS)
         code = process.wait(_EXIT_SECONDS)
-        reason = self._log[0] if self._log else f"code {code}"
+        # The library says more than its exception, but writes it from a thread, often after the exception.
+        reason = self._log[0] if self._log else answer[:_LONGEST_LINE] or f"code {code}"
         self.stop()
         # A killed child may succeed next time; one that gave up by itself will do so again.
         raise ModelFault(f"{self._spec.file} could not be loaded: {reason}", transient=code < 0)
