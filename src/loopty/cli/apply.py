@@ -10,15 +10,15 @@ from loopty.domain.ids import NodeId
 
 @click.command("apply")
 @click.argument("node", type=NodeArgument(), required=False)
-@click.option("--branch", metavar="NAME", help="The branch to make. Default: loopty-best-ID.")
+@click.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
 @click.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
-@click.option("--force", is_flag=True, help="Move the branch when there is one of that name.")
+@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
 @json_option
 def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, as_json: bool) -> None:
-    """Bring a node's change to your own branch: as a new branch, or as a patch to your working tree.
+    """Bring a node's change to a branch of yours, or to your working tree. Default: the best node.
 
-    The branch holds the whole change against the run's baseline as one commit on top of your HEAD, or on top of
-    the baseline where HEAD has other versions of the changed files. Your working tree, index and HEAD stay as they
+    The branch holds the whole change against the run's baseline as one commit: on top of your HEAD, or on top of
+    the baseline if HEAD has other versions of the changed files. Your working tree, index and HEAD stay as they
     are; only --patch writes to the working tree, and only if the whole change applies.
     """
     campaign = here()

@@ -30,8 +30,8 @@ from loopty.domain.ids import NodeId
 def command(nodes: tuple[NodeId, ...], only_list: bool, run: int | None, as_json: bool, unsafe: bool) -> None:
     """Score nodes on the held-out split of [audit], which the search never sees. Default: the best node.
 
-    The baseline comes first where it has no score there yet. Every look at the split is counted. Exits with 1 when
-    a node gave no score, or when something looks wrong.
+    If the baseline has no score on the split yet, it is scored first. Every look at the split is counted. Exits
+    with 1 when a node gives no score or is flagged, for example for overfitting.
     """
     from loopty.kit import codec
     from loopty.report.audits_text import audits_text

@@ -13,16 +13,16 @@ from loopty.cli.output import columns, here, json_option, run_option, say, termi
 
 @click.command("best")
 @click.option(
-    "--top", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many to list."
+    "--top", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many nodes to list."
 )
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Print the best node; with --top N the N best of all pools.
+    """Print the best node and its score; with --top N the N best nodes, those of the control included.
 
-    Exits with 1 when the run has no result, and with 2 when nothing has run yet.
+    Exits with 1 when the run has no result, and with 2 when there is no run yet.
 
-    Results of machines other than the present one are not comparable: they are listed apart, and not in the JSON.
+    Results from other machines are not comparable: they are listed separately, and --json leaves them out.
     """
     from loopty.record.cohorts import Cohorts
     from loopty.views.comparable import score

@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 
 @click.command("diff")
 @click.argument("node", type=NodeArgument())
-@click.option("--baseline", is_flag=True, help="Compare with the run's baseline instead of the parent.")
+@click.option("--baseline", is_flag=True, help="Compare with the run's baseline, not with the parent.")
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""

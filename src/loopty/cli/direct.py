@@ -13,10 +13,10 @@ from loopty.domain.errors import Misuse
 @click.option("--clear", is_flag=True, help="Remove the directive.")
 @json_option
 def command(text: str | None, clear: bool, as_json: bool) -> None:
-    """Tell the models what to try or to leave alone, from their next proposal on.
+    """Tell the models what to try and what to avoid, from their next proposal on.
 
-    TEXT replaces the present directive; without TEXT that one is shown. It applies to the newest run, also while
-    `loopty optimize` runs. Calls already in flight are not affected.
+    TEXT replaces the current directive; without TEXT, the current directive is shown. It applies to the newest
+    run, also while `loopty optimize` runs. Calls already in flight are not affected.
     """
     if clear and text is not None:
         raise Misuse("give a TEXT or --clear, not both")

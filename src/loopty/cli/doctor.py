@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 
 
 @click.command("doctor")
-@click.option("--attack", is_flag=True, help="Attack the sandbox that trials would run in. Harmless to all else.")
+@click.option("--attack", is_flag=True, help="Attack the sandbox that trials would run in; harmless otherwise.")
 @click.option(
     "--sandbox",
     "kind",
     type=click.Choice(list(BACK_ENDS)),
-    help="With --attack: the back end. Default: the task's.",
+    help="With --attack: the back end to attack. Default: the task's.",
 )
-@click.option("--failed", is_flag=True, help="With --attack: show only attacks that were not held.")
+@click.option(
+    "--failed", is_flag=True, help="With --attack: show only attacks that got through or could not be tried."
+)
 @json_option
 def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None:
-    """Check what this machine can do, by trying it, and say how to fix the rest.
+    """Check what works on this machine, by trying it, and say how to fix the rest.
 
-    Exits with 1 when something that loopty needs is missing, or when an attack gets through that the sandbox does
-    not name as a gap.
+    Exits with 1 when something that loopty needs is missing. With --attack: when an attack gets through although
+    the sandbox promises protection from it, or when an attack could not be tried.
     """
     if (kind or failed) and not attack:
         raise click.UsageError(f"{'--sandbox' if kind else '--failed'} goes with --attack")

@@ -21,20 +21,27 @@ _UNMEASURED = "not measured yet"
 def command() -> None:
     """Add, list and check gates. A node that fails one is rejected, whatever its score.
 
-    Gates of the whole task stand in loopty.toml under [[gates]]; gates added here apply to a node and all its
+    Gates of the whole task are in loopty.toml under [[gates]]; gates added here apply to one node and all its
     descendants.
     """
 
 
 @command.command("add")
 @click.argument("node", type=NodeArgument())
-@click.option("--name", required=True, help="Its name in verdicts.")
-@click.option("--command", "line", default="", metavar="LINE", help="A command that passes with exit code 0.")
+@click.option("--name", required=True, help="The gate's name in verdicts.")
+@click.option("--command", "line", default="", metavar="LINE", help="A command that must exit with 0.")
 @click.option("--after", is_flag=True, help="Run the command after the benchmark, not before it.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)
-@click.option("--metric", default="", help="A reported metric that must lie within bounds.")
-@click.option("--minimum", type=float, help="The lowest value that passes.")
-@click.option("--maximum", type=float, help="The highest value that passes.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the command.",
+)
+@click.option("--metric", default="", help="A reported metric that must lie within the bounds.")
+@click.option("--minimum", type=float, help="Smallest allowed value of the metric.")
+@click.option("--maximum", type=float, help="Largest allowed value of the metric.")
 @json_option
 def add(
     node: NodeId,
@@ -65,7 +72,10 @@ def add(
 @click.argument("node", type=NodeArgument(), required=False)
 @json_option
 def list_gates(node: NodeId | None, as_json: bool) -> None:
-    """List the gates of the task and of nodes; with NODE, those that this node must pass."""
+    """List the gates of the task and of nodes.
+
+    With NODE: only the gates that this node must pass.
+    """
     rows = here().gates(node)
     if as_json:
         from loopty.kit import codec
@@ -85,9 +95,9 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
 @json_option
 @unsafe_option
 def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
-    """Run the gates of a node alone, and change no state. Exits with 1 when one fails.
+    """Run only the gates of a node, and change no state. Exits with 1 when one fails.
 
-    A bound on a metric is compared with the node's result; before its trial there is none.
+    A bound on a metric is compared with the node's result, so it is checked only after the node's trial.
     """
     results = here().check_gates(node, unsafe)
     if as_json:

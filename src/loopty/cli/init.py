@@ -1,4 +1,4 @@
-"""`loopty init`: write the task file and prove the wiring."""
+"""`loopty init`: write the task file and run the benchmark once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ DIRECTIONS = click.Choice(["max", "min"])
 
 
 @click.command("init")
-@click.option("--command", "benchmark", metavar="LINE", help="The benchmark: a shell line run in the repository.")
-@click.option("--write", multiple=True, metavar="GLOB", help="Files that may be changed; repeatable.")
+@click.option(
+    "--command", "benchmark", metavar="LINE", help="The benchmark: a shell command, run in the repository."
+)
+@click.option("--write", multiple=True, metavar="GLOB", help="Files that proposals may change; repeatable.")
 @click.option("--statement", metavar="TEXT", help="What to improve, in words.")
 @click.option("--direction", type=DIRECTIONS, help="Whether a higher or a lower score is better.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Time limit of one trial.  [default: 60]")
 @click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
 @click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
-@click.option("--no-check", is_flag=True, help="Only write the file; run nothing.")
+@click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
 @unsafe_option
 def command(
     benchmark: str | None,
@@ -36,9 +38,9 @@ def command(
     no_check: bool,
     unsafe: bool,
 ) -> None:
-    """Write a commented loopty.toml and prove the wiring with one checked run.
+    """Write a commented loopty.toml, and run the benchmark once to check it.
 
-    Asks for what the options leave out, when there is a terminal to ask on.
+    Asks for missing options if there is a terminal. Exits with 1 when the checked run fails.
     """
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse

@@ -14,26 +14,26 @@ from loopty.version import __version__
 
 # Verb → what it does, in the order of `loopty --help`. Each verb is the module of its name in this folder.
 VERBS = {
-    "init": "Write loopty.toml and prove the wiring with one checked run.",
+    "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
     "status": "Show where the run stands.",
     "tree": "Show the tree of experiments.",
-    "report": "Chart the score over experiments, with the best of them.",
+    "report": "Chart the scores and list the best nodes.",
     "spend": "Show what models cost, by role, model, operator and node.",
     "best": "Print the best node.",
     "show": "Show everything about a node.",
     "diff": "Show what a node changed.",
     "new": "Make a node by hand: a folder with files to edit.",
-    "run": "Run a node made by hand; --check only proves the wiring.",
+    "run": "Run a node made by hand; --check only tries the benchmark.",
     "replay": "Measure a node or an artifact again and compare.",
     "audit": "Score nodes on the held-out split that the search never sees.",
-    "direct": "Tell the models what to try or to leave alone.",
+    "direct": "Tell the models what to try and what to avoid.",
     "gate": "Add, list and check conditions that a node must meet.",
-    "rebaseline": "Measure the incumbent on this machine and continue here.",
-    "export": "Pack a node as an artifact that replays on any machine.",
+    "rebaseline": "Measure baseline and best node here, to continue a run.",
+    "export": "Pack a node as an artifact to measure on any machine.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
-    "doctor": "Check what this machine can do, and say how to fix the rest.",
+    "doctor": "Check what works on this machine, and how to fix the rest.",
 }
 
 
@@ -74,7 +74,9 @@ def loopty(context: click.Context) -> None:
     """Autonomous experimentation loops for code.
 
     Point it at a repository and a benchmark. It proposes changes, runs them in a sandbox, scores them, keeps the
-    better ones, and remembers everything. Verbs that read take --json.
+    better ones, and records everything.
+
+    NODE is an id such as 1.3, or `best`: the best node of the newest run. Every verb except init takes --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -25,10 +25,11 @@ def command(model: str | None, fetch: str | None, as_json: bool) -> None:
     """List the models of loopty.toml and of your own configuration: roles, keys, prices, limits.
 
     A model served on this machine needs no key: provider = "local" with file = "PATH.gguf", or with
-    model = "smollm2" after --fetch smollm2. That one has 135 million parameters: enough to see a model in the
-    loop, far too weak for results. For Ollama, llama.cpp or vLLM: provider = "openai" and the server's url.
+    model = "smollm2" after --fetch smollm2. SmolLM2 has 135 million parameters: enough to see a model in the
+    loop, but far too weak for good results. For Ollama, llama.cpp or vLLM, use provider = "openai" and the
+    server's url.
 
-    Exits with 1 when a model that was tried gives no answer.
+    Exits with 1 when the model named by --try gives no answer.
     """
     if model and fetch:
         raise click.UsageError("--try and --fetch exclude each other: use one at a time")

@@ -10,14 +10,14 @@ from loopty.domain.ids import NodeId
 
 
 @click.command("new")
-@click.option("--parent", type=NodeArgument(), help="The node to change. Default: the best one.")
-@click.option("-m", "--message", default="by hand", show_default=True, help="What the change is, in words.")
+@click.option("--parent", type=NodeArgument(), help="The node to change. Default: the best node.")
+@click.option("-m", "--message", default="by hand", show_default=True, help="The change, in words.")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
 @json_option
 def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_json: bool) -> None:
     """Make a node by hand: a folder with files to edit.
 
-    Prints the id and the folder with the files that you may change. Edit them, then run `loopty run ID`.
+    Prints the node's id, and the folder with the files that you may change. Edit them, then run `loopty run ID`.
     """
     text = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
     draft = here().new(parent, text, dict(map(_name_and_value, params)))

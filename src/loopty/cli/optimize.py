@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 @click.command("optimize")
-@click.option("--new-run", is_flag=True, help="Start a new run from the files as they are now.")
-@click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print the closing status as JSON.")
+@click.option("--new-run", is_flag=True, help="Start a new run, from your files as they are now.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @unsafe_option
 def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
     """Run experiments until the budget is spent.
 
-    Ctrl-C stops cleanly; running it again resumes. Exits with 1 when nothing succeeded.
+    Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
+    unavailable.
     """
     campaign = here()
     session = campaign.start_session(new_run, unsafe)

@@ -14,10 +14,10 @@ from loopty.cli.output import here, json_option, print_json, run_option, say, un
 @json_option
 @unsafe_option
 def command(run: int | None, as_json: bool, unsafe: bool) -> None:
-    """Measure the baseline and the best node on this machine, and compare with that from here on.
+    """Measure the baseline and the best node on this machine, so that the run can continue here.
 
-    Results of different machines are never ranked together: earlier ones stay, as a cohort of their own. If it is
-    stopped, the next call continues where it was.
+    Results from different machines are never ranked together: from now on, nodes are compared with these
+    measurements. Earlier results stay, as a separate cohort. If it is stopped, running it again continues.
     """
     moved = here().rebaseline(run, unsafe)
     if moved is None:

@@ -40,21 +40,31 @@ class NodeOrArtifact(click.ParamType[NodeId | Path]):
     default=1,
     show_default=True,
     metavar="N",
-    help="How often to measure.",
+    help="Number of measurements.",
 )
-@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Unpack an artifact here, to stay.")
-@click.option("--trust", is_flag=True, help="Give an artifact's benchmark what it asks for on this machine.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Unpack the artifact here, and keep it."
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Allow what the artifact's benchmark asks for, such as the network or your files.",
+)
 @json_option
 @unsafe_option
 def command(
     what: NodeId | Path, repeats: int, keep: Path | None, trust: bool, as_json: bool, unsafe: bool
 ) -> None:
-    """Measure a node again from its commit, or an artifact from nothing, and compare with the record.
+    """Measure a node again from its commit, or an artifact in a new repository, and compare with the record.
 
-    No proposer and no model is called. The result is reproduced when every counting metric is: when the medians
-    now and then differ by no more than the tolerance or three times the noise of the run, or when one median lies
-    within the spread of the other's samples, widened by its own width on both sides. Exits with 1 when it differs,
-    and says in what (score, machine, benchmark, data), or when the benchmark's model is unavailable.
+    No proposer is called, and no model unless the benchmark or a judged metric needs one.
+
+    A metric is reproduced when the old and the new median differ by at most its tolerance or three times the
+    noise, or when one median lies within the spread of the other's samples, widened by its own width on both
+    sides. The result is reproduced when every metric of the objective is.
+
+    Exits with 1 when the result differs, and says in what (score, machine, benchmark, data), or when a model is
+    unavailable.
     """
     if isinstance(what, NodeId):
         replay = here().replay(what, repeats, unsafe)

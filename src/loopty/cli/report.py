@@ -21,9 +21,9 @@ from loopty.cli.output import columns, here, json_option, print_json, run_option
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Chart the score over the experiments, then list the best of them, the status and what the time gave.
+    """Chart the scores of the experiments; list the best nodes, the status, and how the time was spent.
 
-    Results of other machines are not comparable and are listed apart.
+    Results from other machines are not comparable, so they are listed separately.
     """
     found = here().report(run, top)
     if as_json:

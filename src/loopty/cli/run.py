@@ -15,12 +15,12 @@ from loopty.domain.ids import NodeId
 @click.option(
     "--check",
     is_flag=True,
-    help="Only prove the wiring: run the benchmark, change no state. A baseline: your files as they are now.",
+    help="Only try the benchmark on the node, and change no state. For a baseline: on your files as they are now.",
 )
 @json_option
 @unsafe_option
 def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
-    """Run a node: commit its files, score them in the sandbox, keep or discard.
+    """Run a node: commit its files, score them in the sandbox, keep or discard it.
 
     Exits with 1 when the trial gave no result.
     """

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @click.argument("node", type=NodeArgument())
-@click.option("--prompt", is_flag=True, help="The exact prompt and reply of each call of a model behind the node.")
-@click.option("--refused", is_flag=True, help="The calls that should have changed it and were refused or failed.")
+@click.option("--prompt", is_flag=True, help="Show the prompt and reply of each model call that made the node.")
+@click.option("--refused", is_flag=True, help="Show the model calls to change the node that gave no trial.")
 @json_option
 def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     """Show everything about a node: change, parameters, metrics, verdict, gates, and where its files are.
 
-    With --refused and --prompt: the exact prompts and replies of the calls without a usable proposal.
+    --refused and --prompt together show the prompts and replies of the calls that were refused or failed.
     """
     campaign = here()
     if prompt or refused:

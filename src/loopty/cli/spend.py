@@ -10,11 +10,11 @@ from loopty.cli.output import columns, here, json_option, print_json, run_option
 
 
 @click.command("spend")
-@click.option("--by", type=click.Choice(["role", "model", "operator", "node"]), help="Show this table alone.")
+@click.option("--by", type=click.Choice(["role", "model", "operator", "node"]), help="Show only this table.")
 @run_option
 @json_option
 def command(by: str | None, run: int | None, as_json: bool) -> None:
-    """Show what models cost: tokens and money by role, model, operator and node, and what gave no result.
+    """Show what models cost: tokens and money by role, model, operator and node, and calls without a result.
 
     Nodes from one reply share its cost. Where a price is unknown, only tokens are counted.
     """

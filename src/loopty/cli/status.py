@@ -11,7 +11,7 @@ from loopty.cli.output import columns, here, json_option, print_json, run_option
 @run_option
 @json_option
 def command(run: int | None, as_json: bool) -> None:
-    """Show where the run stands: best, budget, running trials, why it stopped."""
+    """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
     from loopty.views.verdict_tally import is_quick
 
     campaign = here()

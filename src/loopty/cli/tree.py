@@ -10,14 +10,14 @@ from loopty.domain.ids import NodeId
 
 @click.command("tree")
 @click.argument("node", type=NodeArgument(), required=False)
-@click.option("--all", "everything", is_flag=True, help="Show every node, however many there are.")
+@click.option("--all", "everything", is_flag=True, help="Show every node.")
 @run_option
 @json_option
 def command(node: NodeId | None, everything: bool, run: int | None, as_json: bool) -> None:
-    """Show the tree of experiments, below NODE or of the newest run.
+    """Show the tree of experiments below NODE, or of the newest run.
 
-    Of a large tree it shows the best path, the kept nodes and the newest; --all shows the rest. With --json it
-    prints every node, one line each.
+    In a large tree, only the path to the best node, the kept nodes and the newest nodes are shown, unless --all is
+    given. --json prints every node, one per line.
     """
     campaign = here()
     top = campaign.node(node or str(campaign.newest_run(run))).id

@@ -35,7 +35,7 @@ CACHED_CALL = "cached"
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model of the task file: where it is served, what it costs, how often it may be asked."""
+    """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
         "`openai` (or any server with the same chat API, with `url`), `anthropic`, `google`, `local` (a GGUF file "

@@ -45,7 +45,7 @@ Directions = Mapping[str, Direction]
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """How two results compare. Where the task names no metrics, the benchmark's report decides which count."""
+    """How two results compare. If the task lists no metrics, those that the benchmark reports count."""
 
     direction: Direction = option(
         "Whether a higher or a lower `score` is better, when no metrics are listed.", Direction.MAX

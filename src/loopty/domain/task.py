@@ -49,11 +49,11 @@ class Benchmark:
         False,
     )
     data: tuple[str, ...] = option(
-        "Host paths with the benchmark's data, mounted at the same path, never for an isolated candidate; "
+        "Host paths with the benchmark's data, mounted at the same path, but not for an isolated candidate; "
         "a change to them starts a new run.",
         (),
     )
-    env: Mapping[str, str] = option("Environment variables; no others are inherited.", {})
+    env: Mapping[str, str] = option("Environment variables; your shell's are not inherited.", {})
     mounts: tuple[str, ...] = option("Host paths mounted read-only: toolchains, data, environments.", ())
     network: bool = option("Whether the trial may use the network.", False)
     resources: tuple[str, ...] = option(
@@ -85,9 +85,11 @@ class Limits:
 class Pools:
     """The budget of a run."""
 
-    attempts: int = option("Trials of proposals; the baseline does not count.", 100, minimum=0)
+    attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
     control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
-    repeats: int | None = option("Repeat measurements that separate a gain from noise.", None, minimum=0)
+    repeats: int | None = option(
+        "Repeat measurements that tell a gain from noise. Default: no limit.", None, minimum=0
+    )
     wall_seconds: float | None = option(
         "Time for `loopty optimize`, added up over resumed sessions.", None, above=0
     )
@@ -121,7 +123,7 @@ class RoleBudget:
     )
     cache: str = option(
         "User role only: which replies are reused for equal requests, free of charge. "
-        "`auto`: replies at temperature 0 or with a seed.",
+        "`auto`: replies at temperature 0 or with a seed; `always`: all replies; `never`: none.",
         "auto",
         choices=("auto", "always", "never"),
     )
@@ -134,7 +136,7 @@ class RoleBudget:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The roles that spend tokens, a table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
+    """The roles that use models, one table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
     user: RoleBudget = option(
@@ -160,7 +162,7 @@ class JudgedMetric:
 
 @dataclass(frozen=True, slots=True)
 class VerifierSpec:
-    """What the verifier does. It can only reject: it never overrides the frozen metric upward."""
+    """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
 
     screen: bool = option(
         "Whether the verifier sees every proposal before its trial and can advise against it.", False
@@ -175,13 +177,13 @@ class VerifierSpec:
         "Rules of this task, in words, in addition to the usual ones (no gaming, no removed checks, …).", ""
     )
     judged: tuple[JudgedMetric, ...] = option(
-        "Metrics that the verifier gives, one `[[verifier.judged]]` table each.", ()
+        "Metrics that come from the verifier, one `[[verifier.judged]]` table each.", ()
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How differences are told from noise."""
+    """How the judge tells a gain from noise."""
 
     repeat: str = option(
         "`auto`: when results vary, a candidate that looks better is measured again together with the incumbent; "
@@ -192,7 +194,9 @@ class Noise:
     error_rate: float = option(
         "Maximum probability of keeping a candidate that is not better.", 0.05, above=0, below=0.5
     )
-    pairs: int = option("Pairs of measurements after which an undecided candidate is inconclusive.", 16, minimum=1)
+    pairs: int = option(
+        "Maximum pairs of measurements; a candidate that is then undecided is inconclusive.", 16, minimum=1
+    )
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
 
 
@@ -216,7 +220,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """The sandbox of trials, and what it must protect from."""
+    """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(
         "`bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required protections.",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class MutateOptions:
     parents: str | Mapping[str, Any] = option(
         "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
-        'the baseline). With options: a table, as in `{ kind = "tournament", size = 8 }`.',
+        'the baseline). A table sets options: `{ kind = "tournament", size = 8 }`.',
         "best",
     )
 

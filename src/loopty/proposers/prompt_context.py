@@ -33,13 +33,17 @@ class PromptContextOptions:
 
     tokens: int = option("Maximum length of the context, in tokens.", 12_000, minimum=2_000)
     digest_tokens: int = option(
-        "Tokens of it for the digest of all experiments and failures; 0 leaves the digest out.", 2_000, minimum=0
+        "How many of these tokens the digest of all experiments may use; 0 leaves the digest out.",
+        2_000,
+        minimum=0,
     )
     lineage: int = option(
-        "Nodes shown of the path from the baseline to the node: the first one and the last ones.", 12, minimum=2
+        "Number of nodes shown on the path from the baseline to the node: the first one and the last ones.",
+        12,
+        minimum=2,
     )
     artifacts: bool = option(
-        "Whether the context has the results, traces and logs of the node that is changed.", True
+        "Whether the context includes the results, traces and logs of the node to change.", True
     )
 
     def within(self, limit_tokens: int) -> PromptContextOptions:

@@ -17,8 +17,8 @@ from loopty.taskfile.plugins import Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
 _USER_MODELS_NOTE = (
-    "Define models for all tasks in the same way in `~/.config/loopty/config.toml` (or "
-    "`$XDG_CONFIG_HOME/loopty/config.toml`); a model of the task file with the same name wins."
+    "You can define models for all tasks in the same way in `~/.config/loopty/config.toml` (or "
+    "`$XDG_CONFIG_HOME/loopty/config.toml`). If both files have a model of the same name, the task's counts."
 )
 _TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
@@ -28,7 +28,7 @@ def page() -> str:
     lines = [
         "# The task file `loopty.toml`",
         "",
-        "All keys. Unknown keys are errors. This page is generated from the schema (`make docs`).",
+        "This page lists all keys; an unknown key is an error. `make docs` generates it from the schema.",
         "",
         "## Top level",
         "",
@@ -79,16 +79,22 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     yield "`kind` is one of:"
     yield ""
     for kind in plugins.kinds:
-        fields = dataclasses.fields(_options_type(plugins, kind))
-        options = "; ".join(
-            f"`{field.name}` (default {_default_text(field)}): {field.metadata['doc']}" for field in fields
-        )
-        needs = " Needs parameters." if plugins.kinds[kind].needs_space else ""
-        yield f"- `{kind}`.{needs} {options}".rstrip()
+        needs = ": needs `[parameters]`." if plugins.kinds[kind].needs_space else ""
+        yield f"- `{kind}`{needs}"
+        for field in dataclasses.fields(_options_type(plugins, kind)):
+            default = _default_text(field)
+            note = " (required)" if default == "required" else "" if default == "–" else f" (default {default})"
+            yield f"  - `{field.name}`{note}: {field.metadata['doc']}"
     yield ""
-    with_space, without = plugins.default(True), plugins.default(False)
-    either = with_space if with_space == without else f"`{with_space}` with parameters, `{without}` without"
-    yield f"Default: {either if either.startswith('`') else f'`{either}`'}."
+    with_space, without = (_default_kind(plugins, has_space) for has_space in (True, False))
+    either = with_space if with_space == without else f"{with_space} if there are parameters, otherwise {without}"
+    yield f"Default: {either}."
+
+
+def _default_kind(plugins: Plugins, has_space: bool) -> str:
+    """The kind without a table in the task file, with its options where they differ from the kind's defaults."""
+    options = ", ".join(f'`{name} = "{value}"`' for name, value in plugins.default_options(has_space).items())
+    return f"`{plugins.default(has_space)}`" + (f" with {options}" if options else "")
 
 
 def _options_type(plugins: Plugins, kind: str) -> type:

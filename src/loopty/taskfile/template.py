@@ -35,7 +35,7 @@ timeout_seconds = {answers.timeout_seconds:g}
 # files = ["bench.py", "data/**"]   # the benchmark's own files; default: the files that the command names
 # scratch = ["build"]               # directories that start empty and writable, for build output
 # mounts = ["~/data"]               # host paths to mount read-only
-# isolated = true                   # run the candidate in its own sandbox, called through the SDK: it cannot cheat
+# isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
 # network = false
 # resources = ["gpu"]               # things that only one trial can use at a time
 
@@ -47,7 +47,7 @@ direction = {_toml(answers.direction)}
 
 [access]
 write = {_toml(list(answers.write))}   # files that proposals may change
-# hidden = ["answers/**"]           # files that only the benchmark sees
+# hidden = ["answers/**"]           # files that no proposer sees, and trials only if benchmark.files names them
 
 # [parameters.tile]                 # values that the benchmark reads from $LOOPTY_PARAMS (JSON)
 # type = "int"                      # or "float", "categorical" with choices = [...]

@@ -30,7 +30,7 @@ class Operator(enum.StrEnum):
 class CodeOptions:
     parents: str | Mapping[str, Any] = option(
         "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
-        'the baseline). With options: a table, as in `{ kind = "tournament", size = 8 }`.',
+        'the baseline). A table sets options: `{ kind = "tournament", size = 8 }`.',
         "best",
     )
     operators: tuple[Operator, ...] = option(
@@ -41,7 +41,7 @@ class CodeOptions:
         filled=True,
     )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
-    file_tokens: int = option("Tokens of the files that the model sees.", 16_000, minimum=256)
+    file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
     similarity: float = option(
         "Maximum similarity of a change to an earlier change of the same node, where 1 means equal; a more "
         "similar change is refused. With 1, only changes that are equal apart from comments and white space are "
@@ -52,7 +52,7 @@ class CodeOptions:
     )
     embedding: str = option(
         "The model whose embeddings compare changes: a name of `[models]`, or `provider:model`. Without one, or "
-        "while it is unavailable, changes are compared by their runs of four characters.",
+        "while it is unavailable, changes are compared by their sequences of four characters.",
         "",
     )
     briefing: PromptContextOptions = option(

@@ -20,7 +20,8 @@ class ParametersOptions:
         "How many tried configurations the model sees: the best ones, then the newest ones.", 30, minimum=0
     )
     briefing: PromptContextOptions = option(
-        "How much other context the model gets.", PromptContextOptions(digest_tokens=0, artifacts=False)
+        "How much other context the model gets. Without this table: `digest_tokens = 0` and `artifacts = false`.",
+        PromptContextOptions(digest_tokens=0, artifacts=False),
     )
 
     def within(self, limit_tokens: int) -> ParametersOptions:
