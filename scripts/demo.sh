@@ -13,6 +13,9 @@ rm -rf build/demo
 mkdir -p build
 cp -R examples/circle_packing build/demo
 cd build/demo
+if [ -n "${DEMO_TARGET:-}" ]; then   # the score to stop at, before the minute is over
+    sed -i "s/^target = .*/target = $DEMO_TARGET/" loopty.toml
+fi
 git init -q -b main
 git add -A
 git -c user.name=demo -c user.email=demo@localhost commit -q -m 'Circle packing, before the search'

@@ -8,7 +8,10 @@ TOP = Path(__file__).parents[1]
 
 
 def test_the_demo_beats_its_baseline_and_its_control():
-    process = subprocess.run(["make", "demo"], cwd=TOP, capture_output=True, text=True, timeout=600)
+    # The minute ends as soon as it has shown what is asserted below.
+    process = subprocess.run(
+        ["make", "demo", "DEMO_TARGET=2.03"], cwd=TOP, capture_output=True, text=True, timeout=600
+    )
     assert process.returncode == 0, process.stderr
     output = " ".join(process.stdout.split())
     best = re.search(r"score ([\d.]+), ([\d.]+) % better than the baseline \(([\d.]+)\)", output)

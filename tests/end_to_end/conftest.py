@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from .fork_server import run_verb
+
 GIT = {
     "GIT_AUTHOR_NAME": "user",
     "GIT_AUTHOR_EMAIL": "user@example.org",
@@ -72,11 +74,11 @@ class Place:
         )
 
     def loopty(self, *args: str, code: int | None = 0) -> subprocess.CompletedProcess:
-        process = self.start(*args)
-        out, err = process.communicate(timeout=300)
-        assert code is None or process.returncode == code, f"{args} gave {process.returncode}:\n{out}\n{err}"
+        done = run_verb(args, self.top)
+        out, err = done.stdout, done.stderr
+        assert code is None or done.returncode == code, f"{args} gave {done.returncode}:\n{out}\n{err}"
         assert "Traceback" not in err, err
-        return subprocess.CompletedProcess(args, process.returncode, out, err)
+        return done
 
     def json(self, *args: str):
         return json.loads(self.loopty(*args, "--json").stdout)

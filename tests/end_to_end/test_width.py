@@ -19,6 +19,8 @@ high = 1.0
 attempts = 4
 [proposer]
 kind = "random"
+[noise]
+repeat = "never"
 """
 BENCH = """\
 import json, os, time

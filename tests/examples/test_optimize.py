@@ -21,7 +21,7 @@ def test_a_few_attempts_of_each_example_finish_and_are_judged(name, tmp_path):
     shutil.copytree(EXAMPLES / name, repository)
     task = repository / "loopty.toml"
     text = re.sub(r"^(attempts|control) = \d+", r"\1 = 3", task.read_text(), flags=re.M)
-    task.write_text(re.sub(r"^wall_seconds = \d+", "wall_seconds = 600", text, flags=re.M))
+    task.write_text(re.sub(r"^wall_seconds = \d+", "wall_seconds = 600\nrepeats = 6", text, flags=re.M))
     for args in (("init", "-q"), ("add", "-A"), (*GIT, "commit", "-q", "-m", "Start")):
         subprocess.run(["git", *args], cwd=repository, check=True)
     command = [sys.executable, "-m", "loopty.cli.main", "optimize", "--quiet", "--json"]
