@@ -4,6 +4,7 @@ demo: .venv/.ready   ## optimise an example for about a minute
 	@sh scripts/demo.sh
 
 test: check .venv/.ready-for-tests  ## everything that must hold
+	.venv/bin/python -m compileall -q src sdk/python
 	.venv/bin/pytest -n auto --dist loadgroup --durations 20 --durations-min 1
 
 quick: check         ## before each commit: style, types, imports, the fast tests

@@ -4,10 +4,6 @@ set -eu
 cd "$(dirname "$0")/.."
 loopty="$PWD/.venv/bin/loopty"
 PATH="$PWD/.venv/bin:$PATH"
-unsafe=''
-if ! command -v bwrap >/dev/null; then
-    unsafe=--unsafe-no-sandbox
-fi
 
 rm -rf build/demo
 mkdir -p build
@@ -21,7 +17,7 @@ git add -A
 git -c user.name=demo -c user.email=demo@localhost commit -q -m 'Circle packing, before the search'
 
 printf 'The task: 26 circles in the unit square, with the largest sum of radii. It takes about a minute.\n\n'
-"$loopty" optimize $unsafe
+"$loopty" optimize
 printf '\n'
 "$loopty" report --top 3
 printf '\nThe change from the first program to the best one (loopty diff best --baseline):\n\n'

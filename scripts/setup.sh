@@ -33,7 +33,7 @@ say 'installing the locked dependencies'
 if ! command -v bwrap >/dev/null; then
     say 'installing bubblewrap'
     install_packages bubblewrap ||
-        say 'bubblewrap is missing and could not be installed: install it with your package manager;' \
-            'until then loopty runs only with `--unsafe-no-sandbox`'
+        say 'bubblewrap is missing and could not be installed: install it with your package manager.' \
+            'Until then loopty uses Landlock where the kernel has it; `loopty doctor` says what it protects.'
 fi
 touch .venv/.ready

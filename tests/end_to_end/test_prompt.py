@@ -104,7 +104,7 @@ def test_what_was_refused_is_shown_with_its_reason_and_every_word(code_place):
     assert closing.stderr.endswith("what was refused: loopty show 1.1 --refused\n")
 
     shown = code_place.json("show", "1", "--refused")
-    assert [call["in_vain"] for call in shown["calls"]] == ["refused: reply"] * 2
+    assert [call["fruitless_reason"] for call in shown["calls"]] == ["refused: reply"] * 2
     assert all(
         call["tokens"] == 120 and call["operator"] and call["at"] and "reply" not in call
         for call in shown["calls"]

@@ -334,7 +334,7 @@ def test_a_run_without_a_verifier_says_nothing_of_one():
 
 def test_a_review_in_flight_is_called_one():
     found = by_hand().status()
-    assert [(flight.node, flight.pool, flight.repeat) for flight in found.flights] == [
+    assert [(trial.node, trial.pool, trial.repeat) for trial in found.running] == [
         (NodeId("1.1"), Pool.REVIEW, None)
     ]
     assert "1.1 (review) for" in status_text(found, 80)

@@ -91,10 +91,10 @@ class Walk:
             self.recorder.record(lambda h: self.started(h, self.rng.choice(waiting)))
 
     def end(self):
-        flights = Trials.of(self.run).running
-        if not flights:
+        running = Trials.of(self.run).running
+        if not running:
             return
-        name = self.rng.choice(list(flights))
+        name = self.rng.choice(list(running))
         ending = self.rng.choice([Ending.FINISHED] * 5 + list(Ending))
         metrics = {"score": self.rng.choice([0.0, 0.5, 1.0, self.rng.random()])}
         # Another machine, now and then.

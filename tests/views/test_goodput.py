@@ -58,9 +58,9 @@ def test_repeat_measurements_are_not_waste() -> None:
     story.tries("1", 1.5)
     found = goodput_of(story)
     assert found.waste == ()
-    assert found.telling_noise.trials == TrialCounts.of(story.history.runs[1], Pool.REPEAT).started
-    assert found.in_vain == found.telling_noise.trials - 5
-    assert found.telling_noise.seconds == pytest.approx(0.5 * found.telling_noise.trials)
+    assert found.repeats.trials == TrialCounts.of(story.history.runs[1], Pool.REPEAT).started
+    assert found.repeats_of_discarded == found.repeats.trials - 5
+    assert found.repeats.seconds == pytest.approx(0.5 * found.repeats.trials)
 
 
 def test_work_by_hand_takes_the_seconds_of_its_trials() -> None:

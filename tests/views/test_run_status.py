@@ -168,7 +168,7 @@ def test_running_trials_have_an_age() -> None:
     story = Story()
     story.starts(story.adds("1"))
     story.now += 10
-    (trial,) = status_of(story).flights
+    (trial,) = status_of(story).running
     assert (trial.node, trial.number, trial.age_seconds) == ("1.1", 1, 10.0)
 
 
@@ -201,7 +201,7 @@ def test_a_repeated_measurement_has_its_purpose() -> None:
     for measured in ("1", "1", "1.1"):
         number = story.recorder.history[NodeId(measured)].trials + 1
         story.tell(TrialStarted(NodeId(measured), number, Pool.REPEAT, OWNER, node, NodeId("1")))
-        (trial,) = status_of(story).flights
+        (trial,) = status_of(story).running
         rows.append((trial.node, trial.repeat))
         story.tell(TrialEnded(NodeId(measured), number, Outcome(Ending.FINISHED, {"score": 1.0})))
     assert rows == [
@@ -216,7 +216,7 @@ def test_running_trials_keep_their_place_while_a_pair_takes_turns() -> None:
     first, second = story.adds("1"), story.adds("1")
     story.starts(second)
     story.tell(TrialStarted(NodeId("1"), 2, Pool.REPEAT, OWNER, first, NodeId("1")))
-    assert [trial.node for trial in status_of(story).flights] == ["1", "1.2"]
+    assert [trial.node for trial in status_of(story).running] == ["1", "1.2"]
 
 
 def test_observing_trials_are_counted_including_the_baseline() -> None:

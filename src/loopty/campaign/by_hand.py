@@ -47,7 +47,7 @@ class CheckResult:
 
     outcome: Outcome
     problem: str | None
-    """Why the wiring is not proven, or None."""
+    """Why the task does not work as it is, or None."""
 
 
 def new_draft(
@@ -113,7 +113,7 @@ def check_node(context: CampaignContext, node: Node, unsafe: bool) -> CheckResul
 def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     """Run the real benchmark on the files as they are now, and change no state."""
     task = context.task
-    base = context.repository.snapshot("a wiring check")
+    base = context.repository.snapshot("a check of the task")
     params = task.space.baseline()
     root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
     return _check(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
@@ -155,7 +155,7 @@ def _as_edited(context: CampaignContext, node: Node) -> Node:
     """The node with what its draft holds now; nothing is recorded."""
     if not node.draft:
         return node
-    files = context.files.commit(_parent(context, node), _draft_edits(context, node), "a wiring check")
+    files = context.files.commit(_parent(context, node), _draft_edits(context, node), "a check of the task")
     return replace(node, commit=files.commit, tree=files.tree)
 
 

@@ -38,8 +38,8 @@ _LONGEST_DIRECTIVE = 4_000
 class Campaign(CampaignReader):
     """The experiments of one repository: what can be asked (CampaignReader), and what can be done.
 
-    Methods that read open the saved record only; methods that change something also need `loopty.toml`. Whatever
-    cannot be done as asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
+    Methods that run trials or gates need `loopty.toml`; the others open the saved record only. Whatever cannot be
+    done as asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
     """
 
     def __init__(self, path: str | Path = ".", say: Callable[[str], None] = lambda _: None) -> None:
@@ -98,7 +98,7 @@ class Campaign(CampaignReader):
         return run_node(context, context.history[NodeId(node)], unsafe)
 
     def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:
-        """Prove the wiring: run the benchmark on a node, or on the files as they are now. Changes no state."""
+        """Check the task: run the benchmark on a node, or on the files as they are now. Changes no state."""
         from loopty.campaign.by_hand import check_node, check_working_tree
 
         if node is None or NodeId(node).parent is None:

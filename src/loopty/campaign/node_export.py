@@ -78,7 +78,7 @@ def _manifest(history: History, node: NodeId, judged_at: float) -> Manifest:
         gates=NodeGates.of(run).gates_of(node),
         samples=found.samples,
         effect=found.effect,
-        elsewhere=found.other_fingerprints,
+        other_fingerprints=found.other_fingerprints,
         machines={one: machines[one] for one in fingerprints if one in machines},
     )
 

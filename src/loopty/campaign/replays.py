@@ -139,7 +139,7 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         context = CampaignContext.open(unpacked.repository.top, say)
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _add_node(context, unpacked, manifest)
-        results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.elsewhere}
+        results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.other_fingerprints}
         yield _Record(
             manifest.node,
             context,

@@ -85,7 +85,7 @@ def _call_row(call: ModelCall) -> dict[str, Any]:
             {"objection": event.objection, "reason": event.reason, "item": event.index_in_reply}
             for event in call.refused_proposals
         ],
-        "in_vain": call.fruitless_reason,
+        "fruitless_reason": call.fruitless_reason,
     }
 
 

@@ -1,4 +1,4 @@
-"""The parts that plug into the loop, as protocols. `loopty.testing` has a conformance suite for each."""
+"""The parts that plug into the loop, as protocols. `loopty.testing` has conformance suites."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def goodput_text(goodput: Goodput, columns: int = 80, terminal: Terminal | None 
     lines += [cut(_row(cost, goodput.busy_seconds), columns) for cost in goodput.waste]
     if goodput.refused:
         lines.append(cut(f"  {'refused proposals':<{_NAMES}}{goodput.refused:>8,}", columns))
-    if goodput.telling_noise.trials:
+    if goodput.repeats.trials:
         lines += wrap(_repeats_text(goodput), columns)
     return terminal.render("\n".join(lines))
 
@@ -40,10 +40,14 @@ def _row(cost: TrialCost, busy_seconds: float) -> str:
 
 def _repeats_text(goodput: Goodput) -> str:
     """`53 repeat measurements took 63 s (79 %); 8 for candidates that were not kept`."""
-    repeats = goodput.telling_noise
+    repeats = goodput.repeats
     share = _share(repeats.seconds, goodput.busy_seconds)
     text = f"{plural(repeats.trials, 'repeat measurement')} took {duration(repeats.seconds)} ({share})"
-    return f"{text}; {goodput.in_vain:,} for candidates that were not kept" if goodput.in_vain else text
+    return (
+        f"{text}; {goodput.repeats_of_discarded:,} for candidates that were not kept"
+        if goodput.repeats_of_discarded
+        else text
+    )
 
 
 def _share(seconds: float, total: float) -> str:

@@ -41,10 +41,10 @@ def frame(
     if last:
         style = _STYLES.get(last.verdict, "dim")
         lines.append(FrameLine(f"last {short_id(last.node, 20)} {last.verdict}: {last.reason}", style))
-    lines += [FrameLine(_running_line(trial, latest(trial.node)), "dim") for trial in status.flights[:_MAX_TRIALS]]
+    lines += [FrameLine(_running_line(trial, latest(trial.node)), "dim") for trial in status.running[:_MAX_TRIALS]]
     if status.asking:
         lines.append(FrameLine(f"{plural(status.asking, 'model call')} in flight", "dim"))
-    if (more := len(status.flights) - _MAX_TRIALS) > 0:
+    if (more := len(status.running) - _MAX_TRIALS) > 0:
         lines.append(FrameLine(f"and {more} more running", "dim"))
     return [FrameLine(cut(line.text, columns), line.style) for line in lines]
 
@@ -73,7 +73,7 @@ def remaining_seconds(status: RunStatus, throughput: Throughput) -> float | None
     if throughput.verdicts_per_second:
         limited = [count for count in status.counts if count.pool.rules.searches and count.limit]
         todo = sum(max((count.limit or 0) - count.started, 0) for count in limited)
-        estimates.append((todo + len(status.flights)) / throughput.verdicts_per_second)
+        estimates.append((todo + len(status.running)) / throughput.verdicts_per_second)
     if status.left and status.left.wall_seconds is not None:
         estimates.append(status.left.wall_seconds)
     return min(estimates, default=None)
@@ -85,7 +85,7 @@ def _bar(status: RunStatus, columns: int) -> FrameLine:
     room = min(columns - len(done) - 1, _WIDEST_BAR)
     if not attempts.limit or room < _NARROWEST_BAR:
         return FrameLine(done, "strong")
-    ended = attempts.started - sum(trial.pool is Pool.ATTEMPT for trial in status.flights)
+    ended = attempts.started - sum(trial.pool is Pool.ATTEMPT for trial in status.running)
     filled = room * min(max(ended, 0), attempts.limit) // attempts.limit
     return FrameLine("█" * filled + "░" * (room - filled) + " " + done, "strong")
 

@@ -129,9 +129,9 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
         yield Fact("stalls", f"{lasted}: model unavailable; no trial charged", "warn")
     if status.left:
         yield Fact("remaining", _remaining_text(status.left))
-    for trial in status.flights[:_MAX_TRIALS]:
+    for trial in status.running[:_MAX_TRIALS]:
         yield Fact("running", running_trial_text(trial))
-    if (more := len(status.flights) - _MAX_TRIALS) > 0:
+    if (more := len(status.running) - _MAX_TRIALS) > 0:
         yield Fact("", f"and {more} more")
     yield Fact("criteria", status.criteria)
 

@@ -52,9 +52,9 @@ class Goodput:
     """Trials without a result, the most expensive cause first."""
     refused: int
     """Proposals that got no trial because they were not worth one or not allowed one."""
-    telling_noise: TrialCost
+    repeats: TrialCost
     """Repeat measurements that separate a difference from noise: not waste, but the price of certainty."""
-    in_vain: int
+    repeats_of_discarded: int
     """How many of these repeats were for candidates that were not kept, as far as the record remembers them."""
 
 

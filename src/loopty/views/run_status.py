@@ -142,7 +142,7 @@ class RunStatus:
     tokens: int
     money_usd: float
     left: Remaining | None
-    flights: tuple[RunningTrialRow, ...]
+    running: tuple[RunningTrialRow, ...]
     verified: VerifierTotals | None
     """What the verifier did, if there is one."""
     rung: str

@@ -57,7 +57,7 @@ class Manifest:
     """The gates added to the node or its ancestors; the task's own gates are in its file."""
     samples: tuple[Metrics, ...] = ()
     effect: Effect | None = None
-    elsewhere: Mapping[str, Result] = field(default_factory=dict)
+    other_fingerprints: Mapping[str, Result] = field(default_factory=dict)
     """Its results under other fingerprints."""
     machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The facts behind each fingerprint."""
