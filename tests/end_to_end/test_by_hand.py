@@ -188,7 +188,7 @@ def test_a_spent_budget_is_told_before_the_draft_is_closed(hand_place):
 
 def test_before_a_node_its_baseline_is_measured(code_place):
     node, _ = draft(code_place)
-    assert "the baseline 1 comes first" in code_place.loopty("run", node).stderr
+    assert "measuring the baseline 1 first: 1.1 is compared with it" in code_place.loopty("run", node).stderr
     history = code_place.history()
     assert history["1"].outcome.is_finished
     assert history[node].against == "1"

@@ -42,14 +42,14 @@ def test_no_attempts_asks_for_the_baseline_alone(place):
 
 def test_wall_clock(place):
     begin(place, f"sleep 0.2; {ECHO_X}", 500, "wall_seconds = 2\n")
-    assert ending(place, 0) == "the wall clock of 2 s is spent"
-    assert ending(place, 0) == "the wall clock of 2 s is spent"
+    assert ending(place, 0) == "the time limit of 2 s is reached"
+    assert ending(place, 0) == "the time limit of 2 s is reached"
     assert Session.of(place.history().run).seconds < 30
 
 
 def test_a_wall_clock_that_ends_before_the_first_attempt_is_no_success(place):
     begin(place, f"sleep 1.5; {ECHO_X}", 500, "wall_seconds = 2\n")
-    assert ending(place, 1) == "the wall clock of 2 s is spent"
+    assert ending(place, 1) == "the time limit of 2 s is reached"
 
 
 def test_patience(place):

@@ -75,4 +75,4 @@ def test_a_reply_that_was_paid_for_is_taken_by_the_next_process_without_another_
         assert [item["operator"] for item in shown] == ["screen", "diff"], "the look that let it pass, and its own"
         assert shown[1]["call"] == call
     (lost,) = code_place.json("show", "1", "--prompt")["calls"]
-    assert lost["in_vain"] == "lost with its process", "the other looks at its changes are theirs"
+    assert lost["in_vain"] == "its process died", "other verbs must not change it"

@@ -236,7 +236,7 @@ async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
 
     run = bench(x_of, proposer=Babbling(), pools=Pools(attempts=1000))
     finish = await run.drive()
-    expected = "the last 40 proposals were refused after 40 calls of a model, the last one because: no JSON"
+    expected = "the last 40 proposals were refused after 40 model calls, the last one because: no JSON"
     assert finish.reason.startswith(expected)
 
 

@@ -38,8 +38,8 @@ _LONGEST_DIRECTIVE = 4_000
 class Campaign(CampaignReader):
     """The experiments of one repository: what can be asked (CampaignReader), and what can be done.
 
-    Methods that read open the saved record only; methods that change something also need `loopty.toml`. Whatever
-    cannot be done as asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
+    Methods that read open the saved record only; methods that change something also need `loopty.toml`. A method
+    that cannot do what is asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
     """
 
     def __init__(self, path: str | Path = ".", say: Callable[[str], None] = lambda _: None) -> None:
