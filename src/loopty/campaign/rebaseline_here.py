@@ -87,7 +87,8 @@ async def _measure_contenders(
             if outcome.ending is Ending.CANCELLED:
                 return False
             if not outcome.is_finished:
-                raise Misuse(f"node {node} gives no result here ({outcome.ending}: {outcome.reason})")
+                why = f"{outcome.ending}: {outcome.reason}"
+                raise Misuse(f"node {node} gives no result here ({why}): fix that, then try again")
     return True
 
 

@@ -156,14 +156,14 @@ def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
     """Refuse a benchmark that asks for more than a sandbox with its own files, unless the user trusts it."""
     benchmark, host_paths = task.benchmark, (*task.benchmark.mounts, *task.benchmark.data)
     dropped = [kind for kind in SandboxSpec().require if kind not in task.sandbox.require]
-    wishes = [
+    requests = [
         *(["the network"] if benchmark.network else []),
         *(f"your {path!r}" for path in host_paths),
         *(f"no protection of kind '{kind}'" for kind in dropped),
     ]
-    if wishes and not trust:
+    if requests and not trust:
         raise Misuse(
-            f"the artifact's benchmark asks for {', '.join(wishes)}: "
+            f"the artifact's benchmark asks for {', '.join(requests)}: "
             f"look at its {TASK_FILE}, and add --trust if it may have that"
         )
     absent = [path for path in host_paths if not any((top / Path(path).expanduser()).exists() for top in tops)]

@@ -11,7 +11,7 @@ USUAL_RULES = """\
 - It must not treat the benchmark's own inputs, seeds, names, sizes or environment differently from any others.
 - It must not read what it has no business to read: the benchmark's code and data, other results, clocks and
   processes of the machine.
-- It must not speak to whoever judges it."""
+- It must not contain text that is addressed to its judge."""
 
 
 def task_text(statement: str, rules: str, statement_tokens: int) -> str:
