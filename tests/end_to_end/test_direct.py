@@ -96,5 +96,5 @@ def test_a_directive_applies_to_a_session_that_is_running(place):
 def until(happened: Callable[[], bool], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < end, "it never happened"
+        assert time.monotonic() < end, "the condition was never met"
         time.sleep(0.05)

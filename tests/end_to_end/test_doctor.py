@@ -82,7 +82,7 @@ def test_each_model_is_listed_with_what_it_needs(found):
     assert "loopty models --fetch smollm2" in rows["model small"]["detail"]
     assert "set ANTHROPIC_API_KEY" in rows["model anthropic:claude-sonnet-4-5"]["detail"]
     assert code == 1, "the user's model has no key"
-    assert rows["model gate"]["needed"] is False, "nobody asks it"
+    assert rows["model gate"]["needed"] is False, "no role names it"
     assert (rows["role user"]["ok"], rows["role user"]["detail"]) == (True, "anthropic:claude-sonnet-4-5")
     assert rows["role verifier"]["detail"] == "no model"
     assert "the evolver has model big, but the proposer mutate calls no model" in rows["role evolver"]["detail"]

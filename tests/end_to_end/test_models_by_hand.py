@@ -23,4 +23,4 @@ def test_an_outage_is_reported_with_the_same_message_as_in_a_session(place):
         assert checked["reason"].startswith(expected)
         replayed = json.loads(place.loopty("replay", "1", "--json", code=1).stdout)
         assert replayed["reason"].startswith(expected)
-    assert place.history()[node].verdict is None, "nothing is held against it"
+    assert place.history()[node].verdict is None, "the outage does not count against the node"

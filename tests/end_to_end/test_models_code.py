@@ -81,7 +81,7 @@ def test_unusable_replies_get_one_retry_with_the_reason_and_cost_no_attempt(code
     assert [(event.objection, len(event.calls)) for event in refused] == [("reply", 2), ("forbidden", 2)]
     history = code_place.history()
     assert [history.score(history[node]) for node in ("1.1", "1.1.1")] == [7.0, 8.0]
-    assert len(history["1.1"].calls) == 2, "the reply that was no use is its cost, too"
+    assert len(history["1.1"].calls) == 2, "the unusable reply is part of its cost"
     status = code_place.loopty("status").stdout
     assert "attempts  2 of 2: 2 finished" in status
     assert "refused   2 proposals rejected before running; not counted as attempts" in status

@@ -58,7 +58,7 @@ def test_a_model_can_change_only_writable_files(code_place):
         code_place.write("loopty.toml", text + made)
         before = {path: path.read_bytes() for path in code_place.top.rglob("*") if path.is_file()}
         code_place.loopty("optimize")
-    assert len(server.requests) == 2, "nothing of the first reply is of use"
+    assert len(server.requests) == 2, "the first reply has no usable proposal"
     assert "hidden" not in words(server.requests[0].body)
     assert not (code_place.top.parent / "out.txt").exists()
     history = code_place.history()

@@ -21,7 +21,7 @@ def kill_during_requests(place: Place, server: ScriptedServer, requests: int = 1
     deadline = time.monotonic() + 120
     while len(server.requests) < requests:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "nobody asked"
+        assert time.monotonic() < deadline, "the session sent no request"
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()

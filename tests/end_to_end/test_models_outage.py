@@ -35,7 +35,7 @@ def test_an_outage_ends_the_session_and_the_next_one_resumes(code_place):
         done = code_place.loopty("optimize")
     assert "Leave the cat alone." in words(server.requests[0].body)
     history = code_place.history()
-    assert list(history.runs) == [1], "another url is no other run"
+    assert list(history.runs) == [1], "another url does not start a new run"
     assert history.score(history["1.1.1"]) == 9.0
     assert "all 2 attempt trials are spent" in done.stdout
     spent = code_place.json("spend")
@@ -67,4 +67,4 @@ def test_a_server_that_hangs_is_abandoned_after_the_timeout(code_place):
         done = code_place.loopty("optimize", code=1)
     assert "no whole reply within 0.5 s" in done.stdout.replace("\n", " ")
     (settled,) = [event for event in events(code_place) if isinstance(event, CallSettled)]
-    assert settled.tokens > 0, "it may have been answered all the same"
+    assert settled.tokens > 0, "the provider may have answered nevertheless"

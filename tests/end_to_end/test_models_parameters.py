@@ -87,7 +87,7 @@ def test_the_ladder_climbs_to_the_model_and_steps_down_after_refusals_with_a_rea
     assert "switched to llm-code: trials on random without an improvement: 2" in done.stderr
     status = parameter_place.loopty("status").stdout
     assert "ladder    random (proposals refused in a row on llm-code: 2)" in status
-    assert len(server.requests) == 1 + 2 * 2, "each reply that is no use is answered once"
+    assert len(server.requests) == 1 + 2 * 2, "each unusable reply gets one retry"
 
 
 def test_the_ladder_continues_while_a_model_is_unavailable(parameter_place):

@@ -58,7 +58,7 @@ def test_its_calls_are_counted_by_role_and_equal_ones_are_answered_from_memory(p
     trials = [event for event in events(place) if isinstance(event, TrialEnded)]
     assert closing["sound"]
     assert len(trials) > 3
-    assert len(server.requests) == 3, "one for each value of x"
+    assert len(server.requests) == 3, "one call for each value of x"
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert server.requests[0].body["model"] == "m-1"
     spent = place.json("spend")
@@ -93,7 +93,7 @@ def test_a_candidate_that_exceeds_its_allowance_fails_and_the_run_continues(plac
     assert "on top of 480 used would pass the 500 that one trial may use (trial_tokens of the user role)" in reason
     greedy = len(outcomes) - len(finished)
     assert greedy > 0
-    assert len(finished) > 1, "the baseline and another"
+    assert len(finished) > 1, "the baseline and one more node"
     assert place.json("status")["stalls"] == 0
     assert place.json("status")["tokens"] == greedy * 480 + len(finished) * 120
 
