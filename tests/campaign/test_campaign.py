@@ -20,7 +20,7 @@ METHODS = {
     "show": "detail",
     "gate": "add_gate",
     "apply": "make_branch",
-    "models": None,  # what a task names is no part of its experiments: campaign/named_models.py
+    "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
 }
 
@@ -30,12 +30,12 @@ def test_every_verb_has_a_method():
     assert {name for name in methods if not hasattr(Campaign, name)} == set()
 
 
-def test_reading_is_a_class_of_its_own_that_changes_nothing():
+def test_the_reader_has_no_method_that_changes_anything():
     assert issubclass(Campaign, CampaignReader)
     assert not hasattr(CampaignReader, "optimize")
 
 
-def test_a_campaign_costs_nothing_until_it_is_asked_for():
+def test_campaign_is_imported_when_it_is_first_used():
     assert loopty.Campaign is Campaign
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = loopty.Nonsense

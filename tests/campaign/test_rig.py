@@ -1,4 +1,4 @@
-"""What trials need travels as one value, and builds the same evaluator anywhere."""
+"""A rig can be stored as text, and the same evaluator can be built from it anywhere."""
 
 import asyncio
 import json
@@ -15,11 +15,11 @@ from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
 from loopty.kit import codec
 
 
-def travel(rig: Rig) -> Rig:
+def store_and_load(rig: Rig) -> Rig:
     return codec.build(Rig, json.loads(codec.text(rig)))
 
 
-def test_a_rig_survives_a_trip_as_text():
+def test_a_rig_is_loaded_as_it_was_stored():
     rig = Rig(
         Benchmark(("python3", "b.py"), 9.5, files=("b.py",), env={"A": "1"}, resources=("gpu",), isolated=True),
         Limits(memory_mb=512),
@@ -30,18 +30,21 @@ def test_a_rig_survives_a_trip_as_text():
         benchmark_digest="abc",
         data_digest="def",
     )
-    assert travel(rig) == rig
+    assert store_and_load(rig) == rig
     assert (
-        travel(Rig(Benchmark("true", 1.0), Limits(), Access(), Audit(), SandboxSpec())).benchmark.command == "true"
+        store_and_load(Rig(Benchmark("true", 1.0), Limits(), Access(), Audit(), SandboxSpec())).benchmark.command
+        == "true"
     )
 
 
-def test_an_evaluator_from_a_rig_that_travelled_gives_the_same_result(code_place):
+def test_an_evaluator_from_a_loaded_rig_gives_the_same_result(code_place):
     code_place.loopty("run", "1")
     context = CampaignContext.open(code_place.top, print)
     rig = context.rig(unsafe=False, run=1)
     node = context.history[NodeId("1")]
-    setup = TrialSetup(travel(rig), context.repository, context.state, context.files, context.recorder.refresh)
+    setup = TrialSetup(
+        store_and_load(rig), context.repository, context.state, context.files, context.recorder.refresh
+    )
     executor = setup.executor(1, None)
     outcome = asyncio.run(executor.execute(_check_trial(context, node), never_prune, asyncio.Event()))
     assert (outcome.metrics, outcome.fingerprint) == (node.outcome.metrics, node.outcome.fingerprint)

@@ -28,7 +28,7 @@ from loopty.domain.access import Access, is_clean_path
         "LOOPTY.toml",
     ],
 )
-def test_what_git_and_loopty_keep_is_never_writable(path: str) -> None:
+def test_files_of_git_and_loopty_are_never_writable(path: str) -> None:
     assert Access(write=("**",)).refusal([path])
 
 
@@ -37,7 +37,7 @@ _ILLEGAL = ["a\0b", "x" * 256, "d/" * 600 + "f", "ü" * 128, "a\udc80", "a\ud800
 
 
 @pytest.mark.parametrize("path", [*_OUT, *_ILLEGAL], ids=ascii)
-def test_a_path_that_leads_out_or_that_no_file_system_takes_is_refused(path: str) -> None:
+def test_a_path_that_leads_out_or_that_no_file_system_accepts_is_refused(path: str) -> None:
     assert not is_clean_path(path)
     assert Access(write=("**",)).refusal([path])
 
@@ -45,7 +45,7 @@ def test_a_path_that_leads_out_or_that_no_file_system_takes_is_refused(path: str
 @pytest.mark.parametrize(
     "path", ["a", "a b/c'd\"e", "-rf", "line\nbreak", "über/日本", ".gitignore", ".github/x", "...x", "x" * 255]
 )
-def test_odd_names_that_are_legal_are_allowed(path: str) -> None:
+def test_unusual_but_legal_names_are_allowed(path: str) -> None:
     assert Access(write=("**",)).refusal([path]) is None
 
 
@@ -63,7 +63,7 @@ def test_hidden_wins_over_writable_and_readable() -> None:
     assert access.is_visible("question.txt")
 
 
-def test_what_may_be_written_may_be_seen() -> None:
+def test_a_writable_file_is_visible() -> None:
     access = Access(write=("src",), read=("docs",))
     assert access.is_visible("src/a.py")
     assert not access.is_visible("other/a.py")

@@ -23,15 +23,15 @@ sizes = st.floats(0.0, 1e6)
 gains_lists = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=MOST)
 
 
-def weighed(gains: Sequence[float], sigma: float = 1.0, error_rate: float = 0.05) -> Evidence:
+def evidence_of(gains: Sequence[float], sigma: float = 1.0, error_rate: float = 0.05) -> Evidence:
     return evidence(gains, sigma, error_rate, MOST)
 
 
 def outcomes(magnitudes: Sequence[float], sigma: float, error_rate: float) -> list[Evidence]:
-    """The last look at every candidate that is no better: each sign is a coin."""
+    """The final evidence for each sequence of signs, which are equally likely if the candidate is no better."""
     signs = itertools.product((1, -1), repeat=len(magnitudes))
     return [
-        weighed([sign * size for sign, size in zip(pattern, magnitudes, strict=True)], sigma, error_rate)
+        evidence_of([sign * size for sign, size in zip(pattern, magnitudes, strict=True)], sigma, error_rate)
         for pattern in signs
     ]
 
@@ -47,7 +47,7 @@ def outcomes(magnitudes: Sequence[float], sigma: float, error_rate: float) -> li
         [3.0, 0.0, 3.0, 0.0, 3.0, 3.0, 3.0, 1e9],
     ],
 )
-def test_of_all_outcomes_no_more_than_the_error_rate_is_ever_kept(
+def test_a_candidate_that_is_no_better_is_kept_at_most_at_the_error_rate(
     magnitudes: list[float], sigma: float, error_rate: float
 ) -> None:
     every = outcomes(magnitudes, sigma, error_rate)
@@ -65,16 +65,16 @@ def test_the_error_rate_holds_for_any_sizes_and_any_noise(
 
 
 @given(gains_lists, sigmas, rates)
-def test_a_bet_that_was_won_stays_won(gains: list[float], sigma: float, error_rate: float) -> None:
-    won = [weighed(gains[:pairs], sigma, error_rate).better for pairs in range(1, len(gains) + 1)]
+def test_a_bet_that_is_won_stays_won(gains: list[float], sigma: float, error_rate: float) -> None:
+    won = [evidence_of(gains[:pairs], sigma, error_rate).better for pairs in range(1, len(gains) + 1)]
     assert won == sorted(won)
 
 
 @given(gains_lists, sigmas, rates)
 @example([1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], 0.0, 0.05)
 @example([5e-324] * 6, 0.0, 0.05)
-def test_the_interval_says_what_the_verdict_says(gains: list[float], sigma: float, error_rate: float) -> None:
-    found = weighed(gains, sigma, error_rate)
+def test_the_interval_agrees_with_the_verdict(gains: list[float], sigma: float, error_rate: float) -> None:
+    found = evidence_of(gains, sigma, error_rate)
     assert found.better == (found.low >= 0)
     assert found.low <= found.effect <= found.high
     assert found.better == (found.wealth >= 1 / error_rate)
@@ -82,9 +82,9 @@ def test_the_interval_says_what_the_verdict_says(gains: list[float], sigma: floa
 
 
 @given(gains_lists, sigmas, rates)
-def test_the_interval_of_the_opposite_is_the_opposite(gains: list[float], sigma: float, error_rate: float) -> None:
-    found = weighed(gains, sigma, error_rate)
-    turned = weighed([-gain for gain in gains], sigma, error_rate)
+def test_opposite_gains_have_the_opposite_interval(gains: list[float], sigma: float, error_rate: float) -> None:
+    found = evidence_of(gains, sigma, error_rate)
+    turned = evidence_of([-gain for gain in gains], sigma, error_rate)
     assert (turned.low, turned.high) == (-found.high, -found.low)
     assert turned.effect == -found.effect
 
@@ -94,12 +94,12 @@ def test_a_larger_gain_never_weakens_the_evidence(
     gains: list[float], which: int, more: float, sigma: float
 ) -> None:
     larger = [gain + more * (index == which) for index, gain in enumerate(gains)]
-    assert weighed(larger, sigma).wealth >= weighed(gains, sigma).wealth * (1 - 1e-12)
+    assert evidence_of(larger, sigma).wealth >= evidence_of(gains, sigma).wealth * (1 - 1e-12)
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=MOST), st.sampled_from((1e-3, 8.0, 1e6)))
 def test_the_unit_of_the_metric_does_not_matter(gains: list[float], unit: float) -> None:
-    found, scaled = weighed(gains, 2.0), weighed([gain * unit for gain in gains], 2.0 * unit)
+    found, scaled = evidence_of(gains, 2.0), evidence_of([gain * unit for gain in gains], 2.0 * unit)
     assert scaled.wealth == pytest.approx(found.wealth)
     assert scaled.low == pytest.approx(found.low * unit, rel=1e-4, abs=unit * 1e-3)
 
@@ -113,7 +113,7 @@ def test_the_unit_of_the_metric_does_not_matter(gains: list[float], unit: float)
     st.floats(0, 1e308),
 )
 def test_nothing_overflows(gains: list[float], sigma: float) -> None:
-    found = weighed(gains, sigma)
+    found = evidence_of(gains, sigma)
     assert math.isfinite(found.effect)
     assert 0 <= found.wealth <= 20
     assert not math.isnan(found.low)
@@ -121,33 +121,33 @@ def test_nothing_overflows(gains: list[float], sigma: float) -> None:
 
 
 def test_five_clear_wins_are_enough_and_four_are_not() -> None:
-    assert not weighed([9.0] * 4).better
-    assert weighed([9.0] * 4).low == -math.inf
-    assert weighed([9.0] * 5).better
+    assert not evidence_of([9.0] * 4).better
+    assert evidence_of([9.0] * 4).low == -math.inf
+    assert evidence_of([9.0] * 5).better
 
 
-def test_pairs_within_the_tolerance_say_nothing() -> None:
-    assert weighed([0.0] * 2).wealth == 1.0
-    assert weighed([3.0, 0.0, 3.0, 0.0]).wealth == weighed([3.0, 3.0]).wealth
+def test_pairs_within_the_tolerance_are_no_evidence() -> None:
+    assert evidence_of([0.0] * 2).wealth == 1.0
+    assert evidence_of([3.0, 0.0, 3.0, 0.0]).wealth == evidence_of([3.0, 3.0]).wealth
 
 
-def test_a_candidate_that_only_ties_is_given_up_early() -> None:
-    assert not weighed([0.0] * 2).futile
-    assert weighed([0.0] * 3).futile
+def test_a_candidate_that_only_ties_is_discarded_early() -> None:
+    assert not evidence_of([0.0] * 2).futile
+    assert evidence_of([0.0] * 3).futile
 
 
-def test_a_clear_loss_is_given_up_at_once() -> None:
-    assert weighed([-5.0]).futile
+def test_a_candidate_that_is_clearly_worse_is_discarded_at_once() -> None:
+    assert evidence_of([-5.0]).futile
 
 
 def test_one_outlier_does_not_ruin_a_good_candidate() -> None:
     gains = [4.0, 4.0, -1000.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
-    assert not any(weighed(gains[:pairs]).futile for pairs in range(1, len(gains) + 1))
-    assert weighed(gains).better
-    assert weighed(gains).effect == pytest.approx(4.0)
+    assert not any(evidence_of(gains[:pairs]).futile for pairs in range(1, len(gains) + 1))
+    assert evidence_of(gains).better
+    assert evidence_of(gains).effect == pytest.approx(4.0)
 
 
-def test_pairs_that_cannot_win_the_bet_any_more_are_not_measured() -> None:
+def test_no_more_pairs_are_measured_when_they_cannot_win_the_bet() -> None:
     gains = [0.3, -0.2] * 6
     assert not evidence(gains, 1.0, 0.05, most_pairs=40).exhausted
     found = evidence(gains, 1.0, 0.05, most_pairs=13)
@@ -161,15 +161,15 @@ def test_the_last_pair_leaves_nothing_open() -> None:
 
 
 def test_a_metric_that_looked_deterministic_is_judged_by_its_signs() -> None:
-    assert weighed([1e-12] * 5, sigma=0.0).better
-    assert not weighed([1e-12, -1e-12] * 8, sigma=0.0).better
+    assert evidence_of([1e-12] * 5, sigma=0.0).better
+    assert not evidence_of([1e-12, -1e-12] * 8, sigma=0.0).better
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_gain_as_often_as_its_level_says() -> None:
     rng = random.Random(3)
     missed = sum(
         not found.low <= 0.7 <= found.high
-        for found in (weighed([rng.gauss(0.7, 1.4) for _ in range(12)]) for _ in range(1000))
+        for found in (evidence_of([rng.gauss(0.7, 1.4) for _ in range(12)]) for _ in range(1000))
     )
     assert missed <= 100
 
@@ -182,7 +182,7 @@ def test_the_noise_floor_is_the_standard_deviation_of_each_metric() -> None:
     assert found["bytes"] == 0.0
 
 
-def test_one_outlier_does_not_make_the_noise_floor() -> None:
+def test_one_outlier_does_not_determine_the_noise_floor() -> None:
     values = [1.0, 1.1, 0.9, 1.05, 0.95, 900.0]
     assert noise_floor([{"time": value} for value in values])["time"] < 1.0
 

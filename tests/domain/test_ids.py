@@ -6,7 +6,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 
 
-def test_the_place_in_the_tree_is_read_off_the_id():
+def test_an_id_tells_the_position_in_the_tree():
     node = NodeId.parse("1.3.2")
     assert (node.run, node.parent, node.depth) == (1, "1.3", 2)
     assert node.lineage == ["1", "1.3", "1.3.2"]
@@ -15,7 +15,7 @@ def test_the_place_in_the_tree_is_read_off_the_id():
 
 
 @pytest.mark.parametrize("text", ["", "0", "1.", ".1", "1..2", "1.0", "a", "1.2a", "01", "-1", "1,2", "1.3.2 "])
-def test_what_is_no_id_is_refused_with_an_example(text):
+def test_a_text_that_is_no_id_is_refused_with_an_example(text):
     with pytest.raises(Misuse, match="look like 1"):
         NodeId.parse(text)
 

@@ -1,4 +1,4 @@
-"""What better means."""
+"""How the objective compares two results."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def test_the_first_metric_that_differs_decides() -> None:
     assert (delta, decided) == (-1, FAST)
 
 
-def test_a_difference_of_exactly_the_tolerance_is_none() -> None:
+def test_a_difference_of_exactly_the_tolerance_counts_as_equal() -> None:
     metrics = (Metric("latency", Direction.MIN, tolerance=0.5), GOOD)
     assert gain({"latency": 1.5, "accuracy": 2}, {"latency": 1, "accuracy": 1}, metrics) == Gain(1, GOOD)
     assert gain({"latency": 1.75, "accuracy": 2}, {"latency": 1, "accuracy": 1}, metrics).amount < 0
 
 
-def test_weights_compare_the_weighted_sum_with_each_direction() -> None:
+def test_with_weights_the_sum_is_compared_in_the_direction_of_each_metric() -> None:
     metrics = (Metric("latency", Direction.MIN, weight=1), Metric("accuracy", weight=10))
     assert gain({"latency": 2, "accuracy": 0.5}, {"latency": 1, "accuracy": 0.25}, metrics).amount == 1.5
 
 
-def test_without_named_metrics_the_score_counts_else_the_columns_in_order() -> None:
+def test_without_named_metrics_the_score_counts_or_else_the_columns_in_order() -> None:
     objective = Objective(Direction.MIN)
     assert objective.counting_metrics({"b": 1, "score": 2}, {}) == (Metric("score", Direction.MIN),)
     assert objective.counting_metrics({"b": 1, "a": 2}, {"b": Direction.MIN}) == (
@@ -42,7 +42,7 @@ def test_without_named_metrics_the_score_counts_else_the_columns_in_order() -> N
     )
 
 
-def test_what_was_not_reported_is_named_in_one_short_line() -> None:
+def test_missing_metrics_are_named_in_one_short_line() -> None:
     objective = Objective(metrics=(FAST, GOOD))
     assert metrics_fault({"latency": 1, "accuracy": 1}, objective.metrics) is None
     assert metrics_fault({}, objective.metrics) == "the benchmark reported no metric"
@@ -56,7 +56,7 @@ _values = st.fixed_dictionaries({name: st.floats(-1e6, 1e6) for name in ("latenc
 
 
 @given(_values, _values, st.booleans())
-def test_what_is_better_one_way_is_worse_the_other_way(
+def test_swapping_two_results_reverses_the_sign_of_the_gain(
     one: dict[str, float], other: dict[str, float], weighted: bool
 ) -> None:
     weight = 2.0 if weighted else None

@@ -1,4 +1,4 @@
-"""Points of the parameter space: inside, on the steps, and conditional ones only where they exist."""
+"""Points of the parameter space: within bounds, on steps, with conditional parameters only where they exist."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def numbers(draw: st.DrawFn) -> Parameter:
 
 
 @given(numbers(), st.floats(0, 1), st.integers())
-def test_every_value_that_is_made_is_one_that_the_parameter_takes(
+def test_a_parameter_accepts_every_value_that_it_generates(
     parameter: Parameter, fraction: float, seed: int
 ) -> None:
     values = [parameter.at(fraction), parameter.baseline, parameter.sample(random.Random(seed))]
@@ -54,7 +54,7 @@ def test_the_grid_has_both_ends_exactly(parameter: Parameter) -> None:
         assert values[-1] == parameter.high
 
 
-def test_a_logarithmic_grid_starts_where_it_should() -> None:
+def test_a_logarithmic_grid_starts_at_its_lower_end() -> None:
     assert Parameter(ParameterKind.FLOAT, 0.1, 10.0, log=True).grid(3) == [0.1, pytest.approx(1.0), 10.0]
 
 
@@ -82,7 +82,7 @@ def test_a_logarithmic_grid_starts_where_it_should() -> None:
         (Parameter(ParameterKind.CATEGORICAL, choices=("a",), default="b"), "outside"),
     ],
 )
-def test_a_parameter_that_makes_no_sense_says_how_to_mend_it(parameter: Parameter, word: str) -> None:
+def test_a_faulty_parameter_says_how_to_fix_it(parameter: Parameter, word: str) -> None:
     assert word in (parameter.fault() or "")
 
 
@@ -105,7 +105,7 @@ def test_a_parameter_exists_only_under_its_conditions() -> None:
         ({"optimizer": "adam", "layers": 2, "x": 1}, "no parameter 'x'"),
     ],
 )
-def test_what_is_no_point_of_the_space_is_told(params: dict[str, Value], word: str) -> None:
+def test_a_fault_says_why_values_are_no_point_of_the_space(params: dict[str, Value], word: str) -> None:
     assert word in (SPACE.fault(params) or "")
 
 

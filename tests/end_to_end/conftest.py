@@ -118,7 +118,7 @@ def parameter_place(place) -> Place:
 
 @pytest.fixture
 def small_disk(place):
-    """Room for loopty's state that a test can use up."""
+    """A small disk for loopty's state, which a test can fill."""
     state = place.top / ".loopty"
     state.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", state]

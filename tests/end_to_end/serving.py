@@ -1,10 +1,10 @@
-"""A vendor's server on loopback, and the tables of a task file that lead to it.
+"""A vendor's server on loopback, and the tables of a task file that name it.
 
     with vendor(number(7), "no change at all") as server:
         place.write("loopty.toml", CODE_TASK.format(attempts=1) + evolver(server))
 
 A reply is a text, a function from the words of a request to a text, or a behaviour of the scripted server. Texts
-are streamed to who asks for a stream.
+are streamed when the request asks for a stream.
 """
 
 import inspect
@@ -30,11 +30,12 @@ _WIRES = {
 
 
 def vendor(*replies: Reply | Behaviour, kind: str = "openai", counts: Counts = COUNTS) -> ScriptedServer:
-    """Answers each request with the next of the replies, and goes on with the last."""
-    return ScriptedServer(*(reply if _behaves(reply) else says(reply, kind, counts) for reply in replies))
+    """A server that answers each request with the next reply, and repeats the last one."""
+    behaviours = (reply if _is_behaviour(reply) else text_behaviour(reply, kind, counts) for reply in replies)
+    return ScriptedServer(*behaviours)
 
 
-def says(reply: Reply, kind: str = "openai", counts: Counts = COUNTS) -> Behaviour:
+def text_behaviour(reply: Reply, kind: str = "openai", counts: Counts = COUNTS) -> Behaviour:
     whole, pieces = _WIRES[kind]
 
     def behave(connection: Connection) -> None:
@@ -55,23 +56,23 @@ def words(body: Any) -> str:
 
 
 def number(*values: float | str) -> str:
-    """A reply that proposes to write this into src/x.txt; one proposal for each."""
+    """A reply with one proposal for each value, which writes it to src/x.txt."""
     return "\n".join(
-        f"=== PROPOSAL {place}: x is {value} ===\nsrc/x.txt\n```\n{value}\n```\n=== END ==="
-        for place, value in enumerate(values, 1)
+        f"=== PROPOSAL {position}: x is {value} ===\nsrc/x.txt\n```\n{value}\n```\n=== END ==="
+        for position, value in enumerate(values, 1)
     )
 
 
 def evolver(server: ScriptedServer, kind: str = "llm-code", **keys: Any) -> str:
-    """A model that is served there, and makes the proposals."""
+    """The tables for a model on this server that makes the proposals."""
     return model(server, **keys) + table("roles.evolver", model="near") + table("proposer", kind=kind)
 
 
 def model(server: ScriptedServer, name: str = "near", **keys: Any) -> str:
     provider = keys.get("provider", "openai")
     url = f"{server.url}/v1" if provider == "openai" else server.url
-    stated = {"provider": provider, "model": "m-1", "url": url, "retries": 0, "outage_seconds": 0.0, **keys}
-    return table(f"models.{name}", **stated)
+    settings = {"provider": provider, "model": "m-1", "url": url, "retries": 0, "outage_seconds": 0.0, **keys}
+    return table(f"models.{name}", **settings)
 
 
 def table(name: str, **keys: Any) -> str:
@@ -80,7 +81,7 @@ def table(name: str, **keys: Any) -> str:
 
 
 def permit(monkeypatch: pytest.MonkeyPatch, place: Place, server: ScriptedServer, variable: str) -> None:
-    """Have the user's own configuration say that this variable may be sent to the server."""
+    """Allow, in the user's config file, that this variable is sent to the server."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place.top.parent / "config"))
     place.write("../config/loopty/config.toml", table("keys", **{variable: server.url}))
 
@@ -93,5 +94,5 @@ def _texts(part: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _behaves(reply: Any) -> bool:
+def _is_behaviour(reply: Any) -> bool:
     return callable(reply) and "connection" in inspect.signature(reply).parameters

@@ -1,4 +1,4 @@
-"""What a verb must leave as it is."""
+"""The state that a verb must not change."""
 
 import hashlib
 import os
@@ -13,20 +13,20 @@ OURS = ("objects/", "refs/heads/loopty-", "logs/refs/heads/loopty-")
 
 
 def events(place: Place) -> list:
-    """Everything that the ledger of this place holds."""
+    """All events in the ledger of this repository."""
     return [item.event for item in SqliteLedger(place.top / ".loopty/ledger.sqlite").read()]
 
 
-def of_the_user(place: Place) -> dict:
+def user_state(place: Place) -> dict:
     """Every byte that is the user's: files with mode and time, index, HEAD, refs, stash, settings, status."""
     files = {
-        str(path.relative_to(place.top)): _print(path)
+        str(path.relative_to(place.top)): _file_state(path)
         for path in sorted(place.top.rglob("*"))
         if path.is_file() and ".loopty" not in path.parts and ".git" not in path.parts
     }
     git = place.top / ".git"
     inner = {
-        str(path.relative_to(git)): _print(path)
+        str(path.relative_to(git)): _file_state(path)
         for path in sorted(git.rglob("*"))
         if path.is_file() and not str(path.relative_to(git)).startswith(OURS)
     }
@@ -34,12 +34,12 @@ def of_the_user(place: Place) -> dict:
 
 
 def status(place: Place) -> str:
-    """`git status` as the user sees it, without the refresh of the index that it likes to do."""
+    """`git status` as the user sees it, without updating the index."""
     env = {**os.environ, **GIT, "GIT_OPTIONAL_LOCKS": "0"}
-    asked = ["git", "status", "--porcelain", "--untracked-files=all"]
-    return subprocess.run(asked, cwd=place.top, env=env, capture_output=True, text=True, check=True).stdout
+    command = ["git", "status", "--porcelain", "--untracked-files=all"]
+    return subprocess.run(command, cwd=place.top, env=env, capture_output=True, text=True, check=True).stdout
 
 
-def _print(path: Path) -> tuple:
-    seen = path.lstat()
-    return seen.st_mode, seen.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()
+def _file_state(path: Path) -> tuple:
+    found = path.lstat()
+    return found.st_mode, found.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()

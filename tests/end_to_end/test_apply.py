@@ -1,11 +1,11 @@
-"""The winner on the user's own branch, or in the working tree, or a clear word on why not."""
+"""Apply a winner to a branch or to the working tree, or report why that is impossible."""
 
 import shutil
 
 import pytest
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
-from .state import of_the_user
+from .state import user_state
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def won(measured, tmp_path):
     return Place(shutil.copytree(measured.top, tmp_path / "repo"))
 
 
-def test_as_a_branch_it_holds_the_whole_change_as_one_commit(won):
+def test_a_branch_has_the_whole_change_as_one_commit(won):
     done = won.loopty("apply")
     assert done.stdout == "branch loopty-best-1.1 holds 1.1\n"
     assert "git merge loopty-best-1.1" in done.stderr
@@ -41,7 +41,7 @@ def test_as_a_branch_it_holds_the_whole_change_as_one_commit(won):
     assert "six is more" in won.git("log", "-1", "--format=%B")
 
 
-def test_a_branch_that_is_there_is_moved_only_by_force(won):
+def test_an_existing_branch_is_moved_only_with_force(won):
     won.git("branch", "mine")
     mine = won.git("rev-parse", "mine")
     assert "--force" in won.loopty("apply", "best", "--branch", "mine", code=2).stderr
@@ -51,27 +51,27 @@ def test_a_branch_that_is_there_is_moved_only_by_force(won):
 
 
 @pytest.mark.parametrize("name", ["two words", "a..b", "/"])
-def test_a_name_that_git_refuses_is_told_in_one_line(won, name):
-    said = won.loopty("apply", "--branch", name, code=2).stderr
-    assert "--branch" in said
-    assert said.count("\n") == 1
+def test_a_branch_name_that_git_refuses_is_reported_in_one_line(won, name):
+    output = won.loopty("apply", "--branch", name, code=2).stderr
+    assert "--branch" in output
+    assert output.count("\n") == 1
 
 
-def test_the_branch_that_is_checked_out_is_never_moved(won):
-    before = of_the_user(won)
+def test_the_checked_out_branch_is_never_moved(won):
+    before = user_state(won)
     assert "main" in won.loopty("apply", "--branch", "main", "--force", code=2).stderr
-    assert of_the_user(won) == before
+    assert user_state(won) == before
 
 
-def test_a_name_that_reads_as_a_flag_is_refused(won):
+def test_a_branch_name_that_looks_like_an_option_is_refused(won):
     won.loopty("apply", "--branch=-x", code=2)
 
 
-def test_as_a_patch_it_changes_the_working_tree_alone(won):
+def test_a_patch_changes_only_the_working_tree(won):
     won.write("src/fine.txt", "my own change\n")
-    before = of_the_user(won)
+    before = user_state(won)
     assert won.loopty("apply", "1.1", "--patch").stdout == "1.1 applied to the working tree\n"
-    after = of_the_user(won)
+    after = user_state(won)
     assert (won.top / "src/x.txt").read_text() == "6\n"
     assert (won.top / "src/raw.bin").read_bytes() == b"\0\xff\r\n"
     assert (won.top / "src/fine.txt").read_text() == "my own change\n"
@@ -80,16 +80,16 @@ def test_as_a_patch_it_changes_the_working_tree_alone(won):
 
 def test_a_patch_that_conflicts_changes_nothing(won):
     won.write("src/x.txt", "something else\n")
-    before = of_the_user(won)
-    said = won.loopty("apply", "1.1", "--patch", code=2).stderr
-    assert "does not apply" in said
-    assert "src/x.txt" in said
-    assert "`loopty apply 1.1` makes a branch" in said
-    assert said.count("\n") == 1
-    assert of_the_user(won) == before
+    before = user_state(won)
+    output = won.loopty("apply", "1.1", "--patch", code=2).stderr
+    assert "does not apply" in output
+    assert "src/x.txt" in output
+    assert "`loopty apply 1.1` makes a branch" in output
+    assert output.count("\n") == 1
+    assert user_state(won) == before
 
 
-def test_a_patch_is_applied_from_the_top_wherever_one_stands(won):
+def test_a_patch_can_be_applied_from_any_directory(won):
     inner = type(won)(won.top / "src")
     inner.loopty("apply", "--patch")
     assert (won.top / "src/x.txt").read_text() == "6\n"
@@ -103,7 +103,7 @@ def test_there_must_be_something_to_apply(won):
     assert "no node 9.9" in won.loopty("apply", "9.9", code=2).stderr
 
 
-def test_the_branch_stands_on_head_and_can_be_merged_though_the_task_file_is_not_committed(place):
+def test_the_branch_is_on_top_of_head_and_can_be_merged_without_a_committed_task_file(place):
     place.write("bench.sh", NUMBER_BENCH)
     place.write("src/x.txt", "5\n")
     place.commit()

@@ -1,4 +1,4 @@
-"""The held-out audit: what it finds, that nothing of the search sees it, and that nothing of it is lost."""
+"""Audits: what they find, that the search never sees it, and that no look is lost."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_a_candidate_that_memorises_the_training_slice_is_flagged_and_an_honest_
     prepared(place, isolated)
     place.loopty("run", "1")
     honest = tried(place, HONEST)
-    said = place.loopty("audit", honest)
+    output = place.loopty("audit", honest)
     overfit = tried(place, memorised(rows(0, 20)))
     assert place.json("best")["id"] == overfit
     baseline, good, bad = json.loads(place.loopty("audit", "--json", code=1).stdout)
@@ -108,7 +108,7 @@ def test_a_candidate_that_memorises_the_training_slice_is_flagged_and_an_honest_
     assert bad["held_out"] < good["held_out"]
     assert bad["gap"] > bad["search_gain"]
     assert flags(bad) == ["overfitting", "drift"]
-    assert "look 2 at this split" in said.stderr
+    assert "look 2 at this split" in output.stderr
     listed = place.loopty("audit", "--list").stdout
     assert "overfitting" in listed
     assert "3 looks at this split" in listed
@@ -117,9 +117,9 @@ def test_a_candidate_that_memorises_the_training_slice_is_flagged_and_an_honest_
 
 def test_without_a_split_the_verb_says_what_to_add(code_place):
     code_place.loopty("run", "1")
-    said = code_place.loopty("audit", code=2).stderr
-    assert "[audit]" in said
-    assert "files =" in said
+    output = code_place.loopty("audit", code=2).stderr
+    assert "[audit]" in output
+    assert "files =" in output
     assert code_place.loopty("audit", "--list").stdout.strip() == "no audit yet"
 
 
@@ -174,7 +174,7 @@ def test_no_proposal_can_write_the_held_out_files(place):
     assert "may not change heldout/test.csv" in place.loopty("run", made["node"], code=2).stderr
 
 
-def test_nothing_that_the_search_reads_holds_what_an_audit_found(split_place):
+def test_results_of_an_audit_are_in_nothing_that_the_search_reads(split_place):
     split_place.loopty("run", "1")
     node = tried(split_place, HONEST)
     before = set((split_place.top / ".loopty/nodes").rglob("*"))
@@ -199,8 +199,8 @@ def test_nothing_that_the_search_reads_holds_what_an_audit_found(split_place):
         assert not [text for text in seen if str(score) in text or f"{score:.6g}" in text]
 
 
-def test_the_search_goes_on_as_if_no_audit_had_been(tmp_path):
-    told = []
+def test_an_audit_does_not_influence_the_search(tmp_path):
+    verdicts = []
     for name, audited in (("one", True), ("other", False)):
         place = Place(tmp_path / name)
         place.top.mkdir()
@@ -211,11 +211,11 @@ def test_the_search_goes_on_as_if_no_audit_had_been(tmp_path):
             place.loopty("audit")
         place.loopty("optimize", "--quiet")
         judged = [event for event in events(place) if isinstance(event, NodeJudged)]
-        told.append([(event.node, event.verdict, event.reason) for event in judged])
-    assert told[0] == told[1]
+        verdicts.append([(event.node, event.verdict, event.reason) for event in judged])
+    assert verdicts[0] == verdicts[1]
 
 
-def test_a_changed_split_is_said_and_not_compared(split_place):
+def test_a_changed_split_is_reported_and_not_compared(split_place):
     outside = split_place.top.parent / "held-out.csv"
     outside.write_text(table(rows(20, 40)))
     task = TASK.format(isolated="false").replace("heldout/test.csv", str(outside))
@@ -242,7 +242,7 @@ def test_a_candidate_that_quotes_the_split_is_flagged(split_place):
     assert "src/model.py quotes 1 line of the held-out heldout/answers.txt" in row["flags"][0]["words"]
 
 
-def test_a_killed_audit_is_counted_as_a_look_and_the_next_one_goes_on(split_place):
+def test_a_killed_audit_counts_as_a_look_and_the_next_one_works(split_place):
     split_place.loopty("run", "1")
     split_place.loopty("audit")
     slow = tried(split_place, "import os, time\nif os.path.exists('heldout'):\n    time.sleep(30)\n" + HONEST)
@@ -271,9 +271,9 @@ def test_a_full_disk_in_an_audit_loses_nothing(split_place, small_disk, room, la
     before = events(split_place)
     disk = os.statvfs(small_disk)
     (small_disk / "ballast").write_bytes(b"x" * (disk.f_bavail * disk.f_bsize - room))
-    said = split_place.loopty("audit", code=2).stderr
-    assert len(said.strip().splitlines()) == 1
-    assert "disk" in said, lacking
+    output = split_place.loopty("audit", code=2).stderr
+    assert len(output.strip().splitlines()) == 1
+    assert "disk" in output, lacking
     (small_disk / "ballast").unlink()
     rows = split_place.json("audit")
     assert events(split_place)[: len(before)] == before

@@ -1,4 +1,4 @@
-"""The whole way under each back end that needs no image: together with the benchmark, and apart from it."""
+"""A whole run under each back end that needs no image, with and without an isolated candidate."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a model would be told of a real run: its logs and results, and nothing of the held-out split."""
+"""The context of a prompt in a real run has its logs and results, and nothing about the held-out split."""
 
 import random
 
@@ -43,7 +43,7 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     place.write("heldout/answers.txt", "forty-two is the answer")
     place.commit()
     place.loopty("optimize")
-    place.loopty("audit", "best", code=1)  # the score is the same on both slices, which it takes for contamination
+    place.loopty("audit", "best", code=1)  # equal scores on both splits are flagged as contamination
     state, task, history = StateFolder(place.top), load(place.top).without_held_out(), place.history()
     assert any(b"forty-two" in log.read_bytes() for log in (state.folder / "audits").rglob("stdout.log"))
 

@@ -1,4 +1,4 @@
-"""A node made by hand: a draft that is edited, refused or run, once."""
+"""A node made by hand: a draft that is edited, refused or run."""
 
 import os
 import shutil
@@ -66,7 +66,7 @@ def test_new_edit_run_show_diff(hand_place):
     assert hand_place.json("best")["id"] == "1.1"
 
 
-def test_a_draft_holds_what_may_be_written_and_is_seen_and_nothing_else(hand_place):
+def test_a_draft_has_only_files_that_are_writable_and_visible(hand_place):
     _, folder = draft(hand_place)
     held = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert held == ["src/marked.py", "src/old/gone.txt", "src/x.txt"]
@@ -118,15 +118,15 @@ def pipe(folder: Path) -> None:
         (pipe, (), "src/pipe"),
     ],
 )
-def test_a_refused_edit_leaves_the_draft_to_be_mended(hand_place, edit, flags, word):
+def test_a_draft_with_a_refused_edit_can_be_corrected(hand_place, edit, flags, word):
     node, folder = draft(hand_place)
     (folder / "src/x.txt").write_text("7\n")
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
     edit(folder)
     recorded = events(hand_place)
-    said = hand_place.loopty("run", node, *flags, code=2).stderr
-    assert word in said
-    assert said.count("\n") == 1
+    error = hand_place.loopty("run", node, *flags, code=2).stderr
+    assert word in error
+    assert error.count("\n") == 1
     assert events(hand_place) == recorded
     for path in folder.rglob("*"):
         if path.is_symlink() or not (path in before or path.is_dir()):
@@ -136,7 +136,7 @@ def test_a_refused_edit_leaves_the_draft_to_be_mended(hand_place, edit, flags, w
     assert hand_place.json("run", node)["verdict"] == "kept"
 
 
-def test_files_come_and_go_and_may_be_binary(hand_place):
+def test_files_can_be_added_deleted_and_binary(hand_place):
     node, folder = draft(hand_place)
     raw = bytes(range(256)) * 3
     (folder / "src/new/deep").mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_files_come_and_go_and_may_be_binary(hand_place):
     assert not (hand_place.top / "src/old/gone.txt").exists()
 
 
-def test_a_second_run_says_that_it_has_its_verdict(hand_place):
+def test_a_second_run_reports_that_the_node_has_its_verdict(hand_place):
     node, _ = draft(hand_place)
     hand_place.loopty("run", node)
     assert "has its verdict (discarded)" in hand_place.loopty("run", node, code=2).stderr
@@ -173,7 +173,7 @@ def test_a_check_of_a_draft_measures_and_changes_no_state(hand_place):
     assert (folder / "src/x.txt").read_text() == "oops\n"
 
 
-def test_a_spent_budget_is_told_before_the_draft_is_closed(hand_place):
+def test_a_spent_budget_is_reported_before_the_draft_is_closed(hand_place):
     drafts = [draft(hand_place) for _ in range(4)]
     for node, _ in drafts[:3]:
         hand_place.loopty("run", node)
@@ -186,28 +186,28 @@ def test_a_spent_budget_is_told_before_the_draft_is_closed(hand_place):
     assert hand_place.json("run", node)["verdict"] == "kept"
 
 
-def test_before_a_node_its_baseline_is_measured(code_place):
+def test_the_baseline_is_measured_before_a_node(code_place):
     node, _ = draft(code_place)
-    assert "the baseline 1 comes first" in code_place.loopty("run", node).stderr
+    assert "measuring the baseline 1 first: 1.1 is compared with it" in code_place.loopty("run", node).stderr
     history = code_place.history()
     assert history["1"].outcome.is_finished
     assert history[node].against == "1"
 
 
-def test_where_the_baseline_fails_no_node_is_run_and_the_draft_stays(code_place):
+def test_no_node_runs_and_the_draft_stays_when_the_baseline_failed(code_place):
     code_place.write("bench.sh", "exit 3\n")
     node, folder = draft(code_place)
     assert "fix it" in code_place.loopty("run", node, code=2).stderr
     assert folder.is_dir()
 
 
-def test_of_two_starts_of_one_draft_one_runs_and_the_other_says_so(hand_place):
+def test_when_two_processes_run_one_draft_one_is_refused(hand_place):
     node, folder = draft(hand_place)
     (folder / "src/x.txt").write_text("6\n")
     both = [hand_place.start("run", node), hand_place.start("run", node)]
-    said = [process.communicate(timeout=120)[1] for process in both]
-    assert sorted(process.returncode for process in both) == [0, 2], said
-    assert any("is running already" in err or "has its verdict" in err for err in said)
+    errors = [process.communicate(timeout=120)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], errors
+    assert any("is running already" in err or "has its verdict" in err for err in errors)
     assert hand_place.history()[node].verdict is Verdict.KEPT
 
 
@@ -229,7 +229,7 @@ def test_a_message_may_hold_any_bytes(hand_place):
     assert "\x1b" not in shown
 
 
-def test_line_endings_that_git_converts_are_no_edits(code_place):
+def test_line_ends_that_git_converts_are_not_edits(code_place):
     code_place.write(".gitattributes", "src/*.txt text eol=crlf\n")
     code_place.write("bench.sh", NUMBER_BENCH.replace("cat src/x.txt", "tr -d '\\r' < src/x.txt"))
     code_place.commit()

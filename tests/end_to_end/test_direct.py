@@ -1,4 +1,4 @@
-"""Telling the models what to do, before and while a run goes on."""
+"""Directives for the models, before and during a session."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ from .state import events
 
 @pytest.fixture
 def ran(place: Place) -> Place:
-    """A place with a run, as the ledger of one that has just begun tells it."""
+    """A repository with a run that has just started."""
     state = StateFolder(place.top)
     state.prepare()
     began = RunStarted(1, "c", Objective(), 0, "the first run")
@@ -34,20 +34,20 @@ def ran(place: Place) -> Place:
     return place
 
 
-def test_a_directive_is_given_shown_replaced_and_taken_back(ran):
+def test_a_directive_is_set_shown_replaced_and_removed(ran):
     assert "no directive" in ran.loopty("direct").stderr
-    said = ran.loopty("direct", "Leave the cache alone.")
-    assert "see this from now on" in said.stderr
+    done = ran.loopty("direct", "Leave the cache alone.")
+    assert "see this from now on" in done.stderr
     assert ran.loopty("direct").stdout == "Leave the cache alone.\n"
     assert ran.json("direct", "Try a heap.") == {"run": 1, "directive": "Try a heap."}
     assert ran.json("direct") == {"run": 1, "directive": "Try a heap."}
     assert ran.json("direct", "--clear") == {"run": 1, "directive": ""}
     assert ran.loopty("direct").stdout == ""
-    told = [event.text for event in events(ran) if isinstance(event, DirectiveSet)]
-    assert told == ["Leave the cache alone.", "Try a heap.", ""]
+    directives = [event.text for event in events(ran) if isinstance(event, DirectiveSet)]
+    assert directives == ["Leave the cache alone.", "Try a heap.", ""]
 
 
-def test_saying_the_same_again_records_nothing(ran):
+def test_the_same_directive_again_records_nothing(ran):
     for _ in range(2):
         ran.loopty("direct", "  Try a heap.\n")
     ran.loopty("direct", "--clear")
@@ -55,7 +55,7 @@ def test_saying_the_same_again_records_nothing(ran):
     assert [event.text for event in events(ran) if isinstance(event, DirectiveSet)] == ["Try a heap.", ""]
 
 
-def test_what_is_no_directive_is_refused_in_one_line(ran):
+def test_an_invalid_directive_is_refused_in_one_line(ran):
     for arguments, words in (
         (("x", "--clear"), "not both"),
         (("  ",), "is empty"),
@@ -68,16 +68,16 @@ def test_what_is_no_directive_is_refused_in_one_line(ran):
     assert not [event for event in events(ran) if isinstance(event, DirectiveSet)]
 
 
-def test_there_is_nothing_to_direct_before_the_first_run(place):
+def test_there_is_no_directive_before_the_first_run(place):
     assert "nothing has run here yet" in place.loopty("direct", "x", code=2).stderr
 
 
-def test_a_directive_does_not_steer_the_terminal(ran):
+def test_a_directive_cannot_control_the_terminal(ran):
     ran.loopty("direct", "a\x1b[2Jb\nc")
     assert ran.loopty("direct").stdout == "a[2Jb\nc\n"
 
 
-def test_a_run_that_goes_on_is_directed_and_goes_on(place):
+def test_a_directive_applies_to_a_session_that_is_running(place):
     place.write("loopty.toml", PARAMETER_TASK.format(command=json.dumps(ECHO_X), attempts=100_000))
     place.commit()
     running = place.start("optimize")
@@ -96,5 +96,5 @@ def test_a_run_that_goes_on_is_directed_and_goes_on(place):
 def until(happened: Callable[[], bool], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < end, "it never happened"
+        assert time.monotonic() < end, "the condition was never met"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""`loopty doctor` tells of models without asking one, and of roles that nothing asks."""
+"""`loopty doctor` reports models without asking them, and roles that have no effect."""
 
 import json
 
@@ -45,7 +45,7 @@ def found(code_place, tmp_path, monkeypatch):
     return doctor
 
 
-def test_each_model_is_told_with_what_it_takes_to_ask_it(found):
+def test_each_model_is_listed_with_what_it_needs(found):
     code, rows = found(MODELS)
     facts = {name.removeprefix("model "): row["facts"] for name, row in rows.items() if name.startswith("model ")}
     assert facts == {
@@ -82,13 +82,13 @@ def test_each_model_is_told_with_what_it_takes_to_ask_it(found):
     assert "loopty models --fetch smollm2" in rows["model small"]["detail"]
     assert "set ANTHROPIC_API_KEY" in rows["model anthropic:claude-sonnet-4-5"]["detail"]
     assert code == 1, "the user's model has no key"
-    assert rows["model gate"]["needed"] is False, "nobody asks it"
+    assert rows["model gate"]["needed"] is False, "no role names it"
     assert (rows["role user"]["ok"], rows["role user"]["detail"]) == (True, "anthropic:claude-sonnet-4-5")
     assert rows["role verifier"]["detail"] == "no model"
     assert "the evolver has model big, but the proposer mutate calls no model" in rows["role evolver"]["detail"]
 
 
-def test_a_model_by_which_changes_cannot_be_compared_is_told(found):
+def test_a_model_that_cannot_embed_is_reported(found):
     text = table("models.near", provider="scripted", file="none.jsonl") + table("roles.evolver", model="near")
     text += table("proposer", kind="llm-code", embedding="anthropic:claude-sonnet-4-5")
     code, rows = found(text)
@@ -97,7 +97,7 @@ def test_a_model_by_which_changes_cannot_be_compared_is_told(found):
     assert "loopty cannot ask anthropic for embeddings: name a server that speaks OpenAI's API" in row["detail"]
 
 
-def test_without_a_task_it_tells_of_the_users_own_models(found, code_place):
+def test_without_a_task_the_users_own_models_are_listed(found, code_place):
     code_place.write("../config/loopty/config.toml", '[models.mine]\nprovider = "scripted"\nfile = "s.jsonl"\n')
     _, rows = found("[benchmrk]\n")
     assert rows["model mine"]["facts"] == {
@@ -109,10 +109,10 @@ def test_without_a_task_it_tells_of_the_users_own_models(found, code_place):
     assert not [name for name in rows if name.startswith("role ")]
 
 
-def test_roles_that_nothing_asks_are_told_before_a_run(code_place, monkeypatch):
+def test_roles_without_effect_are_reported_before_a_run(code_place, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     text = CODE_TASK.format(attempts=1) + '[roles.evolver]\nmodel = "openai:gpt-5-mini"\n'
     code_place.write("loopty.toml", text)
     for verb in (("run", "1", "--check"), ("optimize", "--quiet")):
-        said = code_place.loopty(*verb, code=None).stderr
-        assert said.count("the evolver has model openai:gpt-5-mini, but the proposer mutate calls no model") == 1
+        output = code_place.loopty(*verb, code=None).stderr
+        assert output.count("the evolver has model openai:gpt-5-mini, but the proposer mutate calls no model") == 1

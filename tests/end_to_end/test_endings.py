@@ -34,22 +34,22 @@ def test_attempts(place):
     assert len(TrialCounts.of(place.history().run, "attempt").endings) == 1
 
 
-def test_no_attempts_asks_for_the_baseline_alone(place):
+def test_without_attempts_only_the_baseline_is_measured(place):
     begin(place, attempts=0)
     ending(place, 0)
     assert list(place.history().ids) == ["1"]
 
 
-def test_wall_clock(place):
+def test_time_limit(place):
     begin(place, f"sleep 0.2; {ECHO_X}", 500, "wall_seconds = 2\n")
-    assert ending(place, 0) == "the wall clock of 2 s is spent"
-    assert ending(place, 0) == "the wall clock of 2 s is spent"
+    assert ending(place, 0) == "the time limit of 2 s is reached"
+    assert ending(place, 0) == "the time limit of 2 s is reached"
     assert Session.of(place.history().run).seconds < 30
 
 
-def test_a_wall_clock_that_ends_before_the_first_attempt_is_no_success(place):
+def test_a_time_limit_before_the_first_attempt_is_no_success(place):
     begin(place, f"sleep 1.5; {ECHO_X}", 500, "wall_seconds = 2\n")
-    assert ending(place, 1) == "the wall clock of 2 s is spent"
+    assert ending(place, 1) == "the time limit of 2 s is reached"
 
 
 def test_patience(place):
@@ -68,7 +68,7 @@ def test_a_target_that_the_baseline_reaches_is_a_success(place):
     assert "node 1 reached the target" in ending(place, 0)
 
 
-def test_a_space_that_is_used_up(place):
+def test_an_exhausted_space(place):
     grid = '[proposer]\nkind = "grid"\n[parameters.y]\ntype = "categorical"\nchoices = ["a", "b"]\n'
     text = PARAMETER_TASK.format(attempts=50, command=json.dumps('echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'))
     place.write("loopty.toml", text[: text.index("[parameters.x]")] + "[pools]\nattempts = 50\n" + grid)
@@ -83,11 +83,11 @@ def test_nothing_succeeded(place):
 
 
 @pytest.mark.parametrize("command", ["echo it broke >&2; exit 3", "true", 'echo "{}" > "$EVO_RESULT_PATH"'])
-def test_a_broken_baseline_is_told_with_its_reason_and_the_remedy(place, command):
+def test_a_broken_baseline_is_reported_with_its_reason_and_the_remedy(place, command):
     begin(place, command)
     done = place.loopty("optimize", code=1)
-    said = done.stdout.replace("\n", " ")
-    assert "the baseline (node 1) gave no result" in said
+    output = done.stdout.replace("\n", " ")
+    assert "the baseline (node 1) gave no result" in output
     assert "loopty optimize --new-run" in done.stderr
     assert list(place.history().ids) == ["1"]
     assert "there is no result yet" in place.loopty("best", code=1).stderr
@@ -104,14 +104,12 @@ def files_allowed(disk, count: int) -> None:
 
 
 @pytest.mark.parametrize("spare", [1, 3, 6, 10])
-def test_a_disk_without_room_for_another_file_is_told_in_one_line_and_the_run_goes_on_later(
-    place, small_disk, spare
-):
+def test_a_disk_without_free_inodes_is_reported_in_one_line_and_the_run_can_be_resumed(place, small_disk, spare):
     begin(place)
     disk = os.statvfs(small_disk)
     files_allowed(small_disk, disk.f_files - disk.f_ffree + spare)
-    said = place.loopty("optimize", "--quiet", code=2).stderr
-    assert len(said.strip().splitlines()) == 1
-    assert "space" in said
+    output = place.loopty("optimize", "--quiet", code=2).stderr
+    assert len(output.strip().splitlines()) == 1
+    assert "space" in output
     files_allowed(small_disk, 10_000)
     assert ending(place, 0) == "all 3 attempt trials are spent"

@@ -1,4 +1,4 @@
-"""A winner taken elsewhere: exported whole, and measured again where nothing of it was known."""
+"""A winner is exported as an artifact and measured again in another place."""
 
 import hashlib
 import json
@@ -49,25 +49,25 @@ def elsewhere(tmp_path):
     return place
 
 
-def tampered(folder: Path) -> None:
-    """Make the sums anew, as somebody would who tampers with care."""
+def rewrite_sums(folder: Path) -> None:
+    """Rewrite the checksums, as a careful tamperer would."""
     names = sorted(p.name for p in folder.iterdir() if p.name != "SHA256SUMS")
     lines = (f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
     (folder / "SHA256SUMS").write_text("".join(lines))
 
 
 def restated(folder: Path, **changes) -> None:
-    told = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**told, **changes}))
-    tampered(folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **changes}))
+    rewrite_sums(folder)
 
 
-def test_the_best_node_goes_into_one_file_out_of_the_way(won, elsewhere):
-    said = won.loopty("export", "best").stdout
-    assert said.startswith(f"{won.top}/.loopty/artifacts/loopty-1.1.tar.gz holds 1.1, digest ")
-    told = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
-    assert told["path"] == str(elsewhere.top / "w")
-    assert told["digest"].startswith(said.split()[-1])
+def test_the_best_node_is_packed_into_one_file_below_the_state_folder(won, elsewhere):
+    output = won.loopty("export", "best").stdout
+    assert output.startswith(f"{won.top}/.loopty/artifacts/loopty-1.1.tar.gz holds 1.1, digest ")
+    result = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
+    assert result["path"] == str(elsewhere.top / "w")
+    assert result["digest"].startswith(output.split()[-1])
     manifest = json.loads((elsewhere.top / "w/manifest.json").read_text())
     found = won.history()["1.1"]
     assert manifest["node"] == "1.1"
@@ -80,18 +80,18 @@ def test_the_best_node_goes_into_one_file_out_of_the_way(won, elsewhere):
     assert manifest["benchmark"] == won.history().run.benchmark
 
 
-def test_an_artifact_replays_where_nothing_of_it_is_known(won, elsewhere):
+def test_an_artifact_replays_outside_its_repository(won, elsewhere):
     won.loopty("export", "best", "--to", str(elsewhere.top / "winner.tar.gz"))
     shutil.rmtree(won.top)
-    said = elsewhere.loopty("replay", "winner.tar.gz").stdout
-    assert said == "1.1 reproduced\n  score: 6 (2 times) then, 6 now\n"
-    told = elsewhere.json("replay", "./winner.tar.gz")
-    assert told["same"] is True
-    assert told["samples"] == [{"score": 6.0}]
+    output = elsewhere.loopty("replay", "winner.tar.gz").stdout
+    assert output == "1.1 reproduced\n  score: 6 (2 times) then, 6 now\n"
+    result = elsewhere.json("replay", "./winner.tar.gz")
+    assert result["same"] is True
+    assert result["samples"] == [{"score": 6.0}]
     assert [entry.name for entry in elsewhere.top.iterdir()] == ["winner.tar.gz"]
 
 
-def test_a_folder_replays_as_a_tarball_does_and_can_be_kept(won, elsewhere):
+def test_a_folder_replays_like_a_tarball_and_can_be_kept(won, elsewhere):
     won.loopty("export", "1.1", "--to", str(elsewhere.top / "loopty-1.1"))
     assert "reproduced" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept").stdout
     kept = Place(elsewhere.top / "kept")
@@ -101,25 +101,25 @@ def test_a_folder_replays_as_a_tarball_does_and_can_be_kept(won, elsewhere):
     assert "already a repository" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept", code=2).stderr
 
 
-def test_a_baseline_is_an_artifact_like_any_other(won, elsewhere):
+def test_a_baseline_can_be_an_artifact(won, elsewhere):
     won.loopty("export", "1", "--to", str(elsewhere.top / "baseline.tar.gz"))
     assert (
         elsewhere.loopty("replay", "baseline.tar.gz").stdout == "1 reproduced\n  score: 5 (3 times) then, 5 now\n"
     )
 
 
-def test_parameters_and_seed_go_with_it(place, elsewhere):
-    told = 's/.*"x": *\\([0-9.e-]*\\).*/{"score": \\1, "tasks": {"seed": \'$LOOPTY_SEED\'}}/'
-    line = f"sed '{told}' $LOOPTY_PARAMS > $EVO_RESULT_PATH"
+def test_an_artifact_includes_parameters_and_seed(place, elsewhere):
+    pattern = 's/.*"x": *\\([0-9.e-]*\\).*/{"score": \\1, "tasks": {"seed": \'$LOOPTY_SEED\'}}/'
+    line = f"sed '{pattern}' $LOOPTY_PARAMS > $EVO_RESULT_PATH"
     place.write("loopty.toml", "seed = 11\n" + PARAMETER_TASK.format(attempts=4, command=json.dumps(line)))
     place.commit()
     place.loopty("optimize", "--quiet")
     best = place.json("best")
     place.loopty("export", "best", "--to", str(elsewhere.top / "w"))
     assert json.loads((elsewhere.top / "w/params.json").read_text()) == best["params"]
-    told = elsewhere.json("replay", "./w")
-    assert told["same"] is True
-    assert told["now"]["metrics"] == {"score": best["params"]["x"], "tasks.seed": 11.0}
+    result = elsewhere.json("replay", "./w")
+    assert result["same"] is True
+    assert result["now"]["metrics"] == {"score": best["params"]["x"], "tasks.seed": 11.0}
 
 
 def test_a_task_file_that_git_ignores_is_exported_too(place, elsewhere):
@@ -135,22 +135,22 @@ def test_a_task_file_that_git_ignores_is_exported_too(place, elsewhere):
     assert "restore the old one" in place.loopty("export", "1", code=2).stderr
 
 
-def test_gates_that_were_added_go_with_the_node(won, elsewhere):
+def test_an_artifact_includes_the_gates_added_to_the_node(won, elsewhere):
     won.loopty("gate", "add", "1.1", "--name", "modest", "--metric", "score", "--maximum", "5.5")
     won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
-    said = elsewhere.loopty("replay", "./w", code=1).stdout
-    assert said.startswith("1.1 differs: refused: gate modest")
+    output = elsewhere.loopty("replay", "./w", code=1).stdout
+    assert output.startswith("1.1 differs: refused: gate modest")
 
 
-def test_another_score_is_told_with_its_share(won, elsewhere):
+def test_another_score_is_reported_with_its_difference(won, elsewhere):
     won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
     outcome = json.loads((elsewhere.top / "w/manifest.json").read_text())["outcome"]
     restated(elsewhere.top / "w", outcome={**outcome, "metrics": {"score": 8.0}}, samples=[{"score": 8.0}])
-    said = elsewhere.loopty("replay", "./w", code=1).stdout
-    assert said == "1.1 differs\n  score: 8 then, 6 now (-25 %)\n"
+    output = elsewhere.loopty("replay", "./w", code=1).stdout
+    assert output == "1.1 differs\n  score: 8 then, 6 now (-25 %)\n"
 
 
-def test_a_changed_benchmark_is_told_though_the_score_is_the_same(won, elsewhere):
+def test_a_changed_benchmark_is_reported_even_with_the_same_score(won, elsewhere):
     won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
     source = Place(elsewhere.top / "source")
     source.top.mkdir()
@@ -162,27 +162,27 @@ def test_a_changed_benchmark_is_told_though_the_score_is_the_same(won, elsewhere
     source.write("src/x.txt", "6\n")
     source.commit("the same change")
     source.git("bundle", "create", "-q", str(elsewhere.top / "w/source.bundle"), "--all")
-    tampered(elsewhere.top / "w")
-    said = elsewhere.loopty("replay", "./w", code=1).stdout
-    assert said.startswith("1.1 differs\n")
-    assert "\n  tree: " in said
-    assert "\n  baseline's tree: " in said
-    assert "\n  benchmark files: " in said
-    assert said.endswith("  score: 6 (2 times) then, 6 now\n")
+    rewrite_sums(elsewhere.top / "w")
+    output = elsewhere.loopty("replay", "./w", code=1).stdout
+    assert output.startswith("1.1 differs\n")
+    assert "\n  tree: " in output
+    assert "\n  baseline's tree: " in output
+    assert "\n  benchmark files: " in output
+    assert output.endswith("  score: 6 (2 times) then, 6 now\n")
 
 
-def test_another_machine_is_told_and_is_no_reason_by_itself(won, elsewhere):
+def test_another_machine_is_reported_but_is_not_a_difference_by_itself(won, elsewhere):
     won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
     manifest = json.loads((elsewhere.top / "w/manifest.json").read_text())
     facts = {**manifest["machines"][manifest["outcome"]["fingerprint"]], "cpu": "an abacus\x1b[2J"}
     outcome = {**manifest["outcome"], "fingerprint": "0" * 12}
     restated(elsewhere.top / "w", machines={"0" * 12: facts}, outcome=outcome)
-    said = elsewhere.loopty("replay", "./w").stdout
-    assert said.startswith("1.1 reproduced\n  cpu: an abacus")
-    assert "\x1b" not in said
+    output = elsewhere.loopty("replay", "./w").stdout
+    assert output.startswith("1.1 reproduced\n  cpu: an abacus")
+    assert "\x1b" not in output
 
 
-def test_noise_within_the_recorded_spread_is_no_difference(place, elsewhere):
+def test_noise_within_the_recorded_spread_is_not_a_difference(place, elsewhere):
     place.write("bench.sh", NOISY)
     place.write("src/x.txt", "5\n")
     place.write("loopty.toml", CODE_TASK.format(attempts=8))
@@ -190,14 +190,14 @@ def test_noise_within_the_recorded_spread_is_no_difference(place, elsewhere):
     place.loopty("run", "1")
     place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
     restated(elsewhere.top / "w", samples=[{"score": 5.1}, {"score": 5.9}])
-    said = elsewhere.loopty("replay", "./w", "--repeats", "3").stdout
-    assert "1 reproduced\n" in said
-    assert " in 3)" in said
+    output = elsewhere.loopty("replay", "./w", "--repeats", "3").stdout
+    assert "1 reproduced\n" in output
+    assert " in 3)" in output
     restated(elsewhere.top / "w", samples=[{"score": 7.1}, {"score": 7.2}])
     elsewhere.loopty("replay", "./w", "--repeats", "3", code=1)
 
 
-def test_what_a_stranger_asks_of_this_machine_is_not_given_without_a_word(place, elsewhere):
+def test_an_artifact_gets_access_to_the_machine_only_with_trust(place, elsewhere):
     secret = elsewhere.top / "secret"
     secret.write_text("7\n")
     place.write("bench.sh", f'echo "{{\\"score\\": $(cat {secret})}}" > "$EVO_RESULT_PATH"\n')
@@ -207,14 +207,14 @@ def test_what_a_stranger_asks_of_this_machine_is_not_given_without_a_word(place,
     place.commit()
     place.loopty("run", "1")
     place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
-    said = elsewhere.loopty("replay", "./w", code=2).stderr
-    assert "the network" in said
-    assert str(secret) in said
-    assert "--trust" in said
+    output = elsewhere.loopty("replay", "./w", code=2).stderr
+    assert "the network" in output
+    assert str(secret) in output
+    assert "--trust" in output
     assert "reproduced" in elsewhere.loopty("replay", "./w", "--trust").stdout
 
 
-def test_data_that_is_no_part_of_it_is_asked_for_and_compared(place, elsewhere):
+def test_data_outside_the_artifact_is_required_and_compared(place, elsewhere):
     place.write(".gitignore", "gold/\n")
     place.write("gold/answer", "4")
     place.write("bench.sh", 'echo "{\\"score\\": $(cat gold/answer)}" > "$EVO_RESULT_PATH"\n')
@@ -230,8 +230,8 @@ def test_data_that_is_no_part_of_it_is_asked_for_and_compared(place, elsewhere):
     elsewhere.write("same/gold/answer", "4")
     assert "reproduced" in elsewhere.loopty("replay", "./w", "--trust", "--keep", "same").stdout
     elsewhere.write("other/gold/answer", "4 ")
-    said = elsewhere.loopty("replay", "./w", "--trust", "--keep", "other", code=1).stdout
-    assert said.startswith("1 differs\n  benchmark data: ")
+    output = elsewhere.loopty("replay", "./w", "--trust", "--keep", "other", code=1).stdout
+    assert output.startswith("1 differs\n  benchmark data: ")
 
 
 def test_there_must_be_something_to_export(won):
@@ -240,7 +240,7 @@ def test_there_must_be_something_to_export(won):
     assert "no node 9.9" in won.loopty("export", "9.9", code=2).stderr
 
 
-def test_nothing_is_overwritten_unless_asked_for(won, elsewhere):
+def test_nothing_is_overwritten_without_force(won, elsewhere):
     won.loopty("export", "1.1")
     first = (won.top / ".loopty/artifacts/loopty-1.1.tar.gz").read_bytes()
     assert "--force" in won.loopty("export", "1.1", code=2).stderr
@@ -250,19 +250,19 @@ def test_nothing_is_overwritten_unless_asked_for(won, elsewhere):
 
 
 @pytest.mark.parametrize("path", ["none.tar.gz", "./none", "here.txt"])
-def test_a_path_without_an_artifact_is_told_in_one_line(elsewhere, path):
+def test_a_path_without_an_artifact_is_reported_in_one_line(elsewhere, path):
     elsewhere.write("here.txt", "not one")
-    said = elsewhere.loopty("replay", path, code=2).stderr
-    assert "artifact" in said
-    assert said.count("\n") == 1
+    output = elsewhere.loopty("replay", path, code=2).stderr
+    assert "artifact" in output
+    assert output.count("\n") == 1
 
 
 def test_a_tampered_artifact_is_refused_and_nothing_of_it_runs(won, elsewhere):
     won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
     (elsewhere.top / "w/result.json").write_text('{"score": 1000}')
-    said = elsewhere.loopty("replay", "./w", code=2).stderr
-    assert "SHA256SUMS" in said
-    assert said.count("\n") == 1
+    output = elsewhere.loopty("replay", "./w", code=2).stderr
+    assert "SHA256SUMS" in output
+    assert output.count("\n") == 1
 
 
 def test_a_replay_that_is_killed_leaves_the_artifact_and_runs_again(won, elsewhere):
@@ -285,8 +285,8 @@ def test_a_full_disk_fails_a_kept_replay_in_one_line_and_leaves_the_artifact(won
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:
         pytest.skip("only root can make a small disk")
     try:
-        said = elsewhere.loopty("replay", "w.tar.gz", "--keep", "disk/kept", code=2).stderr
-        assert said.count("\n") == 1
+        output = elsewhere.loopty("replay", "w.tar.gz", "--keep", "disk/kept", code=2).stderr
+        assert output.count("\n") == 1
     finally:
         subprocess.run(["umount", disk], check=True)
     assert "reproduced" in elsewhere.loopty("replay", "w.tar.gz").stdout

@@ -1,4 +1,4 @@
-"""State and task files that were damaged: one line, no traceback, nothing made worse."""
+"""Damaged state and task files give one line, no traceback, and no further damage."""
 
 import os
 import shutil
@@ -27,9 +27,9 @@ def damaged(whole, tmp_path):
 
 def assert_one_line(place, word: str, *verbs: str) -> None:
     for verb in verbs:
-        said = place.loopty(verb, code=2).stderr
-        assert word in said
-        assert said.count("\n") == 1
+        output = place.loopty(verb, code=2).stderr
+        assert word in output
+        assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -37,22 +37,22 @@ def assert_one_line(place, word: str, *verbs: str) -> None:
     [b"\xff\xfe\x00binary", bytes(range(256)), b"a = ", b"[benchmark]\ncommand = 1", b"x = " + b"[" * 3000],
     ids=["not UTF-8", "binary", "torn", "wrong", "deep"],
 )
-def test_a_task_file_that_is_none_is_told_with_its_name(damaged, content):
+def test_a_file_that_is_not_a_task_file_is_reported_with_its_name(damaged, content):
     (damaged.top / "loopty.toml").write_bytes(content)
-    said = damaged.loopty("optimize", code=2).stderr
-    assert all(line.startswith("loopty: loopty.toml") for line in said.splitlines())
+    output = damaged.loopty("optimize", code=2).stderr
+    assert all(line.startswith("loopty: loopty.toml") for line in output.splitlines())
 
 
-def test_an_empty_task_file_names_all_that_is_missing(damaged):
+def test_the_message_about_an_empty_task_file_names_everything_that_is_missing(damaged):
     (damaged.top / "loopty.toml").write_bytes(b"")
-    said = damaged.loopty("optimize", code=2).stderr
-    assert "[benchmark]" in said
-    assert "[access]" in said
+    output = damaged.loopty("optimize", code=2).stderr
+    assert "[benchmark]" in output
+    assert "[access]" in output
     assert damaged.loopty("status").stdout
 
 
 @pytest.mark.parametrize("left", [100, 10000])
-def test_a_truncated_ledger_is_one_line(damaged, left):
+def test_a_truncated_ledger_is_reported_in_one_line(damaged, left):
     ledger = damaged.top / ".loopty/ledger.sqlite"
     os.truncate(ledger, left)
     before = ledger.read_bytes()
@@ -60,31 +60,31 @@ def test_a_truncated_ledger_is_one_line(damaged, left):
     assert ledger.read_bytes() == before
 
 
-def test_garbage_for_a_ledger_is_one_line(damaged):
+def test_garbage_in_place_of_a_ledger_is_reported_in_one_line(damaged):
     (damaged.top / ".loopty/ledger.sqlite").write_bytes(os.urandom(30_000))
     assert_one_line(damaged, "ledger.sqlite", "status", "optimize")
 
 
-def test_a_ledger_with_a_damaged_middle_is_one_line(damaged):
+def test_a_ledger_with_a_damaged_middle_is_reported_in_one_line(damaged):
     ledger = damaged.top / ".loopty/ledger.sqlite"
     raw = ledger.read_bytes()
     ledger.write_bytes(raw[:4096] + b"\xff" * (len(raw) - 4096))
     assert_one_line(damaged, "ledger.sqlite", "status", "optimize")
 
 
-def test_a_file_in_the_place_of_the_state_folder_is_one_line(damaged):
+def test_a_file_in_place_of_the_state_folder_is_reported_in_one_line(damaged):
     shutil.rmtree(damaged.top / ".loopty")
     (damaged.top / ".loopty").write_text("")
     assert_one_line(damaged, ".loopty", "optimize")
 
 
-def test_a_repository_in_the_repository_that_has_no_commit_is_one_line(damaged):
+def test_a_nested_repository_without_a_commit_is_reported_in_one_line(damaged):
     (damaged.top / "inner").mkdir()
     type(damaged)(damaged.top / "inner").git("init", "-q")
     assert_one_line(damaged, "inner", "optimize")
 
 
-def test_what_can_be_made_again_is_made_again(damaged):
+def test_deleted_caches_and_folders_are_rebuilt(damaged):
     for path in (damaged.top / ".loopty").iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -99,7 +99,7 @@ def test_what_can_be_made_again_is_made_again(damaged):
     assert ".loopty" not in damaged.git("status", "--porcelain")
 
 
-def test_without_any_state_left_it_starts_again(damaged):
+def test_without_any_state_a_new_run_starts(damaged):
     shutil.rmtree(damaged.top / ".loopty")
     assert_one_line(damaged, "nothing has run here yet", "status", "tree", "best")
     damaged.loopty("optimize", "--quiet", code=None)

@@ -1,4 +1,4 @@
-"""A gate rejects, whatever the score."""
+"""A node that fails a gate is rejected, whatever its score."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_gates_reject_before_after_and_by_a_bound(code_place):
     before = tried(place, x_txt="200\n")
     assert before["verdict"] == "rejected"
     assert "gate small: exit code 1" in before["reason"]
-    assert "metrics" not in before["outcome"]  # nothing was spent on the benchmark
+    assert "metrics" not in before["outcome"]  # the benchmark did not run
     bound = tried(place, x_txt="60\n")
     assert bound["verdict"] == "rejected"
     assert "gate plausible: score 60 is above 50" in bound["reason"]
@@ -53,14 +53,14 @@ def test_gates_reject_before_after_and_by_a_bound(code_place):
     assert place.json("best")["id"] == "1.4"
 
 
-def test_a_baseline_that_fails_a_gate_ends_the_run_and_says_so(code_place):
+def test_a_baseline_that_fails_a_gate_ends_the_run_with_that_reason(code_place):
     code_place.write("src/x.txt", "200\n")
     place = gated(code_place)
     done = place.loopty("optimize", "--quiet", code=1)
     assert "gate small" in done.stdout
 
 
-def test_a_gate_added_to_a_node_holds_for_what_descends_from_it(code_place):
+def test_a_gate_added_to_a_node_applies_to_its_descendants(code_place):
     place = code_place
     place.loopty("run", "1")
     place.loopty("gate", "add", "1", "--name", "even", "--command", "test $(($(cat src/x.txt) % 2)) -eq 0")
@@ -73,7 +73,7 @@ def test_a_gate_added_to_a_node_holds_for_what_descends_from_it(code_place):
     assert json.loads(place.loopty("run", made["node"], "--json", code=1).stdout)["verdict"] == "rejected"
 
 
-def test_gates_are_listed_with_where_they_stand(code_place):
+def test_gates_are_listed_with_the_place_where_they_were_added(code_place):
     place = gated(code_place)
     place.loopty("run", "1")
     place.loopty("gate", "add", "1", "--name", "fast", "--metric", "score", "--minimum", "1")
@@ -93,24 +93,24 @@ def test_checking_the_gates_runs_them_and_changes_nothing(code_place):
     made = place.json("new", "--parent", "1")
     (place.top / made["workspace"] / "src/x.txt").write_text("300\n")
     before = events(place)
-    said = place.loopty("gate", "check", made["node"], code=1).stdout
-    assert "FAILED  gate small: exit code 1" in said
-    assert "-       plausible: not measured yet" in said
-    assert "ok      signed" in said
-    told = json.loads(place.loopty("gate", "check", made["node"], "--json", code=1).stdout)
-    assert [row["ok"] for row in told] == [False, None, True]
+    output = place.loopty("gate", "check", made["node"], code=1).stdout
+    assert "FAILED  gate small: exit code 1" in output
+    assert "-       plausible: not measured yet" in output
+    assert "ok      signed" in output
+    rows = json.loads(place.loopty("gate", "check", made["node"], "--json", code=1).stdout)
+    assert [row["ok"] for row in rows] == [False, None, True]
     assert events(place) == before
     assert place.loopty("gate", "check", "1").stdout.count("ok ") == 3
 
 
-def test_a_gate_that_hangs_is_a_rejection_not_a_stall(code_place):
+def test_a_gate_that_hangs_rejects_the_node(code_place):
     slow = '\n[[gates]]\nname = "slow"\ncommand = "sleep 60"\ntimeout_seconds = 0.3\n'
     code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + slow)
     code_place.commit()
     assert "gate slow" in code_place.loopty("run", "1", code=1).stdout
 
 
-def test_a_name_is_taken_once_and_a_gate_needs_something_to_hold(code_place):
+def test_a_gate_needs_a_new_name_and_a_condition(code_place):
     place = gated(code_place)
     place.loopty("run", "1")
     add = ("gate", "add", "1", "--name")
@@ -121,7 +121,7 @@ def test_a_name_is_taken_once_and_a_gate_needs_something_to_hold(code_place):
     assert "bound" in place.loopty(*add, "half", "--metric", "score", code=2).stderr
 
 
-def test_a_change_of_the_gates_starts_a_new_run(code_place):
+def test_a_change_to_the_gates_starts_a_new_run(code_place):
     code_place.loopty("run", "1")
     gated(code_place)
     done = code_place.loopty("optimize", "--quiet")

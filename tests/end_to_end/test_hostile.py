@@ -62,7 +62,7 @@ def arena(place):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_it_is_one_failed_trial_with_a_one_line_reason(arena, name):
+def test_a_hostile_candidate_is_one_failed_trial_with_a_one_line_reason(arena, name):
     script, ending, reason = HOSTILE[name]
     made = arena.json("new", "--parent", "1", "-m", name)
     (arena.top / made["workspace"] / "candidate.sh").write_text(script + "\n")

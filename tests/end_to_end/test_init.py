@@ -1,4 +1,4 @@
-"""`loopty init` writes a task file that works, or says what does not."""
+"""`loopty init` writes a working task file, or says what does not work."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ def bare(code_place):
 
 
 def answered(place, *answers: str) -> tuple[int, str]:
-    """Exit code and screen of `loopty init` on a terminal where somebody types these answers."""
+    """Exit code and output of `loopty init` on a terminal where these answers are typed."""
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(place.top)
@@ -40,7 +40,7 @@ def answered(place, *answers: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), screen.decode()
 
 
-def test_with_flags_it_writes_a_commented_file_and_runs_the_benchmark(bare):
+def test_with_options_it_writes_a_commented_file_and_runs_the_benchmark(bare):
     done = bare.loopty("init", *FLAGS, "--direction", "min", "--timeout", "7", "--attempts", "3")
     assert done.stdout == ""
     assert "score 5" in done.stderr
@@ -61,7 +61,7 @@ def test_the_checked_run_changes_no_state(bare):
     assert "nothing has run here yet" in bare.loopty("status", code=2).stderr
 
 
-def test_on_a_terminal_it_asks_and_asks_again_when_the_answer_makes_no_sense(bare):
+def test_on_a_terminal_it_asks_and_repeats_a_question_after_an_invalid_answer(bare):
     code, screen = answered(
         bare, "sh bench.sh", "src/** extra.txt", "faster", "up", "max", "soon", "20", "many", "4"
     )
@@ -81,16 +81,16 @@ def test_on_a_terminal_it_asks_and_asks_again_when_the_answer_makes_no_sense(bar
         ("sleep 30", "still running after 1 s"),
     ],
 )
-def test_a_broken_benchmark_is_told_with_reason_and_remedy(bare, command, reason):
+def test_a_broken_benchmark_is_reported_with_reason_and_remedy(bare, command, reason):
     done = bare.loopty("init", "--command", command, "--write", "src/**", "--timeout", "1", code=1)
     assert reason in done.stderr
     assert "loopty run 1 --check" in done.stderr
     assert events(bare) == []
 
 
-def test_after_mending_it_the_check_passes_and_still_changes_no_state(bare):
-    bare.loopty("init", "--command", "sh mended.sh", "--write", "src/**", code=1)
-    bare.write("mended.sh", 'echo "{\\"score\\": 3}" > "$EVO_RESULT_PATH"\n')
+def test_the_check_passes_after_the_benchmark_is_fixed_and_changes_no_state(bare):
+    bare.loopty("init", "--command", "sh fixed.sh", "--write", "src/**", code=1)
+    bare.write("fixed.sh", 'echo "{\\"score\\": 3}" > "$EVO_RESULT_PATH"\n')
     assert bare.json("run", "1", "--check")["metrics"] == {"score": 3.0}
     assert events(bare) == []
     assert bare.git("branch", "--list", "loopty*") == ""
@@ -104,7 +104,7 @@ def test_an_existing_file_is_kept_unless_forced(code_place):
     assert (code_place.top / "loopty.toml").read_text() != before
 
 
-def test_answers_with_quotes_and_controls_come_back_as_they_were_given(bare):
+def test_answers_with_quotes_and_control_characters_are_stored_unchanged(bare):
     statement, command = 'say """no"""\n\\ \x1b\x7f ü', "printf '%s' \"a\\tb\" # [x]"
     bare.loopty("init", "--command", command, "--write", 'a "b"', "--statement", statement, "--no-check")
     task = load(bare.top)
@@ -121,25 +121,25 @@ def test_answers_with_quotes_and_controls_come_back_as_they_were_given(bare):
         ("--direction", "up", "max"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_before_anything_is_written(bare, flag, value, word):
+def test_an_invalid_value_is_refused_before_anything_is_written(bare, flag, value, word):
     assert word in bare.loopty("init", *FLAGS, flag, value, code=2).stderr
     assert not (bare.top / "loopty.toml").exists()
 
 
-def test_without_a_terminal_it_names_the_flag_that_is_missing(bare):
+def test_without_a_terminal_it_names_the_missing_option(bare):
     assert bare.loopty("init", "--command", "true", code=2).stderr.startswith("loopty: --write is missing")
 
 
 def test_outside_a_repository_it_says_so_in_one_line(place, tmp_path):
     elsewhere = type(place)(tmp_path / "elsewhere")
     elsewhere.top.mkdir()
-    said = elsewhere.loopty("init", *FLAGS, code=2).stderr
-    assert "git init" in said
-    assert said.count("\n") == 1
+    output = elsewhere.loopty("init", *FLAGS, code=2).stderr
+    assert "git init" in output
+    assert output.count("\n") == 1
 
 
 def test_without_a_commit_it_says_so_in_one_line_and_writes_nothing(place):
-    said = place.loopty("init", *FLAGS, code=2).stderr
-    assert "commit once" in said
-    assert said.count("\n") == 1
+    output = place.loopty("init", *FLAGS, code=2).stderr
+    assert "commit once" in output
+    assert output.count("\n") == 1
     assert [path.name for path in place.top.iterdir()] == [".git"]

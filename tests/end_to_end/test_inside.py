@@ -58,8 +58,8 @@ seen = {
 with Run() as run:
     seen["params"], seen["seed"] = dict(run.params), run.seed
     run.log_task("seen", 1.0, log=seen)
-print("said on stdout")
-print("said on stderr", file=sys.stderr)
+print("printed on stdout")
+print("printed on stderr", file=sys.stderr)
 """
 
 
@@ -83,7 +83,7 @@ def seen(tmp_path_factory):
     return trace["log"] | {"place": place}
 
 
-def test_hidden_files_are_absent_and_the_benchmarks_own_are_there(seen):
+def test_hidden_files_are_absent_and_the_benchmarks_files_are_present(seen):
     assert seen["files"] == ["answers/gold.txt", "bench.py", "docs/a.txt", "src/x.txt"]
 
 
@@ -98,7 +98,7 @@ def test_there_is_no_network(seen):
     assert set(seen["interfaces"]) <= {"lo"}
 
 
-def test_the_environment_holds_the_contract_and_nothing_of_the_host(seen):
+def test_the_environment_has_the_contract_and_no_variable_of_the_host(seen):
     env = seen["env"]
     assert env["MINE"] == "given"
     assert env["EVO_EXPERIMENT_ID"] == "1"
@@ -118,10 +118,10 @@ def test_a_trial_is_never_root(seen):
     assert seen["uid"] != 0
 
 
-def test_what_it_says_is_kept(seen):
+def test_its_output_is_kept(seen):
     folder = seen["place"].top / ".loopty/nodes/1"
-    assert (folder / "stdout.log").read_text() == "said on stdout\n"
-    assert (folder / "stderr.log").read_text() == "said on stderr\n"
+    assert (folder / "stdout.log").read_text() == "printed on stdout\n"
+    assert (folder / "stderr.log").read_text() == "printed on stderr\n"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
     assert len(first) == len(set(first)) == 31
     again = [e.node for e in finished if pools[e.node, e.number] is Pool.REPEAT]
     kept = [node for node in place.history().ids if place.history()[node].verdict is Verdict.KEPT]
-    assert again.count("1") == 2  # nothing varies: the baseline is seen three times, what looks better twice
+    assert again.count("1") == 2  # nothing varies: the baseline is measured three times, a better node twice
     assert len([node for node in again if node != "1"]) == len(set(again) - {"1"})
     assert set(kept) <= set(again)
     assert Trials.of(run).running == {}
@@ -80,7 +80,7 @@ def assert_never_over(events: list, limit: int) -> None:
         assert spent <= limit
 
 
-def test_ctrl_c_stops_cleanly_says_how_to_resume_and_resuming_finishes(place):
+def test_ctrl_c_stops_cleanly_with_a_hint_and_resuming_finishes_the_run(place):
     slow = f": {TOKEN}-c; sleep 0.2; {ECHO_X}"
     place.write("loopty.toml", PARAMETER_TASK.format(attempts=6, command=json.dumps(slow)))
     place.commit()

@@ -1,4 +1,4 @@
-"""Reading verbs start at once: what only a call of a model needs is not imported for them."""
+"""Reading verbs start fast: they do not import what only model calls need."""
 
 import re
 import subprocess

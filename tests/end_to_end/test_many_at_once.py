@@ -45,7 +45,7 @@ Run().finish(float(candidate.read("src/x.txt")))
 """
 
 
-def test_eight_isolated_trials_at_once_leave_each_others_benchmark_alone(place):
+def test_eight_isolated_trials_at_once_do_not_disturb_each_others_benchmark(place):
     place.write("loopty.toml", ISOLATED)
     place.write("evaluate.py", READS)
     place.write("src/x.txt", "0\n")
@@ -62,17 +62,17 @@ def test_eight_isolated_trials_at_once_leave_each_others_benchmark_alone(place):
     assert {history.score(history[draft["node"]]) for draft in drafts} == set(map(float, range(1, 9)))
 
 
-def test_of_two_starts_of_one_node_one_runs_and_the_other_says_so(code_place):
+def test_when_two_processes_run_one_node_one_is_refused(code_place):
     code_place.write("bench.sh", 'sleep 1.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"\n')
     code_place.commit()
     both = [code_place.start("run", "1"), code_place.start("run", "1")]
-    said = [process.communicate(timeout=120)[1] for process in both]
+    errors = [process.communicate(timeout=120)[1] for process in both]
     codes = sorted(process.returncode for process in both)
-    assert codes == [0, 2], said
-    assert any("is running already" in err or "has its verdict" in err for err in said)
+    assert codes == [0, 2], errors
+    assert any("is running already" in err or "has its verdict" in err for err in errors)
 
 
-def test_a_second_optimize_on_the_same_run_says_who_drives_it(parameter_place):
+def test_a_second_optimize_on_the_same_run_is_refused_with_the_owner(parameter_place):
     toml = (parameter_place.top / "loopty.toml").read_text()
     parameter_place.write("loopty.toml", toml.replace('command = "', 'command = "sleep 0.5; '))
     first = parameter_place.start("optimize", "--quiet")

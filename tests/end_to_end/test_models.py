@@ -1,4 +1,4 @@
-"""`loopty models`: what can be asked, and whether it answers."""
+"""`loopty models`: which models there are, and whether one answers."""
 
 import json
 
@@ -76,7 +76,7 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
     assert "free" in text
 
 
-def test_outside_of_a_task_it_lists_what_the_user_states_for_all(own):
+def test_outside_a_task_it_lists_the_models_of_the_users_config_file(own):
     configure(own, MODELS)
     assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played", "small"}
 
@@ -89,7 +89,7 @@ def test_without_models_it_says_how_to_get_one(own):
     assert own.json("models") == []
 
 
-def test_a_model_that_is_tried_tells_what_it_took(own):
+def test_trying_a_model_reports_its_cost(own):
     configure(own, MODELS)
     own.write(
         "../config/loopty/script.jsonl", '{"text": "ready", "usage": {"input_tokens": 9, "output_tokens": 2}}\n'
@@ -116,7 +116,7 @@ def test_a_model_that_embeds_is_tried_with_an_embedding(parameter_place):
     assert "embedding" in parameter_place.loopty("models").stdout
 
 
-def test_a_model_that_gives_no_answer_is_one_line_and_exit_code_1(own):
+def test_a_model_without_an_answer_gives_one_line_and_exit_code_1(own):
     configure(own, MODELS)
     own.write("../config/loopty/script.jsonl", '{"fault": "the key was refused: set ANOTHER_KEY"}\n')
     done = own.loopty("models", "--try", "played", code=1)
@@ -130,7 +130,7 @@ def test_a_model_without_its_key_is_not_tried(own):
     assert "set LOOPTY_TEST_NO_KEY" in own.loopty("models", "--try", "strange", code=2).stderr
 
 
-def test_a_file_of_weights_answers_without_any_key(own):
+def test_a_model_from_a_file_answers_without_a_key(own):
     pytest.importorskip("xllamacpp")
     tiny_gguf.write_model(own.top / "tiny.gguf")
     file = json.dumps(str(own.top / "tiny.gguf"))
@@ -141,14 +141,14 @@ def test_a_file_of_weights_answers_without_any_key(own):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("--fetch", "gpt-9"), "loopty cannot fetch weights called 'gpt-9' (it knows smollm2)"),
         (("--try", "nobody"), "there is no model 'nobody'"),
         (("--try", "a", "--fetch", "b"), "one at a time"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(arguments, told, own):
+def test_misuse_is_reported_in_one_line(arguments, expected, own):
     done = own.loopty("models", *arguments, code=2)
-    assert told in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1

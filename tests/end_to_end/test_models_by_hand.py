@@ -1,4 +1,4 @@
-"""A benchmark's own model that cannot be had when nodes are checked or measured again by hand."""
+"""A benchmark's model that is unavailable during a check or a replay by hand."""
 
 import json
 
@@ -7,20 +7,20 @@ from .serving import vendor
 from .test_models_user import echo, working
 
 
-def test_a_provider_that_is_down_is_told_as_it_is_in_a_session(place):
-    down, told = refusal(500, "the cat sleeps"), "a model is unavailable: openai:m-1 gave no reply"
+def test_an_outage_is_reported_with_the_same_message_as_in_a_session(place):
+    down, expected = refusal(500, "the cat sleeps"), "a model is unavailable: openai:m-1 gave no reply"
     with vendor(echo, down) as server:
         working(place, server, 1, 1, {})
         place.loopty("run", "1")
         node = place.json("new", "--param", "x=0.25")["node"]
         for verb in (("run", "1", "--check"), ("replay", "1"), ("run", node)):
             done = place.loopty(*verb, code=1)
-            assert told in done.stderr
+            assert expected in done.stderr
             assert done.stderr.endswith(f"again: loopty {' '.join(verb)}\n")
             assert done.stdout == ""
         checked = json.loads(place.loopty("run", "1", "--check", "--json", code=1).stdout)
         assert checked["ok"] is False
-        assert checked["reason"].startswith(told)
+        assert checked["reason"].startswith(expected)
         replayed = json.loads(place.loopty("replay", "1", "--json", code=1).stdout)
-        assert replayed["reason"].startswith(told)
-    assert place.history()[node].verdict is None, "nothing is held against it"
+        assert replayed["reason"].startswith(expected)
+    assert place.history()[node].verdict is None, "the outage does not count against the node"

@@ -42,17 +42,17 @@ def test_a_cap_on_tokens_is_passed_by_no_more_than_one_call_above_its_estimate(c
     above = max(settled[call] - reserved[call] for call in settled)
     assert sum(settled.values()) <= CAP + above
     assert sum(settled.values()) >= CAP - LARGE.input - LARGE.output
-    told = {
+    expected = {
         "role": "more tokens would pass the limit of 60000 for the evolver",
         "run": "of 60000 tokens are spent",
     }
-    assert told[whose] in done.stdout.replace("\n", " ")
+    assert expected[whose] in done.stdout.replace("\n", " ")
     assert code_place.json("spend")["caps"] == [
         {"whose": "evolver" if whose == "role" else "run", "tokens": CAP, "money_usd": None}
     ]
 
 
-def test_money_is_capped_only_where_it_can_be_counted(code_place):
+def test_a_cap_on_money_needs_a_known_price(code_place):
     with endless() as server:
         wide(code_place, evolving(server, {"money_usd": 0.5}, url="http://gateway.internal/v1"))
         refused = code_place.loopty("optimize", code=2)

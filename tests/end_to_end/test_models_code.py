@@ -53,7 +53,7 @@ def test_proposals_of_a_server_are_tried_kept_paid_and_shown(code_place, streame
     assert call["usage"] == {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 0, "reasoning_tokens": 0}
 
 
-def test_a_model_that_sees_little_at_once_is_told_less(code_place):
+def test_a_model_with_a_small_context_gets_a_shorter_prompt(code_place):
     code_place.write("notes.txt", "Much that may be read.\n" * 20_000)
     with vendor("no change at all " * 2_000, number(7)) as server:
         task(code_place, 1, evolver(server, context_tokens=8192))
@@ -64,7 +64,7 @@ def test_a_model_that_sees_little_at_once_is_told_less(code_place):
     assert "notes.txt (may only be read, shown in part" in words(first)
 
 
-def test_useless_replies_are_answered_once_with_the_reason_and_cost_no_attempt(code_place):
+def test_unusable_replies_get_one_retry_with_the_reason_and_cost_no_attempt(code_place):
     replies = ("\x00\x1b]0;ha\x07 ðŸ no", "still nothing", FORBIDDEN, number(7), FORBIDDEN, FORBIDDEN, number(8))
     with vendor(*replies) as server:
         task(code_place, 2, evolver(server))
@@ -81,7 +81,7 @@ def test_useless_replies_are_answered_once_with_the_reason_and_cost_no_attempt(c
     assert [(event.objection, len(event.calls)) for event in refused] == [("reply", 2), ("forbidden", 2)]
     history = code_place.history()
     assert [history.score(history[node]) for node in ("1.1", "1.1.1")] == [7.0, 8.0]
-    assert len(history["1.1"].calls) == 2, "the reply that was no use is its cost, too"
+    assert len(history["1.1"].calls) == 2, "the unusable reply is part of its cost"
     status = code_place.loopty("status").stdout
     assert "attempts  2 of 2: 2 finished" in status
     assert "refused   2 proposals rejected before running; not counted as attempts" in status
@@ -91,7 +91,7 @@ def test_useless_replies_are_answered_once_with_the_reason_and_cost_no_attempt(c
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_each_wire_works_and_its_key_is_nowhere(code_place, wire, monkeypatch):
+def test_each_vendors_api_works_and_its_key_appears_nowhere(code_place, wire, monkeypatch):
     monkeypatch.setenv("LOOPTY_TEST_KEY", KEY)
     code_place.write("bench.sh", SHOWS_ALL)
     code_place.commit()
@@ -100,17 +100,17 @@ def test_each_wire_works_and_its_key_is_nowhere(code_place, wire, monkeypatch):
     with vendor(echoing, quoting, number(9), kind=wire) as server:
         permit(monkeypatch, code_place, server, "LOOPTY_TEST_KEY")
         task(code_place, 2, evolver(server, retries=3, outage_seconds=60.0, **WIRES[wire]))
-        said = [code_place.loopty("optimize")]
+        runs = [code_place.loopty("optimize")]
     assert len(server.requests) == 3
     assert all(any(KEY in value for value in request.headers.values()) for request in server.requests)
     assert "says [key]" in words(server.requests[2].body)
 
     history = code_place.history()
     assert [history.score(history[node]) for node in ("1.1", "1.1.1")] == [7.0, 9.0]
-    said += [code_place.loopty(*verb) for verb in (("spend", "--json"), ("show", "1.1", "--prompt"), ("models",))]
-    assert json.loads(said[1].stdout)["total"]["tokens"] == 240, "what was not answered costs nothing"
-    assert "[key]" in said[2].stdout
-    assert all(KEY not in done.stdout + done.stderr for done in said)
+    runs += [code_place.loopty(*verb) for verb in (("spend", "--json"), ("show", "1.1", "--prompt"), ("models",))]
+    assert json.loads(runs[1].stdout)["total"]["tokens"] == 240, "requests without an answer cost nothing"
+    assert "[key]" in runs[2].stdout
+    assert all(KEY not in done.stdout + done.stderr for done in runs)
     holding = [path for path in code_place.top.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert holding == []
     assert "EVO_RESULT_PATH=" in (code_place.top / ".loopty/nodes/1.1/stdout.log").read_text()

@@ -39,7 +39,7 @@ def searching(place: Place, evolving: ScriptedServer, embedding: ScriptedServer,
     place.commit()
 
 
-def test_a_change_that_means_the_same_is_refused_and_embeddings_are_paid_as_such(code_place):
+def test_a_change_with_the_same_meaning_is_refused_and_embeddings_are_paid_separately(code_place):
     same = program("result = sort_by_insertion(items)")
     replies = (program("items.sort()"), same, same, program("cache = {}"))
     with vendor(*replies) as evolving, ScriptedServer(topics) as embedding:
@@ -57,7 +57,7 @@ def test_a_change_that_means_the_same_is_refused_and_embeddings_are_paid_as_such
     assert Spend.of(code_place.history().runs[1]).unread == {}
 
 
-def test_a_server_that_gives_no_embeddings_ends_nothing(code_place, monkeypatch):
+def test_a_server_without_embeddings_does_not_end_the_run(code_place, monkeypatch):
     monkeypatch.setenv("LOOPTY_TEST_KEY", KEY)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(code_place.top.parent / "config"))
     replies = (program("items.sort()"), program("result = sort_by_insertion(items)"), program("cache = {}"))
@@ -73,7 +73,7 @@ def test_a_server_that_gives_no_embeddings_ends_nothing(code_place, monkeypatch)
     assert KEY not in done.stdout + done.stderr + json.dumps(code_place.json("spend"))
 
 
-def test_a_name_of_no_model_is_told_with_its_line(code_place):
+def test_an_unknown_embedding_model_is_reported_with_its_line(code_place):
     with vendor("nothing") as evolving:
         searching(code_place, evolving, evolving, 1)
         text = (code_place.top / "loopty.toml").read_text()

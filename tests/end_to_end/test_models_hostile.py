@@ -1,4 +1,4 @@
-"""Task files from strangers, and models that mean ill: what they try at the command line."""
+"""Task files from strangers and hostile models, through the command line."""
 
 import json
 
@@ -26,7 +26,7 @@ WAYS_OUT = (
 )
 
 
-def test_a_task_of_a_stranger_sends_no_secret_to_its_server(code_place, monkeypatch):
+def test_a_task_file_from_a_stranger_sends_no_secret_to_its_server(code_place, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(code_place.top.parent / "nothing"))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
     with vendor(number(7)) as server:
@@ -43,7 +43,7 @@ def test_a_task_of_a_stranger_sends_no_secret_to_its_server(code_place, monkeypa
     assert server.requests
 
 
-def test_a_model_writes_nowhere_but_where_it_may(code_place):
+def test_a_model_can_change_only_writable_files(code_place):
     (code_place.top / "src/link").symlink_to(code_place.top.parent)
     code_place.write("src/hidden.txt", "a hidden word\n")
     code_place.commit()
@@ -58,7 +58,7 @@ def test_a_model_writes_nowhere_but_where_it_may(code_place):
         code_place.write("loopty.toml", text + made)
         before = {path: path.read_bytes() for path in code_place.top.rglob("*") if path.is_file()}
         code_place.loopty("optimize")
-    assert len(server.requests) == 2, "nothing of the first reply is of use"
+    assert len(server.requests) == 2, "the first reply has no usable proposal"
     assert "hidden" not in words(server.requests[0].body)
     assert not (code_place.top.parent / "out.txt").exists()
     history = code_place.history()
@@ -67,11 +67,11 @@ def test_a_model_writes_nowhere_but_where_it_may(code_place):
     assert all(".git" in path.parts or ".loopty" in path.parts for path in changed)
 
 
-def test_a_model_that_is_told_of_a_secret_file_of_the_repository_sees_it_not(code_place):
+def test_a_model_never_sees_a_file_that_usually_holds_a_key(code_place):
     code_place.write(".env", f"OPENAI_API_KEY={KEY}\n")
     with vendor(number(7)) as server:
         code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + evolver(server))
         code_place.loopty("optimize")
-    said = json.dumps([request.body for request in server.requests])
-    assert KEY not in said
-    assert ".env" not in said
+    sent = json.dumps([request.body for request in server.requests])
+    assert KEY not in sent
+    assert ".env" not in sent

@@ -1,4 +1,4 @@
-"""kill -9 while models are asked: what is paid for is charged once, and no reply is paid for twice."""
+"""kill -9 during model calls: each call is charged once, and no reply is paid for twice."""
 
 import os
 import signal
@@ -15,23 +15,23 @@ from .state import events
 TRY = '{"reasoning": "it is only a number", "against": [], "verdict": "try"}'
 
 
-def killed_when_asked(place: Place, server: ScriptedServer, requests: int = 1) -> None:
-    """Drive the run until so many requests are held by the server, and kill it there."""
+def kill_during_requests(place: Place, server: ScriptedServer, requests: int = 1) -> None:
+    """Run a session until the server has this many open requests, then kill it."""
     process = place.start("optimize")
     deadline = time.monotonic() + 120
     while len(server.requests) < requests:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "nobody asked"
+        assert time.monotonic() < deadline, "the session sent no request"
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
 
-def test_calls_that_died_with_their_process_are_charged_once_and_the_run_goes_on(code_place):
+def test_calls_of_a_killed_process_are_charged_once_and_the_run_continues(code_place):
     with vendor(hang, hang, number(7), number(8), number(9)) as server:
         more = evolver(server) + table("noise", repeat="never")
         code_place.write("loopty.toml", "width = 2\n" + CODE_TASK.format(attempts=3) + more)
-        killed_when_asked(code_place, server, 2)
+        kill_during_requests(code_place, server, 2)
         assert code_place.json("spend")["in_flight"]["calls"] == 2
         assert code_place.json("status")["state"] == "lost"
         code_place.loopty("optimize")
@@ -48,7 +48,7 @@ def test_calls_that_died_with_their_process_are_charged_once_and_the_run_goes_on
     assert code_place.json("status")["counts"][0]["started"] == 3
 
 
-def test_a_reply_that_was_paid_for_is_taken_by_the_next_process_without_another_request(code_place):
+def test_a_paid_reply_is_used_by_the_next_process_without_another_request(code_place):
     with vendor(number(6, 7, 8)) as proposing, vendor(hang, TRY) as verifying:
         code_place.write(
             "loopty.toml",
@@ -60,7 +60,7 @@ def test_a_reply_that_was_paid_for_is_taken_by_the_next_process_without_another_
             + table("verifier", screen=True)
             + table("noise", repeat="never"),
         )
-        killed_when_asked(code_place, verifying)
+        kill_during_requests(code_place, verifying)
         assert [event.node for event in events(code_place) if isinstance(event, NodeAdded)] == ["1"]
         code_place.loopty("optimize")
     assert len(proposing.requests) == 1
@@ -72,7 +72,7 @@ def test_a_reply_that_was_paid_for_is_taken_by_the_next_process_without_another_
     assert {row["name"]: row["sum"]["calls"] for row in spent["role"]} == {"evolver": 1, "verifier": 4}
     for node in ("1.1", "1.3"):
         shown = code_place.json("show", node, "--prompt")["calls"]
-        assert [item["operator"] for item in shown] == ["screen", "diff"], "the look that let it pass, and its own"
+        assert [item["operator"] for item in shown] == ["screen", "diff"], "its screening, and its own call"
         assert shown[1]["call"] == call
     (lost,) = code_place.json("show", "1", "--prompt")["calls"]
-    assert lost["fruitless_reason"] == "lost with its process", "the other looks at its changes are theirs"
+    assert lost["fruitless_reason"] == "its process died", "other verbs must not change it"

@@ -1,4 +1,4 @@
-"""Many look at a run at once while its models are asked."""
+"""Several processes read a run while it calls models."""
 
 import itertools
 import json
@@ -6,15 +6,15 @@ import threading
 import time
 
 from .conftest import CODE_TASK
-from .serving import evolver, number, says, vendor
+from .serving import evolver, number, text_behaviour, vendor
 
 
-def test_eight_look_at_a_run_with_paid_calls_in_flight(code_place):
+def test_eight_processes_can_read_a_run_with_calls_in_flight(code_place):
     looked, values = threading.Event(), itertools.count(7)
 
     def held(connection) -> None:
         looked.wait(300)
-        says(number(next(values)))(connection)
+        text_behaviour(number(next(values)))(connection)
 
     with vendor(number(6), held) as server:
         code_place.write("loopty.toml", "width = 4\n" + CODE_TASK.format(attempts=6) + evolver(server))

@@ -1,4 +1,4 @@
-"""What may be wrong or missing around models, told in one line with the remedy."""
+"""Faulty configuration and missing libraries are reported in one line with the remedy."""
 
 import pytest
 
@@ -26,14 +26,14 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("case", GARBAGE)
-def test_garbage_in_the_users_own_configuration_is_told_with_its_place(own, case):
-    content, told = GARBAGE[case]
+def test_garbage_in_the_users_config_file_is_reported_with_its_line(own, case):
+    content, expected = GARBAGE[case]
     own.write("../config/loopty/config.toml", "")
     (own.top / "../config/loopty/config.toml").write_bytes(content)
     own.write("loopty.toml", CODE_TASK.format(attempts=1) + ROLE)
     refused = own.loopty("optimize", code=2)
     assert "config/loopty/config.toml" in refused.stderr
-    assert told in refused.stderr
+    assert expected in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not (own.top / ".loopty/ledger.sqlite").exists()
 
@@ -45,14 +45,14 @@ MISSING = {
 
 
 @pytest.mark.parametrize("case", MISSING)
-def test_a_library_that_is_not_there_is_told_with_the_command_that_brings_it(own, case, monkeypatch):
-    module, keys, told = MISSING[case]
+def test_a_missing_library_is_reported_with_the_command_that_installs_it(own, case, monkeypatch):
+    module, keys, expected = MISSING[case]
     own.write("../shadow/sitecustomize.py", BLOCKS.replace("MODULE", module))
     monkeypatch.setenv("PYTHONPATH", str(own.top.parent / "shadow"))
     with vendor(number(7)) as server:
         own.write("loopty.toml", CODE_TASK.format(attempts=1) + evolver(server, **keys))
         refused = own.loopty("optimize", code=2)
-    assert told in refused.stderr
+    assert expected in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert server.requests == []
 

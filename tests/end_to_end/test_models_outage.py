@@ -1,4 +1,4 @@
-"""A model that cannot be had: the session ends with the reason, no trial fails, and the next one goes on."""
+"""A model that is unavailable: the session ends with the reason, no trial fails, and the next one continues."""
 
 from loopty.record.calls import CallSettled
 from loopty.record.sessions import SessionStalled
@@ -35,14 +35,14 @@ def test_an_outage_ends_the_session_and_the_next_one_resumes(code_place):
         done = code_place.loopty("optimize")
     assert "Leave the cat alone." in words(server.requests[0].body)
     history = code_place.history()
-    assert list(history.runs) == [1], "another url is no other run"
+    assert list(history.runs) == [1], "another url does not start a new run"
     assert history.score(history["1.1.1"]) == 9.0
     assert "all 2 attempt trials are spent" in done.stdout
     spent = code_place.json("spend")
     assert spent["total"]["tokens"] == 240
 
 
-def test_a_key_that_is_refused_ends_it_at_once_with_the_remedy(code_place, monkeypatch):
+def test_a_refused_key_ends_the_session_at_once_with_the_remedy(code_place, monkeypatch):
     key = "sk-secret-of-the-outage-tests-0123456789"
     monkeypatch.setenv("LOOPTY_TEST_KEY", key)
     with vendor(refusal(401, f"incorrect key {key}", "invalid_api_key")) as server:
@@ -51,8 +51,8 @@ def test_a_key_that_is_refused_ends_it_at_once_with_the_remedy(code_place, monke
         done = code_place.loopty("optimize", code=1)
         tried = code_place.loopty("models", "--try", "near", code=1)
     assert len(server.requests) == 2
-    for said in (done.stdout, tried.stderr):
-        assert "401: the key in LOOPTY_TEST_KEY was refused" in said.replace("\n", " ")
+    for output in (done.stdout, tried.stderr):
+        assert "401: the key in LOOPTY_TEST_KEY was refused" in output.replace("\n", " ")
     assert "stalled: a model is unavailable\n" in done.stderr, "the whole reason is in the closing line"
     assert (done.stdout + done.stderr).count("was refused") == 2
     for text in (done.stdout, done.stderr, tried.stdout, tried.stderr):
@@ -61,10 +61,10 @@ def test_a_key_that_is_refused_ends_it_at_once_with_the_remedy(code_place, monke
     assert code_place.json("status")["counts"][0]["started"] == 0
 
 
-def test_a_server_that_hangs_is_left_after_the_timeout(code_place):
+def test_a_server_that_hangs_is_abandoned_after_the_timeout(code_place):
     with vendor(hang) as server:
         task(code_place, evolver(server, timeout_seconds=0.5))
         done = code_place.loopty("optimize", code=1)
     assert "no whole reply within 0.5 s" in done.stdout.replace("\n", " ")
     (settled,) = [event for event in events(code_place) if isinstance(event, CallSettled)]
-    assert settled.tokens > 0, "it may have been answered all the same"
+    assert settled.tokens > 0, "the provider may have answered nevertheless"

@@ -19,7 +19,7 @@ def task(place: Place, attempts: int, more: str) -> None:
     place.write("loopty.toml", PARAMETER_TASK.format(attempts=attempts, command=json.dumps(ECHO_X)) + more)
 
 
-def test_points_of_a_reply_are_tried_one_by_one_and_useless_ones_refused(parameter_place):
+def test_points_of_a_reply_are_tried_one_by_one_and_unusable_ones_are_refused(parameter_place):
     replies = (
         points(0.25, 0.25, 7.0, "high"),
         points(0.25, "0.5"),
@@ -73,7 +73,7 @@ def steps(place: Place) -> list[tuple[str, str]]:
     return [(event.name, event.reason) for event in events(place) if isinstance(event, RungChanged)]
 
 
-def test_the_ladder_climbs_to_the_model_steps_down_when_it_is_no_use_and_says_so(parameter_place):
+def test_the_ladder_climbs_to_the_model_and_steps_down_after_refusals_with_a_reason(parameter_place):
     with vendor(number(7), "no change at all") as server:
         ladder(parameter_place, 5, server)
         done = parameter_place.loopty("optimize")
@@ -87,10 +87,10 @@ def test_the_ladder_climbs_to_the_model_steps_down_when_it_is_no_use_and_says_so
     assert "switched to llm-code: trials on random without an improvement: 2" in done.stderr
     status = parameter_place.loopty("status").stdout
     assert "ladder    random (proposals refused in a row on llm-code: 2)" in status
-    assert len(server.requests) == 1 + 2 * 2, "each reply that is no use is answered once"
+    assert len(server.requests) == 1 + 2 * 2, "each unusable reply gets one retry"
 
 
-def test_the_ladder_goes_on_while_a_model_cannot_be_had(parameter_place):
+def test_the_ladder_continues_while_a_model_is_unavailable(parameter_place):
     with vendor(refusal(500, "the cat sleeps")) as server:
         ladder(parameter_place, 4, server)
         parameter_place.loopty("optimize")

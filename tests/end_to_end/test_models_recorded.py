@@ -1,4 +1,4 @@
-"""A run is played again from its recorded calls, for nothing."""
+"""A run is repeated from its recorded calls, at no cost."""
 
 from .conftest import CODE_TASK, Place
 from .serving import evolver, number, table, vendor

@@ -1,4 +1,4 @@
-"""Ctrl-C while a model is asked, or waited for, ends the session at once, and what was sent is paid for."""
+"""Ctrl-C during a call or a wait for a model ends the session at once, and sent requests are paid for."""
 
 import signal
 import time

@@ -1,4 +1,4 @@
-"""A benchmark that works with a model of its own: reached through loopty alone, counted, capped, cached."""
+"""A benchmark that calls a model: only through loopty, which counts, caps and caches the calls."""
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
@@ -22,8 +22,8 @@ request = urllib.request.Request(
 )
 print(dict(os.environ))
 with urllib.request.urlopen(request) as reply:
-    said = json.load(reply)["choices"][0]["message"]["content"]
-json.dump({"score": float(said)}, open(os.environ["EVO_RESULT_PATH"], "w"))
+    content = json.load(reply)["choices"][0]["message"]["content"]
+json.dump({"score": float(content)}, open(os.environ["EVO_RESULT_PATH"], "w"))
 """
 
 
@@ -58,7 +58,7 @@ def test_its_calls_are_counted_by_role_and_equal_ones_are_answered_from_memory(p
     trials = [event for event in events(place) if isinstance(event, TrialEnded)]
     assert closing["sound"]
     assert len(trials) > 3
-    assert len(server.requests) == 3, "one for each value of x"
+    assert len(server.requests) == 3, "one call for each value of x"
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert server.requests[0].body["model"] == "m-1"
     spent = place.json("spend")
@@ -70,19 +70,19 @@ def test_its_calls_are_counted_by_role_and_equal_ones_are_answered_from_memory(p
     assert all(KEY.encode() not in path.read_bytes() for path in place.top.rglob("*") if path.is_file())
 
 
-def test_a_spent_cap_ends_the_run_and_is_not_held_against_a_candidate(place):
+def test_a_spent_cap_ends_the_run_and_does_not_count_against_a_candidate(place):
     with vendor(echo, counts=Counts(400, 100, 0, 0)) as server:
         working(place, server, 50, 1, {"tokens": 1_500})
         done = place.loopty("optimize")
-    told = "more tokens would pass the limit of 1500 for the user (tokens of [roles.user])"
-    assert told in done.stdout.replace("\n", " ")
+    expected = "more tokens would pass the limit of 1500 for the user (tokens of [roles.user])"
+    assert expected in done.stdout.replace("\n", " ")
     assert len(server.requests) == 3
     status = place.json("status")
     assert status["counts"][0]["endings"] == {"finished": 2, "cancelled": 1}
     assert (status["counts"][0]["started"], status["tokens"]) == (2, 1_500)
 
 
-def test_a_candidate_that_wants_too_much_fails_and_the_run_goes_on(place):
+def test_a_candidate_that_exceeds_its_allowance_fails_and_the_run_continues(place):
     with vendor(echo) as server:
         working(place, server, 6, 1, {"tokens": 100_000, "trial_tokens": 500}, bench=GREEDY)
         assert "all 6 attempt trials are spent" in place.loopty("optimize").stdout.replace("\n", " ")
@@ -93,20 +93,20 @@ def test_a_candidate_that_wants_too_much_fails_and_the_run_goes_on(place):
     assert "on top of 480 used would pass the 500 that one trial may use (trial_tokens of the user role)" in reason
     greedy = len(outcomes) - len(finished)
     assert greedy > 0
-    assert len(finished) > 1, "the baseline and another"
+    assert len(finished) > 1, "the baseline and one more node"
     assert place.json("status")["stalls"] == 0
     assert place.json("status")["tokens"] == greedy * 480 + len(finished) * 120
 
 
-def test_a_model_that_is_not_there_is_told_as_that_and_the_baseline_is_not_blamed(place):
+def test_an_unknown_model_is_reported_and_the_baseline_does_not_fail(place):
     with vendor(refusal(404, "the model m-1 does not exist", "model_not_found")) as server:
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
-    told = (
+    expected = (
         "a model is unavailable: openai:m-1: 404 at /v1/chat/completions: the server has no model 'm-1' "
         "(check `model` and `url` of the model under [roles.user]): the model m-1 does not exist"
     )
-    assert told in done.stdout.replace("\n", " ")
+    assert expected in done.stdout.replace("\n", " ")
     assert "resume: loopty optimize" in done.stderr
     assert "stalled: a model is unavailable\n" in done.stderr
     (ended,) = [event for event in events(place) if isinstance(event, TrialEnded)]
@@ -116,16 +116,17 @@ def test_a_model_that_is_not_there_is_told_as_that_and_the_baseline_is_not_blame
         assert "all 2 attempt trials are spent" in place.loopty("optimize").stdout.replace("\n", " ")
 
 
-def test_a_request_that_the_provider_refuses_is_told_with_the_failure_of_the_baseline(place):
+def test_a_request_that_the_provider_refuses_is_reported_with_the_failure_of_the_baseline(place):
     with vendor(refusal(400, "temperature is not supported")) as server:
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
-    said = done.stdout.replace("\n", " ")
-    assert "the baseline (node 1) gave no result: failed: exit code 1" in said
+    output = done.stdout.replace("\n", " ")
+    assert "the baseline (node 1) gave no result: failed: exit code 1" in output
     assert (
-        "; its last request to the model: openai:m-1: 400 at /v1/chat/completions: the request was refused" in said
+        "; its last request to the model: openai:m-1: 400 at /v1/chat/completions: the request was refused"
+        in output
     )
-    assert ": temperature is not supported" in said
+    assert ": temperature is not supported" in output
 
 
 def test_a_provider_that_is_down_ends_the_session_and_fails_no_trial(place):

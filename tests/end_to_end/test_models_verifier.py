@@ -1,4 +1,4 @@
-"""The verifier through the command line: it screens, reviews and compares, and all that it can say is no."""
+"""The verifier through the command line: it screens, reviews and compares, and can only object."""
 
 import json
 
@@ -44,7 +44,7 @@ def both(asked: str) -> str:
     return screen(asked) if "worth a trial" in asked else review(asked)
 
 
-def test_what_it_advises_against_gets_no_trial_and_a_winner_that_breaks_a_rule_is_rejected(code_place):
+def test_a_screened_proposal_gets_no_trial_and_a_winner_that_breaks_a_rule_is_rejected(code_place):
     with vendor(number(666), number(7), number(9), number(8)) as proposing, vendor(both) as verifying:
         verified(code_place, proposing, verifying, 3, screen=True, review="reject", rules="No nines.")
         done = code_place.loopty("optimize")
@@ -53,7 +53,7 @@ def test_what_it_advises_against_gets_no_trial_and_a_winner_that_breaks_a_rule_i
     assert (refused.objection, "number of the beast" in refused.reason) == ("screened", True)
     history = code_place.history()
     assert [history[node].verdict for node in ("1.1", "1.1.1", "1.1.2")] == ["kept", "rejected", "kept"]
-    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.2", "though 1.1.1 has the better score"
+    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.2", "although 1.1.1 has the better score"
     assert "rejected 1.1.1: the verifier: rule 2: no nines" in done.stderr
     assert code_place.json("status")["verified"] == {
         "passed": 2,
@@ -68,7 +68,7 @@ def test_what_it_advises_against_gets_no_trial_and_a_winner_that_breaks_a_rule_i
     assert (calls["screen"], calls["review"]) == (4, 3)
 
 
-def test_a_verifier_that_sees_little_is_shown_as_much_as_fits_and_its_verdict_says_so(code_place):
+def test_a_verifier_with_a_small_context_sees_as_much_as_fits_and_its_verdict_says_so(code_place):
     code_place.write("bench.sh", NUMBER_BENCH.replace("cat", "head -n 1"))
     code_place.commit()
     long = number("7\n" + "12345\n" * 2_000)
@@ -84,7 +84,7 @@ def test_a_verifier_that_sees_little_is_shown_as_much_as_fits_and_its_verdict_sa
     assert "characters of the change)" in review.reason
 
 
-def test_a_verifier_that_sees_too_little_is_refused_before_anything_is_paid(code_place):
+def test_a_verifier_with_too_small_a_context_is_refused_before_anything_is_paid(code_place):
     with vendor() as proposing, vendor() as verifying:
         verified(code_place, proposing, verifying, 1, seen=700, review="reject")
         refused = code_place.loopty("optimize", code=2)
@@ -111,7 +111,7 @@ LEAVES = 'echo "{\\"out\\": $(cat src/x.txt)}" > "$EVO_TRACES_DIR/task_out.json"
 
 
 def prefers(asked: str) -> str:
-    """Eight to all else, wherever it stands; of others the first. What is kept has a nine in it."""
+    """Prefers the result with an eight in either position, otherwise the first one."""
     if "keep the rules" in asked:
         return verdict(breaks=["rule 1: it is too round"], verdict="fail")
     first, second = asked.index('"out": 8') if '"out": 8' in asked else -1, asked.index("result B")
@@ -128,7 +128,9 @@ def test_a_judged_metric_does_not_depend_on_the_order_and_a_flagged_winner_stays
     history = code_place.history()
     eight, nine = (history[node].outcome.metrics for node in ("1.1", "1.1.1"))
     assert (eight["taste"], eight["taste swaps"]) == (1.0, 0.0)
-    assert (nine["taste"], nine["taste swaps"]) == (0.5, 1.0), "who always takes the first has no taste"
+    assert (nine["taste"], nine["taste swaps"]) == (0.5, 1.0), (
+        "a verifier that always prefers the first result prefers neither"
+    )
     assert [history[node].verdict for node in ("1.1", "1.1.1")] == ["kept", "discarded"]
     assert "the verifier objects: rule 1: it is too round" in history["1.1"].reason
     compared = [words(request.body) for request in verifying.requests if "rounder" in words(request.body)]

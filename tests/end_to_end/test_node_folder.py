@@ -1,4 +1,4 @@
-"""Of every node, also of a failed or discarded one: the commit that ran under its branch, and its folder."""
+"""Every node, even a failed or discarded one, has a branch with the commit that ran, and a folder."""
 
 import json
 
@@ -36,7 +36,7 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("node", "name"), [("1.1", "kept"), ("1.2", "discarded"), ("1.3", "failed")])
-def test_it_is_all_there(made, node, name):
+def test_the_folder_is_complete(made, node, name):
     folder = made.top / ".loopty/nodes" / node
     assert name in (folder / "description.md").read_text()
     assert f"+{CONTENT[name]}" in (folder / "change.diff").read_text()
@@ -54,7 +54,7 @@ def test_it_is_all_there(made, node, name):
 
 
 @pytest.mark.parametrize("node", ["1", "1.1", "1.2", "1.3"])
-def test_its_branch_holds_the_exact_commit_that_ran(made, node):
+def test_its_branch_is_the_exact_commit_that_ran(made, node):
     found = made.history()[node]
     assert made.git("rev-parse", f"loopty-{node}", f"loopty-{node}^{{tree}}").split() == [found.commit, found.tree]
     if node != "1":
@@ -62,7 +62,7 @@ def test_its_branch_holds_the_exact_commit_that_ran(made, node):
         assert made.git("rev-parse", f"loopty-{node}^") == made.git("rev-parse", "loopty-1")
 
 
-def test_proposed_nodes_have_theirs_too(made):
+def test_proposed_nodes_have_a_branch_and_a_folder_too(made):
     made.loopty("optimize", "--quiet", code=None)
     history = made.history()
     for node in history.ids:

@@ -1,4 +1,4 @@
-"""A proposer that another package brings."""
+"""A proposer from another package."""
 
 import json
 
@@ -45,10 +45,10 @@ def test_a_proposer_is_found_by_its_entry_point_and_gets_its_options(place, tmp_
     assert [history[node].params["x"] for node in history.ids if node.parent] == [0.8, 0.4, 0.2, 0.1]
 
 
-def test_a_proposer_that_nobody_brings_is_told_with_the_known_ones(place):
+def test_an_unknown_proposer_is_reported_with_the_known_ones(place):
     task = PARAMETER_TASK.format(attempts=8, command=json.dumps(ECHO_X))
     place.write("loopty.toml", task + '[proposer]\nkind = "halver"\n')
     place.commit()
-    said = place.loopty("optimize", code=2).stderr
-    assert "proposer.kind must be one of" in said
-    assert "tpe" in said
+    output = place.loopty("optimize", code=2).stderr
+    assert "proposer.kind must be one of" in output
+    assert "tpe" in output

@@ -31,23 +31,23 @@ def proposed(place: Place) -> Place:
     state.prepare()
     recorder = Recorder(SqliteLedger(state.ledger), lambda: 1.0)
     archive = Archive(state.folder / "calls")
-    told = [
+    events = [
         RunStarted(1, "c", Objective(), 0, "the first run"),
         NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0"),
     ]
     for call, reply, failure in (("c1", None, "503: overloaded"), ("c2", REPLY, "")):
         names = {"model": "lab:large", "role": "evolver", "operator": "code:diff", "node": NodeId("1")}
         archive.keep(call, PROMPT, reply, failure, **names)
-        told.append(
+        events.append(
             CallReserved(1, call, "evolver", 500, 0.5, "me", "lab:large", "code:diff", NodeId("1"), Pool.ATTEMPT)
         )
-        told.append(CallSettled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
+        events.append(CallSettled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
     added = NodeAdded(NodeId("1.1"), Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=("c1", "c2"))
-    recorder.record(lambda _: [*told, added])
+    recorder.record(lambda _: [*events, added])
     return place
 
 
-def test_json_gives_every_call_exactly(proposed):
+def test_json_has_every_call_unchanged(proposed):
     shown = proposed.json("show", "1.1", "--prompt")
     assert (shown["node"], shown["operator"]) == ("1.1", "code:diff")
     failed, answered = shown["calls"]
@@ -64,7 +64,7 @@ def test_json_gives_every_call_exactly(proposed):
     assert (answered["role"], answered["model"], answered["node"]) == ("evolver", "lab:large", "1")
 
 
-def test_people_see_the_same_without_what_steers_their_terminal(proposed):
+def test_the_text_has_the_same_calls_without_control_characters(proposed):
     shown = proposed.loopty("show", "1.1", "--prompt").stdout
     assert "call 2 of 2" in shown
     assert "503: overloaded" in shown
@@ -81,7 +81,7 @@ def test_a_node_that_no_model_made_says_so(proposed):
     assert proposed.json("show", "1", "--prompt") == {"node": "1", "operator": "baseline", "calls": []}
 
 
-def test_a_call_whose_line_is_gone_or_torn_is_told_from_the_ledger(proposed):
+def test_a_call_whose_record_is_missing_or_torn_is_shown_from_the_ledger(proposed):
     folder = StateFolder(proposed.top).folder / "calls"
     file = folder / "c1.jsonl"
     file.write_bytes(file.read_bytes().partition(b"\n")[2][:-40])
@@ -91,14 +91,14 @@ def test_a_call_whose_line_is_gone_or_torn_is_told_from_the_ledger(proposed):
     assert "not in .loopty/calls" in proposed.loopty("show", "1.1", "--prompt").stdout
 
 
-def test_show_tells_that_there_are_calls(proposed):
+def test_show_mentions_the_calls(proposed):
     assert "loopty show 1.1 --prompt" in proposed.loopty("show", "1.1").stdout
     assert json.loads(proposed.loopty("show", "1.1", "--json").stdout)["calls"] == ["c1", "c2"]
 
 
-def test_what_was_refused_is_shown_with_its_reason_and_every_word(code_place):
-    said = "nothing to change \x1b[2J"
-    with vendor(said, said, number(7), said) as server:
+def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
+    reply = "nothing to change \x1b[2J"
+    with vendor(reply, reply, number(7), reply) as server:
         code_place.write("loopty.toml", CODE_TASK.format(attempts=2) + evolver(server))
         closing = code_place.loopty("optimize", "--quiet")
     assert closing.stderr.endswith("what was refused: loopty show 1.1 --refused\n")
@@ -112,7 +112,7 @@ def test_what_was_refused_is_shown_with_its_reason_and_every_word(code_place):
     (refused,) = shown["calls"][1]["refused"]
     assert refused["objection"] == "reply"
     worded = code_place.json("show", "1", "--refused", "--prompt")["calls"]
-    assert [call["reply"]["text"] for call in worded] == [said] * 2
+    assert [call["reply"]["text"] for call in worded] == [reply] * 2
     assert worded[1]["prompt"]["messages"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
 
     listed = code_place.loopty("show", "1", "--refused").stdout
@@ -129,7 +129,7 @@ def test_what_was_refused_is_shown_with_its_reason_and_every_word(code_place):
     assert many.stderr == f"these are the newest 20 of {count} calls: --json has them all\n"
 
 
-def test_a_node_of_which_nothing_was_refused_says_so(proposed):
+def test_a_node_without_refused_calls_says_so(proposed):
     shown = proposed.loopty("show", "1", "--refused")
     assert (shown.stdout, shown.stderr) == ("", "no call to change 1 was refused or failed\n")
     assert proposed.json("show", "1", "--refused") == {"node": "1", "operator": "baseline", "calls": []}

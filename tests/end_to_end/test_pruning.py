@@ -1,4 +1,4 @@
-"""A doomed trial is told to stop, then killed; what it had reported is kept."""
+"""A pruned trial is asked to stop, then killed; the metrics it reported are kept."""
 
 import pytest
 
@@ -38,7 +38,7 @@ with open(os.environ["LOOPTY_METRICS_CSV"], "w") as csv:
 
 
 @pytest.mark.parametrize("heeds", [True, False])
-def test_a_doomed_trial_is_pruned_and_its_partial_metrics_are_kept(place, heeds):
+def test_a_trial_that_cannot_become_good_is_pruned_and_its_partial_metrics_are_kept(place, heeds):
     place.write("loopty.toml", TASK.format(grace=20 if heeds else 0.3))
     place.write("bench.py", BENCH.replace("HEEDS", str(heeds)))
     place.commit()
@@ -59,7 +59,7 @@ def test_a_doomed_trial_is_pruned_and_its_partial_metrics_are_kept(place, heeds)
     assert "pruned" in place.loopty("tree").stdout
 
 
-def test_a_finished_curve_alone_is_a_result(place):
+def test_a_finished_metrics_stream_alone_is_a_result(place):
     place.write("loopty.toml", TASK.format(grace=5).replace("attempts = 2", "attempts = 1"))
     place.write("bench.py", BENCH.replace("HEEDS", "True"))
     place.commit()

@@ -8,7 +8,7 @@ from loopty.record.verdicts import Incumbents
 UNSAFE = "--unsafe-no-sandbox"
 
 
-def test_a_run_is_not_continued_where_results_would_not_be_comparable(parameter_place):
+def test_a_run_does_not_continue_where_results_would_not_be_comparable(parameter_place):
     place = parameter_place
     place.loopty("optimize", "--quiet")
     place.write("loopty.toml", (place.top / "loopty.toml").read_text().replace("attempts = 8", "attempts = 12"))
@@ -19,7 +19,7 @@ def test_a_run_is_not_continued_where_results_would_not_be_comparable(parameter_
     assert TrialCounts.of(place.history().runs[1], Pool.ATTEMPT).started == 8
 
 
-def test_the_incumbent_is_measured_here_and_the_run_goes_on(parameter_place):
+def test_the_incumbent_is_measured_here_and_the_run_continues(parameter_place):
     place = parameter_place
     place.loopty("optimize", "--quiet")
     best = place.json("best")["id"]
@@ -36,7 +36,7 @@ def test_the_incumbent_is_measured_here_and_the_run_goes_on(parameter_place):
     assert place.loopty("optimize", "--quiet", code=2).stderr.count("under other conditions") == 1
 
 
-def test_killed_in_the_middle_it_goes_on_where_it_was(parameter_place):
+def test_a_killed_rebaseline_continues_where_it_was(parameter_place):
     place = parameter_place
     place.loopty("optimize", "--quiet")
     process = place.start("rebaseline", UNSAFE)
@@ -47,5 +47,5 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(parameter_place):
     assert len(node.result(Cohorts.of(place.history().runs[1]).fingerprint).samples) == 3
 
 
-def test_before_anything_has_run_there_is_nothing_to_move(parameter_place):
+def test_before_the_first_run_there_is_nothing_to_rebaseline(parameter_place):
     assert "nothing has run here yet" in parameter_place.loopty("rebaseline", code=2).stderr

@@ -1,4 +1,4 @@
-"""Measuring again: says whether the record holds, and changes nothing of it."""
+"""Replay: reports whether a measurement reproduces the record, and does not change the record."""
 
 import os
 import signal
@@ -29,22 +29,22 @@ def test_a_deterministic_node_is_reproduced(code_place):
     code_place.loopty("optimize", "--quiet")
     before = record(code_place)
     best = code_place.json("best")["id"]
-    said = code_place.loopty("replay", best)
-    assert said.stdout.startswith(f"{best} reproduced\n")
+    output = code_place.loopty("replay", best)
+    assert output.stdout.startswith(f"{best} reproduced\n")
     assert code_place.json("replay", "best")["same"] is True
     assert record(code_place) == before
     assert (code_place.top / f".loopty/nodes/{best}/result.json").exists()
 
 
-def test_what_differs_is_said_and_the_verdict_stays(code_place):
+def test_a_difference_is_reported_and_the_verdict_stays(code_place):
     code_place.write("bench.sh", OTHERWISE_LATER)
     code_place.commit()
     code_place.loopty("run", "1")
     kept = (code_place.top / ".loopty/nodes/1/result.json").read_bytes()
     before = record(code_place)
-    said = code_place.loopty("replay", "1", code=1)
-    assert said.stdout == "1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
-    assert said.stderr == "measured once; --repeats 5 tells more\n"
+    output = code_place.loopty("replay", "1", code=1)
+    assert output.stdout == "1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
+    assert output.stderr == "measured once; --repeats 5 tells more\n"
     assert record(code_place) == before
     assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept
 
@@ -58,17 +58,17 @@ def test_a_failed_node_is_reproduced_when_it_fails_again(code_place):
 
 
 @pytest.mark.parametrize("node", ["1", "1.1"])
-def test_what_was_never_measured_cannot_be_replayed(code_place, node):
+def test_a_node_without_a_result_cannot_be_replayed(code_place, node):
     code_place.loopty("new", "--parent", "1")
     assert "`loopty run" in code_place.loopty("replay", node, code=2).stderr
 
 
 def test_repeats_are_compared_by_their_median(code_place):
     code_place.loopty("run", "1")
-    told = code_place.json("replay", "1", "--repeats", "3")
-    assert told["same"] is True
-    assert told["samples"] == [{"score": 5.0}] * 3
-    assert told["machine"] == []
+    replay = code_place.json("replay", "1", "--repeats", "3")
+    assert replay["same"] is True
+    assert replay["samples"] == [{"score": 5.0}] * 3
+    assert replay["machine"] == []
     assert "5 (3 times) then, 5 (3 times) now" in code_place.loopty("replay", "1", "--repeats", "3").stdout
 
 
@@ -87,7 +87,7 @@ def test_a_folder_named_like_a_node_is_a_path_only_when_it_is_written_as_one(cod
     assert "not a complete artifact" in code_place.loopty("replay", "./1", code=2).stderr
 
 
-def test_a_killed_replay_loses_nothing_and_the_next_one_goes_on(code_place):
+def test_a_killed_replay_loses_nothing_and_the_next_one_works(code_place):
     slow_once = 'if [ "$EVO_ATTEMPT" -eq 4 ]; then sleep 30; fi\n'
     code_place.write("bench.sh", slow_once + NUMBER_BENCH)
     code_place.commit()
@@ -128,9 +128,9 @@ def test_a_full_disk_in_a_replay_loses_nothing(code_place, small_disk):
     before = events(code_place)
     disk = os.statvfs(small_disk)
     (small_disk / "ballast").write_bytes(b"x" * (disk.f_bavail * disk.f_bsize - 4096))
-    said = code_place.loopty("replay", "1", code=2).stderr
-    assert "disk" in said
-    assert len(said.strip().splitlines()) == 1
+    output = code_place.loopty("replay", "1", code=2).stderr
+    assert "disk" in output
+    assert len(output.strip().splitlines()) == 1
     (small_disk / "ballast").unlink()
     assert code_place.loopty("replay", "1").stdout.startswith("1 reproduced\n")
     assert events(code_place)[: len(before)] == before

@@ -1,4 +1,4 @@
-"""A new run begins when results would not be comparable, and only then."""
+"""A new run starts only when results would not be comparable."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def changed(place, old: str, new: str) -> None:
     place.write("loopty.toml", TASK.replace(old, new))
 
 
-def test_a_change_of_the_criteria_starts_a_new_run_and_says_so(begun):
+def test_a_change_to_the_criteria_starts_a_new_run_with_a_message(begun):
     for number, what in enumerate(NOT_COMPARABLE, start=2):
         changed(begun, *NOT_COMPARABLE[what])
         done = begun.loopty("new")
@@ -57,12 +57,12 @@ def test_a_change_of_the_criteria_starts_a_new_run_and_says_so(begun):
         assert f"this is run {number}" in done.stderr
 
 
-def test_so_does_a_change_of_a_file_of_the_benchmark(begun):
+def test_a_change_to_a_file_of_the_benchmark_starts_a_new_run(begun):
     begun.write("bench.sh", 'echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"\n')
     assert begun.json("new")["node"] == "2.1"
 
 
-def test_no_other_change_does(begun):
+def test_no_other_change_starts_a_new_run(begun):
     for number, what in enumerate(COMPARABLE, start=2):
         changed(begun, *COMPARABLE[what])
         done = begun.loopty("new", "--parent", "1")
@@ -76,8 +76,8 @@ def test_no_other_change_does(begun):
 def test_old_runs_stay_readable(begun):
     begun.loopty("optimize", "--quiet")
     begun.write("src/x.txt", "50\n")
-    said = begun.loopty("optimize", "--new-run")
-    assert "50" in said.stdout
+    done = begun.loopty("optimize", "--new-run")
+    assert "50" in done.stdout
     assert begun.json("status")["run"] == 2
     assert begun.json("status", "--run", "1")["run"] == 1
     for verb in ("status", "report", "best"):

@@ -45,7 +45,7 @@ control = 2
 
 
 def grown(place) -> list[tuple]:
-    """The tree, without what clocks and processes leave in it."""
+    """The tree, without anything that depends on clocks and processes."""
     history = place.history()
     return [
         (node.id, node.pool, node.summary, node.params, node.tree, node.outcome.metrics, node.verdict, node.reason)
@@ -60,7 +60,7 @@ def clone(place, name: str):
 
 
 def interrupt(place, after: int) -> None:
-    """Start `loopty optimize`, and Ctrl-C once so many nodes are there."""
+    """Start `loopty optimize`, and interrupt it once there are this many nodes."""
     process = place.start("optimize", "--quiet")
     deadline = time.monotonic() + 60
     while len(list(place.top.glob(".loopty/nodes/*"))) < after and time.monotonic() < deadline:

@@ -25,7 +25,7 @@ tokens = 50000
 
 @pytest.fixture
 def ran(parameter_place) -> Place:
-    """A place with a run that called no model."""
+    """A repository with a run that called no model."""
     text = (parameter_place.top / "loopty.toml").read_text()
     parameter_place.write("loopty.toml", text.replace("attempts = 8", "attempts = 1") + CAPS)
     parameter_place.commit()
@@ -51,7 +51,7 @@ def test_a_run_without_calls_says_so_in_one_line(ran):
     assert ran.json("spend")["total"]["calls"] == 0
 
 
-def test_the_calls_of_a_run_are_told_with_their_limits(ran):
+def test_the_calls_of_a_run_are_shown_with_their_limits(ran):
     call(ran, "a", "acme:large", 0.25)
     call(ran, "b", "openai:anything", 0.0)
     text = ran.loopty("spend").stdout
@@ -66,7 +66,7 @@ def test_the_calls_of_a_run_are_told_with_their_limits(ran):
     assert "1,400 tokens, $0.25" in ran.loopty("status").stdout
 
 
-def test_without_a_readable_task_file_a_price_that_nobody_knows_is_unknown(ran):
+def test_a_price_that_is_not_known_is_shown_as_unknown_without_a_task_file(ran):
     call(ran, "a", "openai:anything", 0.0)
     assert "unknown" not in ran.loopty("spend").stdout
     ran.write("loopty.toml", "broken")

@@ -1,11 +1,11 @@
-"""The user's working tree, index, HEAD, stash and refs stay byte for byte as they are."""
+"""The user's working tree, index, HEAD, stash and refs do not change by a single byte."""
 
 import shutil
 import time
 
 import pytest
 
-from .state import of_the_user, status
+from .state import status, user_state
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def busy_place(code_place):
     return code_place
 
 
-def test_no_verb_touches_what_is_the_users(busy_place):
-    before = of_the_user(busy_place)
+def test_no_verb_changes_anything_of_the_users(busy_place):
+    before = user_state(busy_place)
 
     def unchanged(*verb: str, code: int = 0) -> str:
         out = busy_place.loopty(*verb, code=code).stdout
-        assert of_the_user(busy_place) == before, verb
+        assert user_state(busy_place) == before, verb
         return out
 
     unchanged("optimize", "--quiet")
@@ -40,7 +40,7 @@ def test_no_verb_touches_what_is_the_users(busy_place):
     unchanged("run", made[0], "--check")
     toml = (busy_place.top / "loopty.toml").read_text()
     busy_place.write("loopty.toml", toml.replace("attempts = 8", "attempts = 9"))
-    before = of_the_user(busy_place)
+    before = user_state(busy_place)
     unchanged("run", made[0])
     for verb in ("status", "tree", "report", "best"):
         unchanged(verb)
@@ -54,16 +54,16 @@ def test_no_verb_touches_what_is_the_users(busy_place):
 def test_init_adds_the_task_file_and_nothing_else(busy_place):
     busy_place.git("rm", "-q", "--cached", "loopty.toml")
     (busy_place.top / "loopty.toml").unlink()
-    before = of_the_user(busy_place)
+    before = user_state(busy_place)
     busy_place.loopty("init", "--command", "sh bench.sh", "--write", "src/**")
-    after = of_the_user(busy_place)
+    after = user_state(busy_place)
     assert after["files"].pop("loopty.toml")
     assert after["status"].replace("?? loopty.toml\n", "") == before["status"]
     assert (after["files"], after["git"]) == (before["files"], before["git"])
     assert busy_place.git("branch", "--list", "loopty*") == ""
 
 
-def test_what_is_not_committed_is_part_of_the_baseline(busy_place):
+def test_uncommitted_changes_are_part_of_the_baseline(busy_place):
     busy_place.loopty("run", "1")
     history = busy_place.history()
     assert history.score(history["1"]) == 16
@@ -74,7 +74,7 @@ def test_what_is_not_committed_is_part_of_the_baseline(busy_place):
 
 
 def test_a_change_in_the_second_of_the_last_commit_is_part_of_the_baseline(code_place):
-    time.sleep(1.05 - time.time() % 1)  # what follows is to happen within one second, and loopty in another
+    time.sleep(1.05 - time.time() % 1)  # commit and change within one second, loopty later
     code_place.write("src/x.txt", "7\n")
     code_place.commit()
     code_place.write("src/x.txt", "6\n")
@@ -94,7 +94,7 @@ def test_two_working_trees_of_one_repository_do_not_move_each_others_branches(co
         assert place.git("rev-parse", node.branch).strip() == place.history()[node].commit
 
 
-def test_a_branch_of_the_user_that_has_the_name_of_a_node_is_not_moved(code_place):
+def test_a_branch_of_the_user_with_the_name_of_a_node_is_not_moved(code_place):
     code_place.git("branch", "loopty-1")
     code_place.write("src/x.txt", "16\n")
     mine = code_place.git("rev-parse", "loopty-1")
@@ -102,7 +102,7 @@ def test_a_branch_of_the_user_that_has_the_name_of_a_node_is_not_moved(code_plac
     assert code_place.git("rev-parse", "loopty-1") == mine
 
 
-def test_the_commits_of_lost_state_keep_their_branches(code_place):
+def test_branches_stay_when_the_state_folder_is_lost(code_place):
     code_place.loopty("run", "1")
     lost = code_place.git("rev-parse", "loopty-1")
     shutil.rmtree(code_place.top / ".loopty")
@@ -111,7 +111,7 @@ def test_the_commits_of_lost_state_keep_their_branches(code_place):
     assert lost in code_place.git("for-each-ref", "refs/heads/loopty-*", "--format=%(objectname)%0a")
 
 
-def test_folders_left_by_a_lost_ledger_do_not_pass_for_those_of_new_nodes(code_place):
+def test_folders_left_by_a_lost_ledger_are_not_taken_for_those_of_new_nodes(code_place):
     code_place.loopty("run", "1")
     (code_place.top / ".loopty/ledger.sqlite").unlink()
     code_place.write("src/x.txt", "50\n")

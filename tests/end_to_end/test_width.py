@@ -1,4 +1,4 @@
-"""Parameter trials run side by side; trials that need the same thing take turns."""
+"""Parameter trials run in parallel; trials that need the same resource take turns."""
 
 import json
 import uuid

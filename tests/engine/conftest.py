@@ -47,7 +47,7 @@ def make_task(objective=None, pools=None, seed=0, noise=None, gates=()):
 
 
 class Bench:
-    """One run in memory, driven as often as a test likes."""
+    """One run in memory, which a test can drive several times."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Bench:
         return self.history.runs[1]
 
     def tree(self):
-        """What a run is judged identical by."""
+        """The part of a run that must be equal in two equal runs."""
         return [(node, dict(self.history[node].params), self.history[node].verdict) for node in self.history.ids]
 
 

@@ -1,4 +1,4 @@
-"""Tokens and money are counted when spending starts, and never overshot."""
+"""Tokens and money are counted when a call starts, and limits are never exceeded."""
 
 import contextlib
 
@@ -27,13 +27,13 @@ def test_eight_spenders_that_never_exceed_their_estimate_never_pass_the_limit(ca
     ledger = MemoryLedger()
     recorders = [Recorder(ledger, lambda: 0.0) for _ in range(8)]
     recorders[0].record(lambda _: run_events())
-    flying = []
+    in_flight = []
     for tokens, share, spender in calls:
-        if len(flying) >= 8:
-            done, cost = flying.pop(0)
+        if len(in_flight) >= 8:
+            done, cost = in_flight.pop(0)
             RunPurse(recorders[spender], 1, LIMIT, "anyone").settle(done, cost, cost / 1000)
         with contextlib.suppress(Exhausted):
-            flying.append((reserve(recorders[spender], tokens), int(tokens * share)))
+            in_flight.append((reserve(recorders[spender], tokens), int(tokens * share)))
         run = recorders[spender].refresh().runs[1]
         assert Spend.of(run).total_tokens <= LIMIT.tokens
         assert Spend.of(run).total_money_usd <= LIMIT.money_usd + 1e-9

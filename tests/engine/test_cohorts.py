@@ -18,8 +18,8 @@ def finished(score, fingerprint):
     return Outcome(Ending.FINISHED, {"score": score}, fingerprint=fingerprint)
 
 
-def begun(bench):
-    """A run with a baseline of 1.0 on the laptop."""
+def start_run(bench):
+    """Start a run with a baseline of 1.0 on the laptop."""
     run = bench(lambda _: 1.0, noise=Noise(repeat="never"))
     for name in ("laptop", "server"):
         run.recorder.record(lambda h, name=name: decisions.note_machine(h, 1, name, {"cpu": name}))
@@ -28,7 +28,7 @@ def begun(bench):
     return run
 
 
-def added(run, x):
+def add_node(run, x):
     proposal = Proposal("hand", ROOT, "a change", {"x": x})
     (item,) = run.recorder.record(
         lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
@@ -36,86 +36,86 @@ def added(run, x):
     return item.event.node
 
 
-def measured(run, x, score, fingerprint):
-    """The verdict on a new node with this score."""
-    node = added(run, x)
+def measure_new(run, x, score, fingerprint):
+    """Add a node and end its trial with this score; returns its verdict."""
+    node = add_node(run, x)
     run.start(node)
     return run.end(node, 1, finished(score, fingerprint))[-1].event
 
 
-def rebaselined(run, node, score, fingerprint):
+def rebaseline(run, node, score, fingerprint):
     (item,) = run.recorder.record(lambda h: decisions.start_observation(h, node, "me", Pool.REBASE))
     run.end(node, item.event.number, finished(score, fingerprint))
     run.recorder.record(lambda _: [RunRebaselined(1, fingerprint, node)])
 
 
-def test_a_faster_machine_makes_no_winner_and_no_loser(bench):
-    run = begun(bench)
+def test_a_result_of_another_machine_neither_wins_nor_loses(bench):
+    run = start_run(bench)
     for x, score in ((0.1, 99.0), (0.2, -99.0)):
-        found = measured(run, x, score, "server")
+        found = measure_new(run, x, score, "server")
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "not comparable" in found.reason
         assert "cpu" in found.reason
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == ROOT
 
 
-def test_after_the_incumbent_was_measured_there_it_may_win_there(bench):
-    run = begun(bench)
-    rebaselined(run, ROOT, 50.0, "server")
-    assert measured(run, 0.1, 49.0, "server").verdict is Verdict.DISCARDED
-    found = measured(run, 0.2, 51.0, "server")
+def test_a_node_can_win_on_a_machine_where_the_incumbent_was_measured(bench):
+    run = start_run(bench)
+    rebaseline(run, ROOT, 50.0, "server")
+    assert measure_new(run, 0.1, 49.0, "server").verdict is Verdict.DISCARDED
+    found = measure_new(run, 0.2, 51.0, "server")
     assert found.verdict is Verdict.KEPT
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == found.node
 
 
-def test_both_machines_keep_their_own_incumbents(bench):
-    run = begun(bench)
-    rebaselined(run, ROOT, 50.0, "server")
-    there = measured(run, 0.1, 60.0, "server").node
-    here = measured(run, 0.2, 2.0, "laptop").node
-    champions = Incumbents.of(run.run, Pool.ATTEMPT).by_fingerprint
-    assert champions == {"laptop": here, "server": there}
+def test_each_machine_has_its_own_incumbent(bench):
+    run = start_run(bench)
+    rebaseline(run, ROOT, 50.0, "server")
+    there = measure_new(run, 0.1, 60.0, "server").node
+    here = measure_new(run, 0.2, 2.0, "laptop").node
+    incumbents = Incumbents.of(run.run, Pool.ATTEMPT).by_fingerprint
+    assert incumbents == {"laptop": here, "server": there}
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == there
-    assert measured(run, 0.3, 3.0, "laptop").against == here
+    assert measure_new(run, 0.3, 3.0, "laptop").against == here
 
 
-def test_the_first_result_of_a_node_stays_what_it_was(bench):
-    run = begun(bench)
-    rebaselined(run, ROOT, 50.0, "server")
+def test_the_first_result_of_a_node_does_not_change(bench):
+    run = start_run(bench)
+    rebaseline(run, ROOT, 50.0, "server")
     assert run.history[ROOT].outcome.metrics == {"score": 1.0}
     assert run.history[ROOT].result("server").outcome.metrics == {"score": 50.0}
 
 
 def test_a_machine_is_recorded_once(bench):
-    run = begun(bench)
+    run = start_run(bench)
     run.recorder.record(lambda h: decisions.note_machine(h, 1, "laptop", {"cpu": "laptop"}))
     seen = [item.event for item in run.ledger.read() if isinstance(item.event, MachineSeen)]
     assert len(seen) == 2
 
 
-def test_back_on_a_known_machine_its_own_incumbent_is_not_forgotten(bench):
-    run = begun(bench)
-    here = measured(run, 0.1, 9.0, "laptop").node
-    rebaselined(run, ROOT, 50.0, "server")
-    there = measured(run, 0.2, 60.0, "server").node
+def test_a_run_that_returns_to_a_machine_finds_its_incumbent_there(bench):
+    run = start_run(bench)
+    here = measure_new(run, 0.1, 9.0, "laptop").node
+    rebaseline(run, ROOT, 50.0, "server")
+    there = measure_new(run, 0.2, 60.0, "server").node
     (item,) = run.recorder.record(lambda h: decisions.start_observation(h, there, "me", Pool.REBASE))
     run.end(there, item.event.number, finished(2.0, "laptop"))
     run.recorder.record(lambda h: decide_rebaseline(h, 1, "laptop", run.task.noise))
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == here
 
 
-def test_the_target_is_held_against_the_present_machine(bench):
-    run = begun(bench)
-    measured(run, 0.1, 120.0, "laptop")
+def test_the_target_is_compared_with_results_of_the_present_machine(bench):
+    run = start_run(bench)
+    measure_new(run, 0.1, 120.0, "laptop")
     best = Incumbents.of(run.run, Pool.ATTEMPT).best
     pools = Pools(target=100.0)
     assert budget.target_reason(run.history, run.run, pools)
-    rebaselined(run, best, 50.0, "server")
+    rebaseline(run, best, 50.0, "server")
     assert budget.target_reason(run.history, run.run, pools) is None
 
 
-def test_results_elsewhere_do_not_use_up_the_patience(bench):
-    run = begun(bench)
+def test_results_of_another_machine_do_not_use_up_the_patience(bench):
+    run = start_run(bench)
     for x in (0.1, 0.2, 0.3):
-        measured(run, x, 99.0, "server")
+        measure_new(run, x, 99.0, "server")
     assert Incumbents.of(run.run, Pool.ATTEMPT).since_best == 0

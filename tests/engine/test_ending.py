@@ -1,4 +1,4 @@
-"""How a session ends: nothing is begun any more, everything is closed, and nothing goes round in circles."""
+"""How a session ends: nothing new starts, everything is closed, and no loop repeats for ever."""
 
 import asyncio
 
@@ -25,14 +25,14 @@ def point(ask):
     return Proposal("point", ask.root.id, "", {"x": ask.rng.random()})
 
 
-def told(run, *kinds):
+def events_of(run, *kinds):
     return [recorded.event for recorded in run.ledger.read() if isinstance(recorded.event, kinds)]
 
 
-class Asked:
-    """A proposer that is a function of how often it was asked."""
+class CountingProposer:
+    """A proposer whose answer is a function of how often it was asked."""
 
-    name = "asked"
+    name = "counting"
 
     def __init__(self, answer, width=1):
         self.width = width
@@ -45,7 +45,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-async def test_a_session_in_which_all_trials_break_is_closed(bench, width):
+async def test_a_session_in_which_every_trial_raises_is_closed(bench, width):
     crowd = asyncio.Event()
 
     async def pause(trial):
@@ -58,11 +58,11 @@ async def test_a_session_in_which_all_trials_break_is_closed(bench, width):
     run = bench(x_of, width=width, pause=pause)
     with pytest.raises(SandboxError):
         await run.drive()
-    assert [event.reason for event in told(run, SessionEnded)] == ["its process failed"]
+    assert [event.reason for event in events_of(run, SessionEnded)] == ["its process failed"]
     assert (Session.of(run.run).driver, Trials.of(run.run).running) == ("", {})
 
 
-async def test_a_failure_beside_an_outage_is_the_reason_that_is_told(bench):
+async def test_a_failure_during_an_outage_is_the_reported_reason(bench):
     gone = asyncio.Event()
 
     async def pause(trial):
@@ -76,13 +76,13 @@ async def test_a_failure_beside_an_outage_is_the_reason_that_is_told(bench):
         gone.set()
         raise Outage("gone")
 
-    run = bench(x_of, width=2, pause=pause, proposer=Asked(answer))
+    run = bench(x_of, width=2, pause=pause, proposer=CountingProposer(answer))
     with pytest.raises(SandboxError):
         await run.drive()
-    assert [event.reason for event in told(run, SessionEnded)] == ["its process failed"]
+    assert [event.reason for event in events_of(run, SessionEnded)] == ["its process failed"]
 
 
-async def test_a_call_that_a_stop_breaks_off_is_settled_before_the_session_ends(bench):
+async def test_a_call_that_a_stop_cancels_is_settled_before_the_session_ends(bench):
     began = asyncio.Event()
 
     async def answer(_times, ask):
@@ -91,41 +91,41 @@ async def test_a_call_that_a_stop_breaks_off_is_settled_before_the_session_ends(
         try:
             await asyncio.Event().wait()
         finally:
-            ask.purse.settle(call, 10, 0.1, failure="broken off")
+            ask.purse.settle(call, 10, 0.1, failure="cancelled")
 
-    run = bench(x_of, width=2, proposer=Asked(answer, width=2))
+    run = bench(x_of, width=2, proposer=CountingProposer(answer, width=2))
     loop = run.loop()
     driving = asyncio.create_task(loop.drive())
     await asyncio.wait_for(began.wait(), 60)
     loop.stop("enough")
     await asyncio.wait_for(driving, 60)
-    reserved, settled = told(run, CallReserved), told(run, CallSettled)
+    reserved, settled = events_of(run, CallReserved), events_of(run, CallSettled)
     assert [event.call for event in settled] == [event.call for event in reserved]
     assert Spend.of(run.run).reservations == {}
     assert isinstance([*run.ledger.read()][-1].event, SessionEnded)
 
 
-async def test_nobody_is_asked_once_a_stop_came_while_the_pace_was_waited_for(bench):
-    resting = asyncio.Event()
+async def test_no_question_is_asked_after_a_stop_during_the_wait_for_the_pace(bench):
+    waiting = asyncio.Event()
 
     async def pace():
-        resting.set()
+        waiting.set()
         await asyncio.Event().wait()
 
     async def answer(_times, ask):
         return point(ask)
 
-    run = bench(x_of, proposer=Asked(answer))
+    run = bench(x_of, proposer=CountingProposer(answer))
     loop = run.loop()
     loop._pace = pace
     driving = asyncio.create_task(loop.drive())
-    await asyncio.wait_for(resting.wait(), 60)
+    await asyncio.wait_for(waiting.wait(), 60)
     loop.stop("enough")
     await asyncio.wait_for(driving, 60)
     assert run.proposer.times == 0
 
 
-async def test_nobody_is_asked_again_once_an_outage_ends_the_session(bench):
+async def test_no_question_is_asked_after_an_outage_ends_the_session(bench):
     together = asyncio.Event()
 
     async def answer(times, _ask):
@@ -136,15 +136,15 @@ async def test_nobody_is_asked_again_once_an_outage_ends_the_session(bench):
             raise Outage("gone")
         for _ in range(20):
             await asyncio.sleep(0)
-        return Refusal("asked", "no use")
+        return Refusal("counting", "no use")
 
-    run = bench(x_of, width=3, proposer=Asked(answer, width=3))
+    run = bench(x_of, width=3, proposer=CountingProposer(answer, width=3))
     finish = await run.drive()
     assert "gone" in finish.reason
     assert run.proposer.times == 3
 
 
-async def test_nobody_is_asked_again_once_the_target_is_reached(bench):
+async def test_no_question_is_asked_after_the_target_is_reached(bench):
     reached = asyncio.Event()
 
     async def answer(times, ask):
@@ -153,20 +153,20 @@ async def test_nobody_is_asked_again_once_the_target_is_reached(bench):
         await asyncio.wait_for(reached.wait(), 60)
         for _ in range(20):
             await asyncio.sleep(0)
-        return Refusal("asked", "no use")
+        return Refusal("counting", "no use")
 
     def score(trial):
         if trial.node.id.parent and trial.pool is Pool.REPEAT:
             reached.set()
         return 2.0 if trial.node.id.parent else 1.0
 
-    run = bench(score, width=3, proposer=Asked(answer, width=3), pools=Pools(attempts=20, target=2.0))
+    run = bench(score, width=3, proposer=CountingProposer(answer, width=3), pools=Pools(attempts=20, target=2.0))
     finish = await run.drive()
     assert "reached the target" in finish.reason
     assert run.proposer.times <= 4
 
 
-async def test_an_outage_that_many_wait_for_is_one_stall(bench):
+async def test_an_outage_that_several_questions_meet_is_one_stall(bench):
     together = asyncio.Event()
 
     async def answer(times, _ask):
@@ -175,13 +175,13 @@ async def test_an_outage_that_many_wait_for_is_one_stall(bench):
         await asyncio.wait_for(together.wait(), 60)
         raise Outage("gone")
 
-    run = bench(x_of, width=4, proposer=Asked(answer, width=4))
+    run = bench(x_of, width=4, proposer=CountingProposer(answer, width=4))
     finish = await run.drive()
     assert finish.resumable
-    assert len(told(run, SessionStalled)) == Session.of(run.run).stalls == 1
+    assert len(events_of(run, SessionStalled)) == Session.of(run.run).stalls == 1
 
 
-async def test_a_trial_whose_model_is_out_is_a_stall_too(bench):
+async def test_an_outage_of_a_trials_model_is_a_stall_too(bench):
     def score(trial):
         if trial.node.id.parent:
             raise Outage("the judge is out")
@@ -189,10 +189,10 @@ async def test_a_trial_whose_model_is_out_is_a_stall_too(bench):
 
     run = bench(score)
     await run.drive()
-    assert [event.reason for event in told(run, SessionStalled)] == ["the judge is out"]
+    assert [event.reason for event in events_of(run, SessionStalled)] == ["the judge is out"]
 
 
-async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(bench):
+async def test_attempts_that_another_process_spends_cause_no_endless_loop(bench):
     async def pause(trial):
         if trial.node.id == "1.1":
             loop.stop("enough")
@@ -211,27 +211,27 @@ async def test_attempts_that_another_process_spends_meanwhile_leave_no_circle(be
             lambda history, node=item.event.node: decisions.start_trial(history, node, "other", run.judging())
         )
     loop = run.loop()
-    # What the other process wrote is not known before the first pending node is to start.
+    # The loop learns of the other process's events only when it tries to start the first pending node.
     assert loop._start_next() is False
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 2
     assert run.history["1.1"].is_pending
 
 
-async def test_refusals_after_a_step_are_the_reason_that_is_told(bench):
+async def test_refusals_after_a_change_of_rung_are_the_reported_reason(bench):
     async def answer(times, _ask):
-        return RungChange(1, "rung", "no use") if times == 50 else Refusal("asked", "no use")
+        return RungChange(1, "rung", "no use") if times == 50 else Refusal("counting", "no use")
 
-    run = bench(x_of, proposer=Asked(answer))
+    run = bench(x_of, proposer=CountingProposer(answer))
     finish = await run.drive()
     assert "50 proposals were refused" in finish.reason
 
 
 @pytest.mark.parametrize("width", [1, 4])
-async def test_a_proposer_that_never_has_anything_is_asked_once_per_landing(bench, width):
+async def test_a_proposer_without_a_proposal_is_asked_again_only_when_a_trial_ends(bench, width):
     async def answer(_times, _ask):
         return None
 
-    run = bench(x_of, width=width, proposer=Asked(answer, width), pools=Pools(attempts=20, control=6))
+    run = bench(x_of, width=width, proposer=CountingProposer(answer, width), pools=Pools(attempts=20, control=6))
     finish = await run.drive()
     assert "nothing to propose" in finish.reason
     assert TrialCounts.of(run.run, Pool.CONTROL).started == 6

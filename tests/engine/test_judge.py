@@ -15,8 +15,8 @@ from loopty.record.verdicts import Incumbents
 ROOT = NodeId("1")
 
 
-def settled(bench, objective, baseline):
-    """A run whose baseline has this outcome, and one more node to judge."""
+def start_run(bench, objective, baseline):
+    """Start a run whose baseline has this outcome, with one more node to judge."""
     run = bench(lambda _: 1.0, objective=objective, noise=Noise(repeat="never"))
     run.start("1")
     run.end("1", 1, baseline)
@@ -26,14 +26,14 @@ def settled(bench, objective, baseline):
     return run
 
 
-def judged(run, outcome):
-    """The verdict on the node."""
+def end_trial(run, outcome):
+    """End the node's trial; returns its verdict."""
     return run.end("1.1", 1, outcome)[-1].event
 
 
 def verdict(bench, objective, baseline, candidate):
-    run = settled(bench, objective, Outcome(Ending.FINISHED, baseline))
-    return judged(run, Outcome(Ending.FINISHED, candidate))
+    run = start_run(bench, objective, Outcome(Ending.FINISHED, baseline))
+    return end_trial(run, Outcome(Ending.FINISHED, candidate))
 
 
 def test_equal_is_not_better(bench):
@@ -42,7 +42,7 @@ def test_equal_is_not_better(bench):
     assert found.reason.startswith("no better")
 
 
-def test_metrics_count_in_their_order_and_a_tolerance_hands_over_to_the_next(bench):
+def test_metrics_count_in_order_and_the_next_one_decides_within_a_tolerance(bench):
     objective = Objective(
         metrics=(Metric("latency", Direction.MIN, tolerance=1.0), Metric("accuracy", Direction.MAX))
     )
@@ -53,7 +53,7 @@ def test_metrics_count_in_their_order_and_a_tolerance_hands_over_to_the_next(ben
     assert verdict(bench, objective, base, {"latency": 11.5, "accuracy": 1.0}).verdict is Verdict.DISCARDED
 
 
-def test_weights_compare_the_sum(bench):
+def test_with_weights_the_weighted_sum_decides(bench):
     objective = Objective(metrics=(Metric("a", weight=1.0), Metric("b", Direction.MIN, weight=0.5)))
     base = {"a": 1.0, "b": 1.0}
     assert verdict(bench, objective, base, {"a": 2.0, "b": 2.0}).verdict is Verdict.KEPT
@@ -62,7 +62,7 @@ def test_weights_compare_the_sum(bench):
 
 def test_a_missing_metric_is_missing_and_never_invented(bench):
     objective = Objective(metrics=(Metric("accuracy"),))
-    run = settled(bench, objective, Outcome(Ending.FINISHED, {"accuracy": -5.0}))
+    run = start_run(bench, objective, Outcome(Ending.FINISHED, {"accuracy": -5.0}))
     ended, found = (item.event for item in run.end("1.1", 1, Outcome(Ending.FINISHED, {"other": 9.0})))
     assert ended.outcome.ending is Ending.FAILED
     assert found.verdict is Verdict.DISCARDED
@@ -70,17 +70,17 @@ def test_a_missing_metric_is_missing_and_never_invented(bench):
 
 
 @pytest.mark.parametrize("ending", [Ending.FAILED, Ending.TIMED_OUT, Ending.PRUNED])
-def test_what_did_not_finish_is_discarded_with_its_reason(bench, ending):
-    run = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": -3.0}))
-    found = judged(run, Outcome(ending, {"score": 99.0}, reason="so it was"))
+def test_a_node_whose_trial_did_not_finish_is_discarded_with_the_reason(bench, ending):
+    run = start_run(bench, Objective(), Outcome(Ending.FINISHED, {"score": -3.0}))
+    found = end_trial(run, Outcome(ending, {"score": 99.0}, reason="too slow"))
     assert found.verdict is Verdict.DISCARDED
-    assert "so it was" in found.reason
+    assert "too slow" in found.reason
 
 
 @pytest.mark.parametrize("ending", [Ending.REFUSED, Ending.TAMPERED])
-def test_what_a_gate_refused_or_tampered_with_the_benchmark_is_rejected_whatever_its_score(bench, ending):
-    run = settled(bench, Objective(), Outcome(Ending.FINISHED, {"score": 1.0}))
-    found = judged(run, Outcome(ending, {"score": 99.0}, reason="gate tests: exit code 1"))
+def test_a_node_that_fails_a_gate_or_tampers_with_the_benchmark_is_rejected_whatever_its_score(bench, ending):
+    run = start_run(bench, Objective(), Outcome(Ending.FINISHED, {"score": 1.0}))
+    found = end_trial(run, Outcome(ending, {"score": 99.0}, reason="gate tests: exit code 1"))
     assert found.verdict is Verdict.REJECTED
     assert found.reason == "gate tests: exit code 1"
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == ROOT

@@ -63,7 +63,7 @@ async def test_a_failed_trial_is_never_best_even_when_all_scores_are_negative(be
     assert {node.verdict for node in failed} == {Verdict.DISCARDED}
 
 
-async def test_less_is_better_when_the_task_says_so(bench):
+async def test_lower_is_better_when_the_task_says_so(bench):
     run = bench(x_of, objective=Objective(Direction.MIN))
     await run.drive()
     best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
@@ -98,7 +98,7 @@ async def test_patience_ends_the_run(bench):
 
 
 @pytest.mark.parametrize("width", [1, 3, 8])
-async def test_no_width_overshoots_the_attempts(bench, width):
+async def test_no_width_exceeds_the_attempts(bench, width):
     full = asyncio.Event()
 
     async def pause(trial):
@@ -114,7 +114,7 @@ async def test_no_width_overshoots_the_attempts(bench, width):
     assert run.executor.max_running == min(width, 13)
 
 
-async def test_the_control_has_its_own_account_and_never_becomes_best(bench):
+async def test_the_control_has_its_own_pool_and_never_becomes_best(bench):
     def score(trial):
         return 100.0 if trial.pool is Pool.CONTROL else x_of(trial)
 
@@ -137,7 +137,7 @@ def x_of_node(node):
     return node.params["x"]
 
 
-async def test_stopping_cancels_what_flies_and_resuming_gives_the_tree_of_an_uninterrupted_run(bench):
+async def test_stopping_cancels_running_trials_and_resuming_gives_the_tree_of_an_uninterrupted_run(bench):
     whole = bench(x_of)
     await whole.drive()
 
@@ -172,7 +172,7 @@ async def test_a_trial_whose_process_died_is_cancelled_and_run_again(bench):
     assert run.history[NodeId("1")].trials == 4
 
 
-async def test_a_node_that_takes_its_process_down_again_and_again_is_quarantined(bench):
+async def test_a_node_that_crashes_its_process_several_times_is_quarantined(bench):
     run = bench(x_of, pools=Pools(attempts=3))
     await run.loop().drive()
     proposal = Proposal("hand", NodeId("1"), "a killer", {"x": 0.123})
@@ -222,9 +222,9 @@ async def test_a_proposer_that_only_repeats_itself_ends_the_run(bench):
     assert "proposals were refused, the last one because: the same as 1; is there anything left" in finish.reason
 
 
-async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
-    class Babbling:
-        name = "babbling"
+async def test_a_model_without_usable_proposals_is_not_asked_for_ever(bench):
+    class Useless:
+        name = "useless"
 
         async def propose(self, ask):
             number = ask.position
@@ -234,13 +234,13 @@ async def test_a_model_of_which_nothing_comes_is_not_paid_for_ever(bench):
                 self.name, "no JSON", Objection.REPLY, (f"a{number}", f"b{number}"), index_in_reply=number % 2
             )
 
-    run = bench(x_of, proposer=Babbling(), pools=Pools(attempts=1000))
+    run = bench(x_of, proposer=Useless(), pools=Pools(attempts=1000))
     finish = await run.drive()
-    expected = "the last 40 proposals were refused after 40 calls of a model, the last one because: no JSON"
+    expected = "the last 40 proposals were refused after 40 model calls, the last one because: no JSON"
     assert finish.reason.startswith(expected)
 
 
-async def test_code_proposals_stay_serial_per_file(bench):
+async def test_proposals_for_one_file_take_turns(bench):
     class Editor:
         name = "editor"
 
@@ -261,17 +261,17 @@ async def test_code_proposals_stay_serial_per_file(bench):
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
 
 
-async def test_nothing_starts_after_the_wall_clock(bench):
+async def test_no_trial_starts_after_the_time_limit(bench):
     run = bench(x_of, pools=Pools(attempts=1000, wall_seconds=0.5))
     finish = await run.drive()
-    assert "wall clock" in finish.reason
+    assert "time limit" in finish.reason
     assert 0 < TrialCounts.of(run.run, Pool.ATTEMPT).started < 1000
     started = TrialCounts.of(run.run, Pool.ATTEMPT).started
-    assert "wall clock" in (await run.drive()).reason
+    assert "time limit" in (await run.drive()).reason
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == started
 
 
-async def test_the_wall_clock_cancels_what_flies(bench):
+async def test_the_time_limit_cancels_running_trials(bench):
     async def pause(trial):
         if trial.node.order == 3:
             await asyncio.sleep(0.3)
@@ -279,12 +279,12 @@ async def test_the_wall_clock_cancels_what_flies(bench):
     run = bench(x_of, pools=Pools(attempts=1000, wall_seconds=0.25), pause=pause)
     run.ticks = iter(lambda: 0, None)
     finish = await run.drive()
-    assert "wall clock" in finish.reason
+    assert "time limit" in finish.reason
     endings = TrialCounts.of(run.run, Pool.ATTEMPT).endings
     assert endings.get(Ending.CANCELLED) == 1
 
 
-async def test_a_machine_that_fails_under_a_trial_is_recorded_and_raised(bench):
+async def test_an_error_of_the_machine_during_a_trial_is_recorded_and_raised(bench):
     def score(trial):
         if trial.node.order == 3:
             raise OSError("no space left on device")
@@ -321,7 +321,7 @@ async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
     assert run.executor.max_running == 2
 
 
-async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_overshoots(bench):
+async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_exceeds_it(bench):
     class Payer:
         name = "payer"
 
@@ -338,7 +338,7 @@ async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_over
     assert Spend.of(run.run).tokens == {"evolver": 1050}
 
 
-async def test_a_failure_beside_a_long_trial_does_not_wait_for_it(bench):
+async def test_a_failure_does_not_wait_for_another_long_trial(bench):
     async def pause(trial):
         if trial.node.order == 2:
             await asyncio.wait_for(loop._cancel.wait(), 60)
@@ -368,7 +368,7 @@ async def test_no_candidate_chooses_the_metric_or_its_direction(bench):
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1"
 
 
-async def test_a_node_that_the_sandbox_cannot_run_is_set_aside_in_the_end(bench):
+async def test_a_node_that_the_sandbox_cannot_run_is_quarantined_in_the_end(bench):
     def score(trial):
         if trial.node.order == 2:
             raise SandboxError("cannot mount that")
@@ -404,7 +404,7 @@ async def test_a_node_that_is_resumed_keeps_its_files_busy(bench):
     assert run.executor.max_running == 1
 
 
-async def test_a_target_that_is_raised_counts_at_once(bench):
+async def test_a_raised_target_applies_at_once(bench):
     run = bench(x_of, pools=Pools(attempts=100, target=0.6))
     assert "reached the target of 0.6" in (await run.drive()).reason
     run.task = make_task(pools=Pools(attempts=100, target=0.99999))
@@ -423,7 +423,7 @@ async def test_a_new_session_asks_again_after_fifty_refusals(bench):
     assert "attempt trials are spent" in (await run.drive()).reason
 
 
-async def test_a_baseline_that_another_process_measures_is_waited_for_by_the_user(bench):
+async def test_a_baseline_that_another_process_measures_is_misuse(bench):
     run = bench(x_of)
     run.start("1", "another")
     with pytest.raises(Misuse, match="is measuring the baseline"):

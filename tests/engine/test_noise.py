@@ -1,4 +1,4 @@
-"""A difference is told from noise before it counts."""
+"""Only differences that are larger than the noise count."""
 
 import contextlib
 import itertools
@@ -34,7 +34,7 @@ def one_proposal(x=0.9):
 
 
 class Noisy:
-    """The score of x with noise on it; counts what is measured."""
+    """A score with noise on it; records the measured nodes."""
 
     def __init__(self, effect=0.0, sigma=1.0, seed=0):
         self.effect = effect
@@ -47,7 +47,7 @@ class Noisy:
         return self.effect * (trial.node.id.parent is not None) + self.rng.gauss(0, self.sigma)
 
 
-async def test_a_deterministic_benchmark_is_recognised_and_only_what_is_kept_is_seen_twice(bench):
+async def test_a_deterministic_benchmark_is_recognised_and_only_kept_nodes_are_measured_twice(bench):
     run = bench(x_of)
     await run.drive()
     recorded = [item.event for item in run.ledger.read()]
@@ -58,7 +58,7 @@ async def test_a_deterministic_benchmark_is_recognised_and_only_what_is_kept_is_
     assert "the same 3 times" in run.history[NodeId("1")].reason
 
 
-async def test_never_means_one_measurement_each(bench):
+async def test_without_repeats_each_node_is_measured_once(bench):
     noisy = Noisy()
     run = bench(noisy, noise=Noise(repeat="never"), pools=Pools(attempts=5))
     await run.drive()
@@ -86,7 +86,7 @@ async def test_a_clear_improvement_is_kept_with_its_effect_and_interval(bench):
     assert node.against == "1"
 
 
-async def test_the_pairs_are_interleaved_and_a_coin_says_who_goes_first(bench):
+async def test_pairs_are_interleaved_and_a_coin_decides_which_node_comes_first(bench):
     firsts = []
     for seed in range(8):
         noisy = Noisy(effect=20.0, seed=seed)
@@ -99,7 +99,7 @@ async def test_the_pairs_are_interleaved_and_a_coin_says_who_goes_first(bench):
     assert 0.2 < firsts.count("1") / len(firsts) < 0.8
 
 
-async def test_a_candidate_that_draws_its_score_by_lot_is_not_kept_for_one_lucky_draw(bench):
+async def test_a_candidate_with_a_random_score_is_not_kept_for_one_lucky_draw(bench):
     def score(trial):
         return draws.random() * 2 - 1.5 if trial.node.id.parent else 0.0
 
@@ -125,16 +125,16 @@ async def test_a_candidate_that_varies_and_is_always_better_is_kept(bench):
     assert node.effect.pairs >= 5
 
 
-async def test_what_looked_better_once_is_not_kept_when_it_is_the_same(bench):
+async def test_a_candidate_that_is_not_better_is_not_kept_for_one_lucky_result(bench):
     kept = 0
     for seed in range(40):
         run = bench(Noisy(seed=seed), proposer=one_proposal(), pools=Pools(attempts=1))
         await run.drive()
         kept += run.history[NodeId("1.1")].verdict is Verdict.KEPT
-    assert kept <= 6  # two are expected at the most; seven have a chance of one in three hundred
+    assert kept <= 6  # at most two are expected; the probability of seven is one in three hundred
 
 
-async def test_a_worse_one_costs_one_measurement(bench):
+async def test_a_worse_candidate_costs_one_measurement(bench):
     noisy = Noisy(effect=-20.0)
     run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1))
     await run.drive()
@@ -142,7 +142,7 @@ async def test_a_worse_one_costs_one_measurement(bench):
     assert run.history[NodeId("1.1")].verdict is Verdict.DISCARDED
 
 
-async def test_the_limit_of_pairs_leaves_it_inconclusive(bench):
+async def test_a_candidate_is_inconclusive_when_its_pairs_are_used_up(bench):
     noisy = Noisy(effect=20.0)
     run = bench(noisy, proposer=one_proposal(), pools=Pools(attempts=1), noise=Noise(pairs=2))
     await run.drive()
@@ -151,7 +151,7 @@ async def test_the_limit_of_pairs_leaves_it_inconclusive(bench):
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1"
 
 
-async def test_a_spent_pool_of_repeats_leaves_it_inconclusive(bench):
+async def test_a_candidate_is_inconclusive_when_all_repeats_are_spent(bench):
     run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1, repeats=8))
     await run.drive()
     node = run.history[NodeId("1.1")]
@@ -172,22 +172,22 @@ async def test_a_candidate_that_fails_when_it_is_measured_again_is_discarded(ben
 
     def flaky(trial):
         if trial.node.id.parent and trial.pool is Pool.REPEAT:
-            return Outcome(Ending.FAILED, reason="it fell over")
+            return Outcome(Ending.FAILED, reason="it crashed")
         return noisy(trial)
 
     run = bench(flaky, proposer=one_proposal(), pools=Pools(attempts=1))
     await run.drive()
     node = run.history[NodeId("1.1")]
     assert node.verdict is Verdict.DISCARDED
-    assert "it fell over" in node.reason
+    assert "it crashed" in node.reason
 
 
-async def test_an_incumbent_that_gives_no_result_any_more_leaves_it_inconclusive(bench):
+async def test_a_candidate_is_inconclusive_when_the_incumbent_gives_no_further_result(bench):
     noisy = Noisy(effect=20.0)
 
     def flaky(trial):
         if trial.pool is Pool.REPEAT and len(noisy.measured) > 6 and trial.node.id == "1":
-            return Outcome(Ending.FAILED, reason="it fell over")
+            return Outcome(Ending.FAILED, reason="it crashed")
         return noisy(trial)
 
     run = bench(flaky, proposer=one_proposal(), pools=Pools(attempts=1))
@@ -195,7 +195,7 @@ async def test_an_incumbent_that_gives_no_result_any_more_leaves_it_inconclusive
     assert run.history[NodeId("1.1")].verdict is Verdict.INCONCLUSIVE
 
 
-async def test_a_deterministic_metric_decides_at_once_and_a_noisy_one_behind_it_by_pairs(bench):
+async def test_a_deterministic_metric_decides_without_pairs_although_the_next_one_is_noisy(bench):
     noisy = Noisy()
 
     def score(trial):
@@ -208,7 +208,7 @@ async def test_a_deterministic_metric_decides_at_once_and_a_noisy_one_behind_it_
     assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
 
 
-async def test_stopped_in_the_middle_of_the_pairs_it_goes_on_from_there(bench):
+async def test_a_pairing_that_was_stopped_is_continued_by_the_next_session(bench):
     async def pause(trial):
         if trial.node.id == "1.1" and trial.number == 3 and not stopped:
             stopped.append(True)
@@ -229,7 +229,7 @@ async def test_stopped_in_the_middle_of_the_pairs_it_goes_on_from_there(bench):
     node = run.history[NodeId("1.1")]
     assert node.verdict is Verdict.KEPT
     assert len(node.pairing.mine) == len(node.pairing.theirs) == node.effect.pairs
-    assert len(noisy.measured[6:]) <= 2 * node.effect.pairs + 1  # at most the half of one pair was lost
+    assert len(noisy.measured[6:]) <= 2 * node.effect.pairs + 1  # at most half of one pair was lost
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
 
 
@@ -249,7 +249,7 @@ async def test_a_process_that_dies_in_the_middle_of_the_pairs_loses_one_measurem
 
 
 @pytest.mark.parametrize("width", [1, 4])
-async def test_at_any_width_every_kept_one_was_measured_against_the_one_before_it(bench, width):
+async def test_at_any_width_every_kept_node_was_compared_with_the_one_kept_before_it(bench, width):
     noisy = Noisy(sigma=0.02)
 
     def score(trial):
@@ -265,7 +265,7 @@ async def test_at_any_width_every_kept_one_was_measured_against_the_one_before_i
         assert event.effect.low > 0
 
 
-async def test_the_fold_of_the_pages_is_the_fold_of_the_events(bench):
+async def test_the_saved_pages_equal_the_fold_of_the_events(bench):
     run = bench(Noisy(effect=3.0), pools=Pools(attempts=6))
     await run.drive()
     opened = run.ledger.history()
@@ -297,62 +297,62 @@ def add(run, x, parent="1"):
     return item.event.node
 
 
-def flight(run):
-    """The one trial in flight, as node and number."""
+def running_trial(run):
+    """The only running trial, as node and number."""
     (name,) = Trials.of(run.run).running
     node, _, number = name.partition("#")
     return NodeId(node), int(number)
 
 
-def test_a_baseline_that_moves_to_another_machine_before_its_verdict_begins_anew_there(bench):
+def test_a_baseline_that_moves_to_another_machine_before_its_verdict_is_measured_anew_there(bench):
     run = with_baseline(bench, scores=(1.0, 1.1), fingerprint="laptop")
     run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     run.start("1")
     for _ in range(6):
         if run.history[NodeId("1")].verdict:
             break
-        run.end(*flight(run), finished(50.0, "server"))
+        run.end(*running_trial(run), finished(50.0, "server"))
     root = run.history[NodeId("1")]
     assert root.verdict is Verdict.KEPT
     assert root.outcome.fingerprint == Cohorts.of(run.run).fingerprint == "server"
     assert [sample["score"] for sample in root.samples] == [50.0] * 3
 
 
-def test_a_candidate_that_moves_to_another_machine_while_it_is_seen_again_is_judged(bench):
+def test_a_candidate_that_moves_to_another_machine_between_measurements_gets_a_verdict(bench):
     run = with_baseline(bench, scores=(1.0, 1.0, 1.0), fingerprint="laptop")
     node = add(run, 0.5)
     run.start(node)
     run.end(node, 1, finished(2.0, "laptop"))
-    run.end(*flight(run), finished(90.0, "server"))
+    run.end(*running_trial(run), finished(90.0, "server"))
     assert run.history[node].verdict is Verdict.INCONCLUSIVE
     assert "not comparable" in run.history[node].reason
 
 
-def test_a_duel_broken_off_when_the_incumbent_had_just_changed_goes_on(bench):
+def test_a_pairing_that_was_interrupted_just_after_the_incumbent_changed_is_continued(bench):
     run = with_baseline(bench)
     one = add(run, 0.5)
     run.start(one)
     run.end(one, 1, finished(10.0))
-    run.end(*flight(run), finished(0.0))
+    run.end(*running_trial(run), finished(0.0))
     run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     other = add(run, 0.6)
     run.start(other)
     run.end(other, 1, finished(5.0))
     while run.history[other].verdict is None:
-        measured, number = flight(run)
+        measured, number = running_trial(run)
         run.end(measured, number, finished(5.0 if measured == other else 0.0))
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == other
-    run.start(one)  # against its new rival now
+    run.start(one)  # now against the new incumbent
     run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     run.start(one)
     while run.history[one].verdict is None:
-        measured, number = flight(run)
+        measured, number = running_trial(run)
         run.end(measured, number, finished(10.0 if measured == one else 5.0))
     assert run.history[one].verdict is Verdict.KEPT
     assert run.history[one].against == other
 
 
-def test_a_half_pair_is_forgotten_when_the_measuring_is_broken_off(bench):
+def test_a_half_pair_is_dropped_when_the_pairing_is_interrupted(bench):
     run = with_baseline(bench)
     node = add(run, 0.5)
     run.start(node)
@@ -361,19 +361,19 @@ def test_a_half_pair_is_forgotten_when_the_measuring_is_broken_off(bench):
     assert run.history[node].pairing.mine == ()
 
 
-def test_a_metric_that_is_reported_once_and_never_again_breaks_nothing(bench):
+def test_a_metric_that_is_reported_only_once_causes_no_error(bench):
     run = with_baseline(bench)
     node = add(run, 0.5)
     run.start(node)
     run.end(node, 1, finished(10.0, extra=1.0))
     while run.history[node].verdict is None:
-        measured, number = flight(run)
+        measured, number = running_trial(run)
         run.end(measured, number, finished(10.0 if measured == node else 0.0))
     assert run.history[node].outcome.metrics == {"score": 10.0, "extra": 1.0}
 
 
 @pytest.mark.parametrize("score", [1.7e308, -1.7e308, 1e101])
-def test_what_is_too_large_to_be_compared_is_a_failure(bench, score):
+def test_a_score_that_is_too_large_to_compare_is_a_failure(bench, score):
     run = with_baseline(bench)
     node = add(run, 0.5)
     run.start(node)
@@ -382,18 +382,18 @@ def test_what_is_too_large_to_be_compared_is_a_failure(bench, score):
     assert "too large" in run.history[node].reason
 
 
-async def test_with_no_measurement_to_spare_nothing_is_kept_on_one(bench):
+async def test_without_repeats_in_the_budget_a_single_noisy_measurement_keeps_nothing(bench):
     run = bench(Noisy(effect=20.0), proposer=one_proposal(), pools=Pools(attempts=1, repeats=0))
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.INCONCLUSIVE
 
 
-def test_tampering_that_shows_when_it_is_measured_again_rejects(bench):
+def test_a_node_that_tampers_in_a_repeated_measurement_is_rejected(bench):
     run = with_baseline(bench, scores=(1.0, 1.0, 1.0))
     node = add(run, 0.5)
     run.start(node)
     run.end(node, 1, finished(2.0))
-    run.end(*flight(run), Outcome(Ending.TAMPERED, reason="the benchmark's evaluate.py was changed"))
+    run.end(*running_trial(run), Outcome(Ending.TAMPERED, reason="the benchmark's evaluate.py was changed"))
     assert run.history[node].verdict is Verdict.REJECTED
 
 
@@ -411,7 +411,7 @@ async def test_a_bound_on_a_metric_holds_for_every_measurement(bench):
     }
 
 
-async def test_a_duel_that_is_won_resets_the_patience_that_was_about_to_end_the_run(bench):
+async def test_a_pairing_that_is_won_resets_the_patience_that_was_about_to_end_the_run(bench):
     noisy = Noisy(effect=20.0)
     proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]
 
@@ -424,7 +424,7 @@ async def test_a_duel_that_is_won_resets_the_patience_that_was_about_to_end_the_
     assert "no improvement" not in finish.reason
 
 
-async def test_resuming_finishes_what_was_broken_off_even_when_the_patience_is_spent(bench):
+async def test_resuming_finishes_an_interrupted_pairing_even_when_the_patience_is_spent(bench):
     async def pause(trial):
         if trial.pool is Pool.REPEAT and trial.node.id == "1.3":
             loop.stop("stopped on request")
@@ -446,18 +446,18 @@ async def test_resuming_finishes_what_was_broken_off_even_when_the_patience_is_s
     assert run.history[NodeId("1.3")].verdict is Verdict.KEPT
 
 
-def test_losses_that_are_not_in_a_row_set_nothing_aside(bench):
+def test_losses_that_are_not_consecutive_quarantine_nothing(bench):
     run = with_baseline(bench, scores=(1.0,))
     for score in (1.1, 1.2, 1.3, 1.4):
         run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
         run.start("1")
-        run.end(*flight(run), finished(score))
+        run.end(*running_trial(run), finished(score))
     run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
     assert run.history[NodeId("1")].losses == 5
     assert run.history[NodeId("1")].verdict is None
 
 
-async def test_a_node_that_needs_no_trial_any_more_does_not_end_the_session(bench):
+async def test_a_node_that_needs_no_further_trial_does_not_end_the_session(bench):
     async def pause(trial):
         if trial.pool is Pool.REPEAT and trial.node.id.parent and not stopped:
             stopped.append(True)
@@ -472,7 +472,7 @@ async def test_a_node_that_needs_no_trial_any_more_does_not_end_the_session(benc
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
 
 
-async def test_a_full_disk_is_no_race_and_is_told(bench):
+async def test_a_full_disk_is_reported_and_not_taken_for_a_lost_race(bench):
     class Full:
         def __init__(self, ledger):
             self.ledger = ledger
@@ -484,7 +484,7 @@ async def test_a_full_disk_is_no_race_and_is_told(bench):
         def write_lock(self):
             with self.ledger.write_lock() as lock:
                 yield lock
-                raise Misuse("the disk is full: make room")
+                raise Misuse("the disk is full: free some space")
 
     run = bench(lambda trial: trial.node.params["x"], pools=Pools(attempts=3))
     await run.loop()._measure_baseline()
@@ -494,22 +494,22 @@ async def test_a_full_disk_is_no_race_and_is_told(bench):
     assert run.run.number == 1
 
 
-def test_the_stakes_follow_the_noise_of_the_incumbent_not_of_a_baseline_long_left_behind(bench):
+def test_the_stakes_follow_the_noise_of_the_incumbent_and_not_of_a_much_worse_baseline(bench):
     rng = random.Random(5)
     run = with_baseline(bench, scores=[-1000 * rng.lognormvariate(0, 0.03) for _ in range(6)])
     levels = {"1": 1000.0}
 
-    def judged(x, parent, level):
+    def verdict_on(x, parent, level):
         node = add(run, x, parent)
         levels[node] = level
         run.start(node)
         while run.history[node].verdict is None:
-            measured, number = flight(run)
+            measured, number = running_trial(run)
             run.end(measured, number, finished(-levels[measured] * rng.lognormvariate(0, 0.03)))
         return run.history[node]
 
-    first = judged(0.1, "1", 10.0)
+    first = verdict_on(0.1, "1", 10.0)
     assert first.verdict is Verdict.KEPT
-    second = judged(0.2, first.id, 5.0)
+    second = verdict_on(0.2, first.id, 5.0)
     assert second.verdict is Verdict.KEPT
     assert second.effect.pairs <= 6

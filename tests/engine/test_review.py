@@ -1,4 +1,4 @@
-"""The verifier's say on what the metric would keep: it can only take, and a loss of it costs nothing else."""
+"""The verifier reviews winners: it can only reject them, and losing a review costs nothing else."""
 
 import asyncio
 import io
@@ -41,32 +41,32 @@ from .conftest import SPACE, Bench
 
 PASS = Outcome(Ending.FINISHED, reason="it keeps the rules")
 FAIL = Outcome(Ending.REFUSED, reason="hard-coded answers")
-UNREAD = Outcome(Ending.FAILED, reason="no answer to go by")
+UNREAD = Outcome(Ending.FAILED, reason="no usable answer")
 
 
-class Says:
-    """A reviewer whose answers a test gives: outcomes, errors, or a function of the trial."""
+class ScriptedReviewer:
+    """A reviewer with the answer of a test: an outcome, an error, or a function of the trial."""
 
-    def __init__(self, mode, says):
+    def __init__(self, mode, answer):
         self.mode = mode
         self.asked = []
-        self._says = says
+        self._answer = answer
 
     async def review(self, trial, cancel):
         self.asked.append(trial.node.id)
-        said = self._says(trial, cancel) if callable(self._says) else self._says
-        said = await said if asyncio.iscoroutine(said) else said
-        if isinstance(said, Exception):
-            raise said
-        return said
+        answer = self._answer(trial, cancel) if callable(self._answer) else self._answer
+        answer = await answer if asyncio.iscoroutine(answer) else answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
-class Reviewed(Bench):
+class ReviewedRun(Bench):
     """A run in memory whose winners are reviewed."""
 
-    def __init__(self, score, mode="reject", says=PASS, **how):
+    def __init__(self, score, mode="reject", answer=PASS, **how):
         super().__init__(score, **{"noise": Noise(repeat="never"), "pools": Pools(attempts=8), **how})
-        self.reviewer = Says(mode, says)
+        self.reviewer = ScriptedReviewer(mode, answer)
 
     def start(self, node, owner="me", pools=None):
         given = NodeId(node), owner, self.judging(pools)
@@ -91,9 +91,9 @@ def x_of(trial):
     return trial.node.params["x"]
 
 
-def by_hand(x=0.9, **how):
+def run_under_review(x=0.9, **how):
     """A run with a baseline of 0 and one node that the metric would keep, now under review."""
-    run = Reviewed(x_of, **how)
+    run = ReviewedRun(x_of, **how)
     run.start("1")
     run.end("1", 1, Outcome(Ending.FINISHED, {"score": 0.0}))
     run.add(x)
@@ -102,8 +102,8 @@ def by_hand(x=0.9, **how):
     return run
 
 
-async def test_every_winner_is_reviewed_once_and_nobody_else():
-    run = Reviewed(x_of)
+async def test_every_winner_is_reviewed_once_and_no_other_node_is():
+    run = ReviewedRun(x_of)
     await run.drive()
     kept = [event.node for event in run.judged() if event.verdict is Verdict.KEPT and event.node.parent]
     assert kept
@@ -113,8 +113,8 @@ async def test_every_winner_is_reviewed_once_and_nobody_else():
     assert TrialCounts.of(run.run, Pool.REVIEW).endings == {"finished": len(kept)}
 
 
-async def test_what_the_verifier_rejects_is_rejected_and_never_the_best():
-    run = Reviewed(x_of, says=FAIL)
+async def test_a_winner_that_the_verifier_rejects_never_becomes_the_best():
+    run = ReviewedRun(x_of, answer=FAIL)
     finish = await run.drive()
     assert finish.sound
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == run.run.root
@@ -124,8 +124,8 @@ async def test_what_the_verifier_rejects_is_rejected_and_never_the_best():
     assert Reviews.of(run.run, Pool.ATTEMPT).rejected_by_verifier == len(rejected)
 
 
-async def test_what_the_verifier_only_flags_is_kept_and_says_so():
-    run = Reviewed(x_of, mode="flag", says=FAIL)
+async def test_a_winner_that_the_verifier_only_flags_is_kept_with_a_note():
+    run = ReviewedRun(x_of, mode="flag", answer=FAIL)
     await run.drive()
     best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.id.parent
@@ -134,17 +134,17 @@ async def test_what_the_verifier_only_flags_is_kept_and_says_so():
     assert Reviews.of(run.run, Pool.ATTEMPT).rejected_by_verifier == 0
 
 
-async def test_without_an_answer_a_winner_is_kept_and_is_said_to_be_unreviewed():
-    run = Reviewed(x_of, says=UNREAD)
+async def test_without_an_answer_a_winner_is_kept_and_marked_as_unreviewed():
+    run = ReviewedRun(x_of, answer=UNREAD)
     await run.drive()
     best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.id.parent
-    assert best.reason.endswith("; not reviewed: no answer to go by")
+    assert best.reason.endswith("; not reviewed: no usable answer")
     assert best.review.passed is None
 
 
 async def test_neither_the_baseline_nor_the_control_is_reviewed():
-    run = Reviewed(x_of, says=FAIL, pools=Pools(attempts=4, control=4))
+    run = ReviewedRun(x_of, answer=FAIL, pools=Pools(attempts=4, control=4))
     await run.drive()
     assert {run.history[node].pool for node in run.reviewer.asked} == {Pool.ATTEMPT}
     assert run.run.root not in run.reviewer.asked
@@ -154,15 +154,15 @@ async def test_neither_the_baseline_nor_the_control_is_reviewed():
 @settings(max_examples=60, deadline=None)
 @given(
     scores=st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=8),
-    says=st.lists(st.sampled_from([PASS, FAIL, UNREAD]), min_size=8, max_size=8),
+    answers=st.lists(st.sampled_from([PASS, FAIL, UNREAD]), min_size=8, max_size=8),
     mode=st.sampled_from(["flag", "reject"]),
 )
-def test_whatever_the_verifier_says_nothing_is_kept_that_the_metric_would_not_keep(scores, says, mode):
-    answers = iter(says)
-    run = Reviewed(
+def test_whatever_the_verifier_answers_only_winners_by_the_metric_are_kept(scores, answers, mode):
+    remaining = iter(answers)
+    run = ReviewedRun(
         lambda trial: scores[trial.node.order - 2] if trial.node.id.parent else 0.0,
         mode,
-        lambda *_: next(answers),
+        lambda *_: next(remaining),
         pools=Pools(attempts=len(scores)),
     )
     asyncio.run(run.drive())
@@ -178,8 +178,8 @@ def test_whatever_the_verifier_says_nothing_is_kept_that_the_metric_would_not_ke
     assert run.history.score(run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]) == best
 
 
-def test_a_review_touches_nothing_that_was_measured():
-    run = by_hand()
+def test_a_review_changes_no_measurement():
+    run = run_under_review()
     before = run.history[NodeId("1.1")]
     _, judged = run.end("1.1", 2, PASS)
     after = run.history[NodeId("1.1")]
@@ -187,8 +187,8 @@ def test_a_review_touches_nothing_that_was_measured():
     assert (after.outcome, after.samples, after.pairing) == (before.outcome, before.samples, before.pairing)
 
 
-def test_a_node_that_was_overtaken_while_it_was_reviewed_is_not_kept():
-    run = by_hand(x=0.5)
+def test_a_node_that_loses_to_a_new_incumbent_during_its_review_is_not_kept():
+    run = run_under_review(x=0.5)
     run.add(0.8)
     run.start("1.2")
     run.end("1.2", 1, Outcome(Ending.FINISHED, {"score": 0.8}))
@@ -199,8 +199,8 @@ def test_a_node_that_was_overtaken_while_it_was_reviewed_is_not_kept():
     assert Incumbents.of(run.run, Pool.ATTEMPT).best == "1.2"
 
 
-def test_a_process_that_dies_in_a_review_leaves_the_node_to_be_reviewed_again():
-    run = by_hand()
+def test_a_node_whose_process_died_during_its_review_is_reviewed_again():
+    run = run_under_review()
     for number in range(2, decisions.LOSSES_UNTIL_QUARANTINE + 3):
         run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
         node = run.history[NodeId("1.1")]
@@ -214,9 +214,9 @@ def test_a_process_that_dies_in_a_review_leaves_the_node_to_be_reviewed_again():
     assert TrialCounts.of(run.run, Pool.REVIEW).started == 1
 
 
-async def test_an_outage_of_the_verifier_ends_the_session_and_the_next_one_goes_on_with_the_review():
-    says = itertools.chain([Outage("the model cannot be had")], itertools.repeat(PASS))
-    run = Reviewed(x_of, says=lambda *_: next(says))
+async def test_an_outage_of_the_verifier_ends_the_session_and_the_next_one_repeats_the_review():
+    answers = itertools.chain([Outage("the model is unavailable")], itertools.repeat(PASS))
+    run = ReviewedRun(x_of, answer=lambda *_: next(answers))
     finish = await run.drive()
     assert finish.resumable
     waiting = run.history[run.reviewer.asked[0]]
@@ -227,25 +227,25 @@ async def test_an_outage_of_the_verifier_ends_the_session_and_the_next_one_goes_
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 8
 
 
-async def test_a_stop_breaks_the_review_off_and_resuming_takes_it_up():
+async def test_a_stop_cancels_the_review_and_resuming_repeats_it():
     async def wait(_, cancel):
         loop.stop("enough")
         await cancel.wait()
         return Outcome(Ending.CANCELLED, reason="stopped on request")
 
-    run = Reviewed(x_of, says=wait)
+    run = ReviewedRun(x_of, answer=wait)
     loop = run.loop()
     assert (await loop.drive()).reason == "enough"
     (asked,) = run.reviewer.asked
     assert run.history[asked].review is None
-    run.reviewer = Says("reject", PASS)
+    run.reviewer = ScriptedReviewer("reject", PASS)
     await run.drive()
     assert run.reviewer.asked[0] == asked
     assert run.history[asked].verdict is Verdict.KEPT
 
 
-class Broken:
-    """An executor whose model cannot be had."""
+class FailingExecutor:
+    """An executor that raises for every node but the baseline."""
 
     width = 1
 
@@ -259,9 +259,9 @@ class Broken:
         return await self._sound.execute(trial, seen, cancel)
 
 
-async def test_a_node_that_brings_the_model_down_again_and_again_is_set_aside_and_no_failure():
-    run = Reviewed(x_of)
-    run.executor = Broken(run.executor, Outage("the server answers 500"))
+async def test_a_node_that_brings_the_model_down_several_times_is_quarantined_and_costs_no_attempt():
+    run = ReviewedRun(x_of)
+    run.executor = FailingExecutor(run.executor, Outage("the server answers 500"))
     for _ in range(decisions.LOSSES_UNTIL_QUARANTINE):
         assert run.history.number == 2 or run.history[NodeId("1.1")].verdict is None
         await run.drive()
@@ -269,9 +269,9 @@ async def test_a_node_that_brings_the_model_down_again_and_again_is_set_aside_an
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 0
 
 
-async def test_a_trial_that_a_spent_cap_broke_off_is_no_attempt_and_is_never_held_against_its_node():
-    run, error = Reviewed(x_of), Exhausted("the limit of the user role is reached")
-    sound, run.executor = run.executor, Broken(run.executor, error)
+async def test_a_trial_that_a_spent_cap_ended_costs_no_attempt_and_does_not_count_against_its_node():
+    run, error = ReviewedRun(x_of), Exhausted("the limit of the user role is reached")
+    sound, run.executor = run.executor, FailingExecutor(run.executor, error)
     for _ in range(decisions.LOSSES_UNTIL_QUARANTINE + 1):
         await run.drive()
     node = run.history[NodeId("1.1")]
@@ -284,8 +284,8 @@ async def test_a_trial_that_a_spent_cap_broke_off_is_no_attempt_and_is_never_hel
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 8
 
 
-async def test_replays_of_a_reviewed_node_ask_nobody():
-    run = Reviewed(x_of)
+async def test_a_replay_of_a_reviewed_node_is_not_reviewed():
+    run = ReviewedRun(x_of)
     await run.drive()
     asked, measure = len(run.reviewer.asked), run.measure()
     best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
@@ -297,8 +297,8 @@ async def test_replays_of_a_reviewed_node_ask_nobody():
     assert run.history[best.id].verdict is Verdict.KEPT
 
 
-async def test_the_fold_of_the_pages_knows_the_reviews():
-    run = Reviewed(x_of, mode="flag", says=FAIL)
+async def test_the_saved_pages_have_the_reviews():
+    run = ReviewedRun(x_of, mode="flag", answer=FAIL)
     await run.drive()
     opened, folded = run.ledger.history(), History()
     for recorded in run.ledger.read():
@@ -308,23 +308,25 @@ async def test_the_fold_of_the_pages_knows_the_reviews():
 
 
 async def test_reviews_are_counted_apart_from_trials():
-    says = itertools.chain([FAIL, PASS], itertools.repeat(UNREAD))
-    run = Reviewed(lambda trial: float(trial.node.order), says=lambda *_: next(says), pools=Pools(attempts=4))
+    answers = itertools.chain([FAIL, PASS], itertools.repeat(UNREAD))
+    run = ReviewedRun(
+        lambda trial: float(trial.node.order), answer=lambda *_: next(answers), pools=Pools(attempts=4)
+    )
     await run.drive()
     run.recorder.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
     found = run.status()
     assert found.verified == VerifierTotals(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
     assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
     assert found.count(Pool.ATTEMPT).endings == {"finished": 4}
-    told = " ".join(status_text(found, 200, tally=tally(run.history, 1)).split())
+    shown = " ".join(status_text(found, 200, tally=tally(run.history, 1)).split())
     assert (
         "verifier 2 winners reviewed, disagreed with the metric on 1 (1 rejected), 2 winners not reviewed; "
-        "1 proposal screened out" in told
+        "1 proposal screened out" in shown
     )
     assert goodput(run.history, run.run, 1.0).waste == ()
 
 
-def test_a_run_without_a_verifier_says_nothing_of_one():
+def test_the_status_of_a_run_without_a_verifier_does_not_mention_one():
     run = Bench(x_of)
     run.start("1")
     found = status(run.history, run.run, 1.0, lambda _: True)
@@ -332,8 +334,8 @@ def test_a_run_without_a_verifier_says_nothing_of_one():
     assert "verifier" not in status_text(found, 80)
 
 
-def test_a_review_in_flight_is_called_one():
-    found = by_hand().status()
+def test_a_running_review_is_shown_as_a_review():
+    found = run_under_review().status()
     assert [(trial.node, trial.pool, trial.repeat) for trial in found.running] == [
         (NodeId("1.1"), Pool.REVIEW, None)
     ]
@@ -341,27 +343,27 @@ def test_a_review_in_flight_is_called_one():
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("answer", "text"),
     [
         (PASS, "passed: it keeps the rules"),
         (FAIL, "objected to: hard-coded answers"),
-        (UNREAD, "not reviewed: no answer to go by"),
+        (UNREAD, "not reviewed: no usable answer"),
     ],
 )
-def test_a_node_shows_its_review(said, text):
-    run = by_hand(mode="flag")
-    run.end("1.1", 2, said)
+def test_a_node_shows_its_review(answer, text):
+    run = run_under_review(mode="flag")
+    run.end("1.1", 2, answer)
     shown = node_text(detail(run.history, NodeId("1.1")), "folder", 200)
     assert text in " ".join(shown.split())
 
 
 def test_a_review_starts_as_a_trial_of_its_own_pool():
-    run = by_hand()
+    run = run_under_review()
     events = [item.event for item in run.ledger.read()]
     assert events[-1] == TrialStarted(NodeId("1.1"), 2, Pool.REVIEW, "me", NodeId("1.1"))
 
 
-async def test_what_the_verifier_rejected_teaches_the_sampler_no_more_than_what_failed():
+async def test_a_sampler_learns_no_more_from_a_rejected_node_than_from_a_failed_one():
     def cheats(trial, _):
         return FAIL if x_of(trial) > 0.6 else PASS
 
@@ -369,7 +371,7 @@ async def test_what_the_verifier_rejected_teaches_the_sampler_no_more_than_what_
         return Outcome(Ending.FAILED, reason="crash") if x_of(trial) > 0.6 else x_of(trial)
 
     pools = Pools(attempts=16)
-    rejected, failed = Reviewed(x_of, says=cheats, pools=pools), Reviewed(crashes, pools=pools)
+    rejected, failed = ReviewedRun(x_of, answer=cheats, pools=pools), ReviewedRun(crashes, pools=pools)
     for run in (rejected, failed):
         run.proposer = StatelessProposer("tpe", SPACE)
         await run.drive()
@@ -377,7 +379,7 @@ async def test_what_the_verifier_rejected_teaches_the_sampler_no_more_than_what_
     assert [params for _, params, _ in rejected.tree()] == [params for _, params, _ in failed.tree()]
 
 
-async def test_what_the_verifier_rejected_is_no_parent_and_no_uplift():
+async def test_a_rejected_node_is_never_a_parent_and_adds_no_uplift():
     def cheats(trial, _):
         return FAIL if trial.node.id == "1.1" else PASS
 
@@ -386,7 +388,7 @@ async def test_what_the_verifier_rejected_is_no_parent_and_no_uplift():
             return 9.0
         return 0.0 if not trial.node.id.parent else 0.5 if trial.node.pool is Pool.ATTEMPT else 0.2
 
-    run = Reviewed(score, says=cheats, pools=Pools(attempts=6, control=6))
+    run = ReviewedRun(score, answer=cheats, pools=Pools(attempts=6, control=6))
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.REJECTED
     asks = [Ask(run.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(40)]
@@ -394,8 +396,8 @@ async def test_what_the_verifier_rejected_is_no_parent_and_no_uplift():
     assert uplift(run.history, 1).amount == pytest.approx(0.5 - 0.2)
 
 
-async def test_a_rejection_by_the_verifier_is_worth_a_line():
-    run, out = Reviewed(x_of, says=FAIL, pools=Pools(attempts=3)), io.StringIO()
+async def test_a_rejection_by_the_verifier_is_printed():
+    run, out = ReviewedRun(x_of, answer=FAIL, pools=Pools(attempts=3)), io.StringIO()
     lines = PlainProgress(run.recorder, 1, run.task.pools, out, Terminal(), lambda: 0.0)
     run.recorder.listeners.append(lines.on_event)
     await run.drive()

@@ -175,7 +175,7 @@ async def test_after_garbage_the_model_gets_one_retry_with_the_faults(desk, garb
     assert len(proposal.calls) == 2
     _, reply, objection = desk.model.prompts[1].messages
     assert reply.text == (garbage.strip()[:8000] or "(nothing)"), "an endless reply is not sent back whole"
-    assert objection.text.startswith("Nothing of this can be tried:\n- ")
+    assert objection.text.startswith("None of this can be tried:\n- ")
     desk.records(proposal)
     assert not Spend.of(desk.run).unread, "the unusable reply is not unread"
 

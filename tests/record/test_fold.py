@@ -1,4 +1,4 @@
-"""Whatever happens in a run, the history that is opened from its pages is the one that its events fold to."""
+"""Whatever happens in a run, the history in its saved pages equals the fold of its events."""
 
 import random
 import tempfile
@@ -37,8 +37,8 @@ POOLS = Pools(attempts=1000, control=1000, repeats=40)
 NOISE = Noise()
 
 
-class Walk:
-    """A run in which anything that may happen does, at random."""
+class RandomRun:
+    """A run with random events of every kind."""
 
     def __init__(self, ledger, seed):
         self.rng = random.Random(seed)
@@ -47,7 +47,7 @@ class Walk:
         task = make_task(pools=POOLS)
         self.recorder.record(lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0", "t0"), "first"))
         self.recorder.record(lambda h: decisions.start_session(h, 1, "me"))
-        self.recorder.record(lambda h: self.started(h, NodeId("1")))
+        self.recorder.record(lambda h: self.start_trial(h, NodeId("1")))
 
     def time(self):
         self.clock += 0.5
@@ -57,38 +57,47 @@ class Walk:
     def run(self):
         return self.recorder.history.runs[1]
 
-    def started(self, history, node):
+    def start_trial(self, history, node):
         review = self.rng.choice(["off", "flag", "reject"])
         return decisions.start_trial(history, node, self.rng.choice("ab"), Judging(POOLS, NOISE, review))
 
     def step(self):
-        happens = [self.add, self.refuse, self.start, self.end, self.end, self.reserve, self.settle, self.tell]
-        self.rng.choice([*happens, self.lose])()
+        actions = [
+            self.add,
+            self.refuse,
+            self.start,
+            self.end,
+            self.end,
+            self.reserve,
+            self.settle,
+            self.record_other_event,
+        ]
+        self.rng.choice([*actions, self.lose])()
 
     def calls(self):
         waiting = [*Spend.of(self.run).unread, "unknown"]
         return tuple(self.rng.sample(waiting, min(self.rng.randint(0, 2), len(waiting))))
 
-    def place(self):
-        """How many come after it, and which it is: one of three."""
-        item = self.rng.randint(0, 2)
-        return 2 - item, item
+    def index_in_reply(self):
+        """How many proposals follow in a reply of three, and the index of this one."""
+        index = self.rng.randint(0, 2)
+        return 2 - index, index
 
     def add(self):
         rng, ids = self.rng, list(self.recorder.history.ids)
         pool, params = rng.choice([Pool.ATTEMPT, Pool.CONTROL]), {"x": rng.randint(0, 30) / 30}
-        proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.place())
+        proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.index_in_reply())
         self.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), pool, False, 1))
 
     def refuse(self):
         objection = self.rng.choice(list(Objection))
-        refused = ProposalRefused(1, Pool.ATTEMPT, "op", "why", objection, self.calls(), *self.place())
+        refused = ProposalRefused(1, Pool.ATTEMPT, "op", "why", objection, self.calls(), *self.index_in_reply())
         self.recorder.record(lambda _: [refused])
 
     def start(self):
         waiting = [node for node in self.recorder.history.ids if self.recorder.history[node].is_pending]
         if waiting:
-            self.recorder.record(lambda h: self.started(h, self.rng.choice(waiting)))
+            self.recorder.record(lambda h: self.start_trial(h, self.rng.choice(waiting)))
 
     def end(self):
         running = Trials.of(self.run).running
@@ -97,7 +106,7 @@ class Walk:
         name = self.rng.choice(list(running))
         ending = self.rng.choice([Ending.FINISHED] * 5 + list(Ending))
         metrics = {"score": self.rng.choice([0.0, 0.5, 1.0, self.rng.random()])}
-        # Another machine, now and then.
+        # Sometimes on another machine.
         fingerprint = self.rng.choice(["here"] * 9 + ["there"])
         outcome = Outcome(ending, metrics, reason="r", seconds=1.25, fingerprint=fingerprint)
         review = self.rng.choice(["off", "flag", "reject"])
@@ -117,22 +126,22 @@ class Walk:
         failure, usage = self.rng.choice(["", "", "no"]), self.rng.choice([None, Usage(3, 4, 1, 2)])
         self.recorder.record(lambda _: [CallSettled(1, call, 7, 0.03, usage, failure)])
 
-    def tell(self):
-        told = [
+    def record_other_event(self):
+        events = [
             RungChanged(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
             SessionStalled(1, "out", 1.5),
             DirectiveSet(1, self.rng.choice(["", "faster"])),
         ]
-        self.recorder.record(lambda _: [self.rng.choice(told)])
+        self.recorder.record(lambda _: [self.rng.choice(events)])
 
     def lose(self):
-        """A process is gone, and another finds that out."""
+        """Sometimes a process dies, and another one closes what it left open."""
         if self.rng.random() < 0.2:
             gone = self.rng.choice("ab")
             self.recorder.record(lambda h: decisions.close_abandoned(h, lambda owner: owner != gone))
 
 
-def everything(history):
+def content(history):
     return (
         history.number,
         {number: codec.plain(run) for number, run in history.runs.items()},
@@ -141,7 +150,7 @@ def everything(history):
     )
 
 
-def folded(ledger):
+def fold(ledger):
     history = History()
     for recorded in ledger.read():
         event = decode_event(*encode_event(recorded.event))
@@ -151,30 +160,30 @@ def folded(ledger):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 120))
-def test_pages_and_events_say_the_same(seed, steps):
+def test_the_saved_pages_equal_the_fold_of_the_events(seed, steps):
     ledger = MemoryLedger()
-    walk = Walk(ledger, seed)
+    run = RandomRun(ledger, seed)
     for _ in range(steps):
-        walk.step()
-    known = everything(folded(ledger))
-    assert everything(ledger.history()) == known
-    assert everything(walk.recorder.history) == known
+        run.step()
+    expected = content(fold(ledger))
+    assert content(ledger.history()) == expected
+    assert content(run.recorder.history) == expected
 
 
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_pages_that_are_made_anew_are_in_the_order_of_the_events(seed):
+def test_rebuilt_pages_are_in_the_order_of_the_events(seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "ledger.db")
         ledger = SqliteLedger(path)
-        walk = Walk(ledger, seed)
+        run = RandomRun(ledger, seed)
         for _ in range(60):
-            walk.step()
-        known = everything(ledger.history())
+            run.step()
+        expected = content(ledger.history())
         ledger.close()
         with apsw.Connection(str(path)) as db:
             db.execute("UPDATE fold SET version = 0")
         db.close()
         again = SqliteLedger(path)
-        assert everything(again.history()) == known
+        assert content(again.history()) == expected
         again.close()

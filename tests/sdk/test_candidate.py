@@ -293,7 +293,7 @@ def test_numbers_may_differ_by_the_tolerance_and_no_more(program: Tree, tmp_path
     assert certify("--tolerance", "1e-6").returncode == 0
 
 
-def test_a_function_that_crashes_is_not_certify(program: Tree, tmp_path: Path) -> None:
+def test_a_function_that_crashes_is_not_certified(program: Tree, tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(REFERENCE)
     program("import os\ndef product(a, b):\n    os._exit(0)\n")
     ended = certify("--seconds", "20")

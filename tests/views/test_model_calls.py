@@ -90,7 +90,7 @@ def test_fruitless_calls_to_change_a_node_come_oldest_first():
         ("failed", "failed"),
         ("first", "refused: apply"),
         ("again", "refused: apply"),
-        ("lost", "lost with its process"),
+        ("lost", "its process died"),
         ("unread", "not taken"),
     ]
     assert fruitless(story, "1.1") == {}

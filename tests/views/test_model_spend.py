@@ -117,12 +117,12 @@ def test_fruitless_calls_are_grouped_by_reason(run: PaidRun) -> None:
     found = run.spend()
     assert names(found.waste) == {
         "failed": 1,
-        "lost with its process": 1,
+        "its process died": 1,
         "refused: apply": 2,
         "refused: duplicate": 1,
         "not taken": 1,
     }
-    lost = next(row.sum for row in found.waste if row.name == "lost with its process")
+    lost = next(row.sum for row in found.waste if row.name == "its process died")
     assert (lost.tokens, lost.input_tokens, lost.money_usd) == (1500, 0, 0.02)
 
 

@@ -75,7 +75,7 @@ def new_draft(
 def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     """Run the trials that serve the node's verdict. Refuses before it closes a draft."""
 
-    def refuse_what_cannot_start(history: History) -> None:
+    def require_startable(history: History) -> None:
         judging = Judging(context.task.pools, context.task.noise)
         list(decisions.start_trial(history, node.id, context.owner, judging))
 
@@ -83,19 +83,19 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
-        context.say(f"the baseline {root.id} comes first")
+        context.say(f"measuring the baseline {root.id} first: {node.id} is compared with it")
         root = _run_until_verdict(runner, root)
     if node.id != root.id and root.verdict is not Verdict.KEPT:
         why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
         remedy = "fix it, then run `loopty optimize --new-run`" if root.verdict else "wait for it"
         raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
-    refuse_what_cannot_start(context.history)
+    require_startable(context.history)
     if node.draft:
         try:
             _seal(context, node)
         except Misuse:
             # Another process may have been faster and closed the draft: say that instead.
-            refuse_what_cannot_start(context.recorder.refresh())
+            require_startable(context.recorder.refresh())
             raise
     return _run_until_verdict(runner, node, lambda: drafts.remove(context.state.draft_folder(node.id)))
 

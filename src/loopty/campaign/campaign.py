@@ -38,8 +38,8 @@ _LONGEST_DIRECTIVE = 4_000
 class Campaign(CampaignReader):
     """The experiments of one repository: what can be asked (CampaignReader), and what can be done.
 
-    Methods that run trials or gates need `loopty.toml`; the others open the saved record only. Whatever cannot be
-    done as asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
+    Methods that run trials or gates need `loopty.toml`; the others open the saved record only. A method that
+    cannot do what is asked raises Misuse, whose message holds the remedy. Node ids are strings such as "1.3".
     """
 
     def __init__(self, path: str | Path = ".", say: Callable[[str], None] = lambda _: None) -> None:

@@ -33,7 +33,7 @@ class ExportedArtifact:
 def export_node(record: SavedRecord, node: NodeId, to: Path | None, force: bool) -> ExportedArtifact:
     """Pack a node: a tarball where `to` ends in .tar.gz, else a folder. The same node gives the same bytes."""
     state, repository = record.state, Repository.open(record.state.top)
-    manifest = _manifest(record.history, node, _judged_at(record, node))
+    manifest = _manifest(record.history, node, _verdict_time(record, node))
     # Absolute without resolving links: the path is shown as it was given, and made where that is.
     path = Path(os.path.abspath(to)) if to else state.artifacts / f"{node.branch}.tar.gz"  # noqa: PTH100
     state.artifacts.mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def export_node(record: SavedRecord, node: NodeId, to: Path | None, force: bool)
     return ExportedArtifact(node, path, digest)
 
 
-def _judged_at(record: SavedRecord, node: NodeId) -> float:
+def _verdict_time(record: SavedRecord, node: NodeId) -> float:
     found = record.history[node]
     if found.outcome is None or found.verdict is None:
         raise Misuse(f"node {node} has no result and verdict to export: run `loopty run {node}` first")

@@ -36,7 +36,7 @@ class OptimizeSession:
     warnings: tuple[str, ...]
 
     def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
-        """Run the loop until something says stop, with SIGINT as a request and a second one as an order.
+        """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits at once.
 
         `on_tick` is called a few times a second meanwhile.
         """
@@ -110,5 +110,5 @@ async def _tick(on_tick: Callable[[], None]) -> None:
 
 
 def collect_rarely() -> None:
-    """A run makes records that stay, so frequent garbage collection would find almost nothing."""
+    """Collect garbage rarely: a run makes records that stay, so frequent collection would find almost nothing."""
     gc.set_threshold(50_000, 20, 50)

@@ -107,7 +107,7 @@ class CampaignReader:
         return node_diff(self.record, NodeId(node), baseline, colour)
 
     def calls(self, node: str, fruitless: bool = False) -> tuple[ModelCall, ...]:
-        """The calls of models that made a node; with `fruitless` those that should have changed it and did not."""
+        """The model calls that made a node; with `fruitless` those that should have changed it and did not."""
         from loopty.views.model_calls import calls_of_node, fruitless_calls_of
 
         found, events = self.node(node), self.record.events()

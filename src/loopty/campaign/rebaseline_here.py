@@ -63,7 +63,7 @@ def decide_rebaseline(history: History, run: int, fingerprint: str, noise: Noise
     """From now on compare under this fingerprint, with the best of the contenders as the incumbent."""
     found = history.runs[run]
     _refuse_driven(found)
-    if _unmeasured(history, run, fingerprint, noise):
+    if _contenders_to_measure(history, run, fingerprint, noise):
         raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
     metrics = history.counting_metrics(run)
 
@@ -80,14 +80,15 @@ async def _measure_contenders(
     runner: TrialRunner, run: int, fingerprint: str, noise: Noise, cancel: asyncio.Event
 ) -> bool:
     """Measure the contenders in turns until their noise is known; False when stopped, to continue another time."""
-    while wanted := _unmeasured(runner.history, run, fingerprint, noise):
+    while wanted := _contenders_to_measure(runner.history, run, fingerprint, noise):
         for node in wanted:
             trial = runner.start_observation(runner.history[node], Pool.REBASE)
             outcome = await runner.run_observation(trial, watch_nothing, cancel)
             if outcome.ending is Ending.CANCELLED:
                 return False
             if not outcome.is_finished:
-                raise Misuse(f"node {node} gives no result here ({outcome.ending}: {outcome.reason})")
+                why = f"{outcome.ending}: {outcome.reason}"
+                raise Misuse(f"node {node} gives no result here ({why}): fix that, then try again")
     return True
 
 
@@ -103,7 +104,7 @@ def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
     return list(dict.fromkeys(node for node in known if node))
 
 
-def _unmeasured(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
+def _contenders_to_measure(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
     """The contenders whose noise here is not known yet."""
 
     def samples(node: NodeId) -> tuple[Metrics, ...]:

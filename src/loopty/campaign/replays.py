@@ -133,7 +133,7 @@ def _replay(record: _Record, repeats: int, unsafe: bool) -> Replay:
 def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> Iterator[_Record]:
     with open_artifact(path) as artifact, TemporaryDirectory(prefix="loopty-replay-") as temporary:
         unpacked = unpack_artifact(artifact, Path(temporary))
-        _refuse_what_is_not_given(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
+        _require_trust(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             unpacked = unpack_artifact(artifact, keep)
         context = CampaignContext.open(unpacked.repository.top, say)
@@ -152,25 +152,25 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         )
 
 
-def _refuse_what_is_not_given(task: Task, tops: Sequence[Path], trust: bool) -> None:
-    """A stranger's benchmark gets a sandbox with its own files; the user decides about anything else."""
+def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
+    """Refuse a benchmark that asks for more than a sandbox with its own files, unless the user trusts it."""
     benchmark, host_paths = task.benchmark, (*task.benchmark.mounts, *task.benchmark.data)
     dropped = [kind for kind in SandboxSpec().require if kind not in task.sandbox.require]
-    wishes = [
+    requests = [
         *(["the network"] if benchmark.network else []),
         *(f"your {path!r}" for path in host_paths),
         *(f"no protection of kind '{kind}'" for kind in dropped),
     ]
-    if wishes and not trust:
+    if requests and not trust:
         raise Misuse(
-            f"the artifact's benchmark asks for {', '.join(wishes)}: "
+            f"the artifact's benchmark asks for {', '.join(requests)}: "
             f"look at its {TASK_FILE}, and add --trust if it may have that"
         )
     absent = [path for path in host_paths if not any((top / Path(path).expanduser()).exists() for top in tops)]
     if absent:
         raise Misuse(
             f"the artifact's benchmark needs {', '.join(map(repr, absent))}, which the artifact does not hold: "
-            "bring it here; put a relative path into a directory that you name with --keep"
+            "copy it to this machine; put a relative path into a directory, and name that with --keep"
         )
 
 

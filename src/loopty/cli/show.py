@@ -60,7 +60,7 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
     elif not calls and refused:
         say(f"no call to change {short_id(node)} was refused or failed")
     elif not calls:
-        say(f"no call of a model is behind {short_id(node)}: `{printable_line(operator)}` made it")
+        say(f"no model call led to {short_id(node)}: `{printable_line(operator)}` made it")
     elif not prompt:
         click.echo(fruitless_calls_text(node, calls, columns(), terminal()))
     else:

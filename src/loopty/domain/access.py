@@ -40,7 +40,7 @@ class Access:
         )
 
     def refusal(self, changed: Iterable[str]) -> str | None:
-        """Why a change of these paths is refused, or None."""
+        """Why a change to these paths is refused, or None."""
         forbidden = sorted(path for path in changed if not self.is_writable(path))
         if not forbidden:
             return None

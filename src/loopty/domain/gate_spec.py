@@ -43,9 +43,9 @@ class Gate:
         if bool(self.command) == bool(self.metric):
             return "needs either a command or a metric"
         if self.metric and not bounded:
-            return f"names the metric {self.metric} and no bound: give minimum or maximum"
+            return f"names the metric {self.metric} but no bound: give minimum or maximum"
         if self.command and bounded:
-            return "has a bound and no metric to hold against it"
+            return "has a bound but no metric: name the metric that it bounds"
         if not all(math.isfinite(bound) for bound in (self.minimum, self.maximum) if bound is not None):
             return "needs finite bounds"
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:

@@ -38,11 +38,11 @@ class NodeId(str):
         return self.count(".")
 
     def phrase(self, preposition: str) -> str:
-        """` than 1.3` to end a clause with; empty where the id would be most of the sentence."""
+        """The id after a preposition, as in ` than 1.3`; empty where the id is too long for a sentence."""
         return f" {preposition} {self}" if self.depth < _DEEP else ""
 
     def is_within(self, top: NodeId | str) -> bool:
-        """Whether it is this node or descends from it."""
+        """Whether this id is that node or one of its descendants."""
         return self == top or self.startswith(f"{top}.")
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from loopty.domain.errors import LooptyError
 
 if TYPE_CHECKING:
-    import asyncio  # it takes a third of a reading verb's start
+    import asyncio  # importing it takes a third of the time that a reading verb needs to start
 
 
 @dataclass(frozen=True, slots=True)

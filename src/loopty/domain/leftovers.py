@@ -11,7 +11,7 @@ class Leftovers:
     """The files of a node's folder, shortened. Programs and models wrote them, so they are shown fenced."""
 
     diff: str = ""
-    """Its change of the parent."""
+    """Its change to the parent."""
     stdout: str = ""
     """The end of its output."""
     stderr: str = ""

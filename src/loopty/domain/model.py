@@ -184,7 +184,7 @@ class Outage(LooptyError):  # noqa: N818
 
 
 class Model(Protocol):
-    """Anything that answers."""
+    """Anything that replies to prompts."""
 
     name: str
     """Its name in the ledger: `provider:model`."""

@@ -42,7 +42,7 @@ class Effect:
     """How much better a node is than the incumbent, from paired measurements."""
 
     metric: str
-    """The metric that decided; empty where pairs differ in that, and `amount` is in units of noise."""
+    """The metric that decided; empty where it differs between pairs: then `amount` is in units of noise."""
     amount: float
     low: float | None
     high: float | None

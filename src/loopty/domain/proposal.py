@@ -27,7 +27,7 @@ class Proposal:
     inspirations: tuple[NodeId, ...] = ()
     """Other nodes that it builds on."""
     calls: tuple[str, ...] = ()
-    """The calls of models behind it; the last one gave it."""
+    """The model calls behind it; the last one returned it."""
     remaining_in_reply: int = 0
     """How many proposals follow it in the reply of the last call."""
     index_in_reply: int = 0
@@ -51,7 +51,7 @@ class Objection(enum.StrEnum):
     FORBIDDEN = "forbidden"
     """It changes a protected path, or lies outside the space."""
     DUPLICATE = "duplicate"
-    """It was tried before, or nearly so."""
+    """The same, or nearly the same, was tried before."""
     SCREENED = "screened"
     """The verifier advised against it."""
 

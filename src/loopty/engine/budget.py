@@ -1,4 +1,4 @@
-"""What a run may still spend on trials. A trial is charged when it starts and returned when it is cancelled."""
+"""What a run may still spend on trials. A trial is charged when it starts and refunded when it is cancelled."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from loopty.record.verdicts import Incumbents
 
 MAX_REFUSED_IN_ROW = 50
 MAX_FRUITLESS_CALLS = 40
-"""Lower, because calls of a model cost money."""
+"""Lower, because model calls cost money."""
 
 
 def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
-    """Why no further trial of this pool may start, or None. Running trials count, and promised ones too."""
+    """Why no further trial of this pool may start, or None. Running and promised trials count, too."""
     limit = pools.limit(pool)
     if limit is not None and TrialCounts.of(run, pool).started + promised >= limit:
         return f"all {limit} {pool} trials are spent"
@@ -31,7 +31,7 @@ def fruitless_reason(run: Run, pool: Pool) -> str | None:
     proposals = Proposals.of(run, pool)
     if proposals.refused_in_row < MAX_REFUSED_IN_ROW and proposals.fruitless_calls < MAX_FRUITLESS_CALLS:
         return None
-    calls = f" after {proposals.fruitless_calls} calls of a model" if proposals.fruitless_calls else ""
+    calls = f" after {proposals.fruitless_calls} model calls" if proposals.fruitless_calls else ""
     return (
         f"the last {proposals.refused_in_row} proposals were refused{calls}, the last one because: "
         f"{proposals.last_refusal}; is there anything left to try?"
@@ -41,7 +41,7 @@ def fruitless_reason(run: Run, pool: Pool) -> str | None:
 def stop_reason(history: History, run: Run, pools: Pools, seconds: float) -> str | None:
     """Why the whole run is over, or None. `seconds` is the time spent on it so far."""
     if pools.wall_seconds is not None and seconds >= pools.wall_seconds:
-        return f"the wall clock of {pools.wall_seconds:g} s is spent"
+        return f"the time limit of {pools.wall_seconds:g} s is reached"
     spend = Spend.of(run)
     if pools.tokens is not None and spend.total_tokens >= pools.tokens:
         return f"{spend.total_tokens} of {pools.tokens} tokens are spent"
@@ -54,7 +54,7 @@ def stop_reason(history: History, run: Run, pools: Pools, seconds: float) -> str
 
 
 def target_reason(history: History, run: Run, pools: Pools) -> str | None:
-    """A sentence that the target is reached, or None."""
+    """How the target was reached, as a sentence; None when it was not."""
     target, best = pools.target, Incumbents.of(run, Pool.ATTEMPT).best
     if target is None or best is None:
         return None

@@ -222,7 +222,7 @@ def add_gate(history: History, node: NodeId, gate: Gate) -> list[Event]:
     by_node = NodeGates.of(history.runs[history[node].id.run]).by_node
     related = (other for other in map(NodeId, by_node) if node.is_within(other) or other.is_within(node))
     if any(gate.name == known.name for other in related for known in by_node[other]):
-        raise Misuse(f"there is already a gate {gate.name} at or around {node}: choose another name")
+        raise Misuse(f"{node}, an ancestor or a descendant already has a gate {gate.name}: choose another name")
     return [GateAdded(node, gate)]
 
 

@@ -36,7 +36,7 @@ Pace = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the next proposal may be asked for."""
 
 _MAX_RUNG_CHANGES = 16
-"""Changes of a ladder in a row without a proposal."""
+"""Consecutive changes of rung without a proposal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Loop:
             await self._run_trials(self._trial_runner.start(root))
             root = self.history[root.id]
         if self._cancel.is_set():
-            return self._stopped_finish()
+            return self._finish_after_stop()
         if root.verdict is not Verdict.KEPT:
             return Finish(f"the baseline (node {root.id}) gave no result: {root.reason}", sound=False)
         return None
@@ -172,7 +172,7 @@ class Loop:
         while True:
             self._fill_slots()
             if self._cancel.is_set():
-                return self._stopped_finish()
+                return self._finish_after_stop()
             if not self._trials and not self._proposals:
                 return self._finish(self._stop_reason() or self._why_idle())
             await asyncio.wait({*self._trials, *self._proposals}, return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +188,7 @@ class Loop:
                 return
 
     def _collect(self) -> None:
-        """Take in the tasks that have ended; a new node starts its first trial."""
+        """Collect the results of tasks that have ended; a new node starts its first trial."""
         for task in [task for task in self._trials if task.done()]:
             self._trials.remove(task)
             self._trials_ended += 1
@@ -205,11 +205,11 @@ class Loop:
     def _start_next(self) -> bool:
         """Start a trial or a question for the pool that is furthest behind; False when none can start now."""
         behind: int | None = None
-        for pool in sorted(self._proposers, key=self._begun):
+        for pool in sorted(self._proposers, key=self._progress):
             if pool in self._exhausted or self._is_spent(pool):
                 continue
-            begun = self._begun(pool)
-            if behind is not None and begun >= behind:
+            progress = self._progress(pool)
+            if behind is not None and progress >= behind:
                 continue  # another pool does not overtake one whose proposer is still answering
             while not self._is_spent(pool) and (node := decisions.next_pending(self.history, self._run, pool)):
                 if trial := self._start_trial(node):
@@ -217,27 +217,27 @@ class Loop:
                     return True
             if pool in self._waiting or self._is_spent(pool) or budget.fruitless_reason(self.run, pool):
                 continue
-            if self._unanswered(pool) < self._width(pool):
+            if self._open_questions(pool) < self._width(pool):
                 task = asyncio.create_task(self._propose(pool))
                 self._proposals[task] = _Pending(pool, self._trials_ended)
                 return True
-            behind = begun
+            behind = progress
         return False
 
     def _width(self, pool: Pool) -> int:
         """How many questions the pool's proposer answers at once."""
         return getattr(self._proposers[pool], "width", 1)
 
-    def _unanswered(self, pool: Pool) -> int:
+    def _open_questions(self, pool: Pool) -> int:
         return sum(pending.pool is pool for pending in self._proposals.values())
 
     def _is_spent(self, pool: Pool) -> bool:
         """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
-        return budget.trial_refusal(self.run, self._pools, pool, self._unanswered(pool)) is not None
+        return budget.trial_refusal(self.run, self._pools, pool, self._open_questions(pool)) is not None
 
-    def _begun(self, pool: Pool) -> int:
-        """Trials started and questions asked."""
-        return TrialCounts.of(self.run, pool).started + self._unanswered(pool)
+    def _progress(self, pool: Pool) -> int:
+        """The number of trials started and of questions still open."""
+        return TrialCounts.of(self.run, pool).started + self._open_questions(pool)
 
     def _next_undecided(self) -> Trial | None:
         """The next measurement of a node that was interrupted: it is paid for, even when the rest is over."""
@@ -285,7 +285,7 @@ class Loop:
         return None
 
     def _may_ask(self, pool: Pool) -> bool:
-        """Whether a proposal is still wanted: much can end while a proposer works."""
+        """Whether a proposal is still wanted: the session or its budget may end while a proposer works."""
         over = self._closing or self._cancel.is_set() or self._stop_reason()
         return not over and budget.fruitless_reason(self.run, pool) is None
 
@@ -296,10 +296,10 @@ class Loop:
             self._record_event(SessionStalled(self._run, str(outage), self._clock() - since))
 
     def _ask(self, pool: Pool) -> Ask:
-        """The next question to the pool's proposer; questions asked side by side have positions of their own."""
-        asked = Proposals.of(self.run, pool).asked
-        ahead = max(self._next_position.get(pool, 0) - asked, 0) if self._width(pool) > 1 else 0
-        self._next_position[pool] = asked + ahead + 1
+        """The next question to the pool's proposer; questions asked at the same time have different positions."""
+        answered = Proposals.of(self.run, pool).answer_count
+        ahead = max(self._next_position.get(pool, 0) - answered, 0) if self._width(pool) > 1 else 0
+        self._next_position[pool] = answered + ahead + 1
         return Ask(self.history, self._run, pool, self._generator_at(pool), self._busy(pool), self._purse, ahead)
 
     def _refuse(self, pool: Pool, refusal: Refusal) -> None:
@@ -373,7 +373,7 @@ class Loop:
         if self._pools.wall_seconds is None:
             return None
         left = max(self._pools.wall_seconds - Session.of(self.run).seconds, 0.0)
-        why = f"the wall clock of {self._pools.wall_seconds:g} s is spent"
+        why = f"the time limit of {self._pools.wall_seconds:g} s is reached"
         return asyncio.get_running_loop().call_later(left, self.stop, why)
 
     def _stop_reason(self) -> str | None:
@@ -390,7 +390,7 @@ class Loop:
             or f"{self._proposers[pool].name} has nothing to propose"
         )
 
-    def _stopped_finish(self) -> Finish:
+    def _finish_after_stop(self) -> Finish:
         return Finish(self._why_stopped, self._is_sound(), resumable=self._stop_reason() is None)
 
     def _finish(self, reason: str) -> Finish:

@@ -43,7 +43,7 @@ class Purse(Protocol):
     """How a proposer spends tokens and money: reserved before a call, settled after it."""
 
     def reserve(self, role: str, tokens: int, money_usd: float) -> str:
-        """Reserve the estimated cost of a call; the call's name. Raises Exhausted when a cap is reached."""
+        """Reserve the estimated cost of a call; returns its name. Raises Exhausted when a cap is reached."""
         ...
 
     def settle(self, call: str, tokens: int, money_usd: float) -> None:
@@ -74,7 +74,7 @@ class Ask:
     @property
     def position(self) -> int:
         """How many answers this pool's proposer has given."""
-        return Proposals.of(self.history.runs[self.run], self.pool).asked + self.ahead
+        return Proposals.of(self.history.runs[self.run], self.pool).answer_count + self.ahead
 
     @property
     def root(self) -> Node:
@@ -100,7 +100,7 @@ class Proposer(Protocol):
     async def propose(self, ask: Ask) -> Suggestion | None:
         """The next proposal; None when there is none until a running trial ends.
 
-        A Refusal reports a proposal that is no use, a RungChange that a ladder goes to another rung: both are
+        A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung: both are
         recorded, and the proposer is asked again. Raises Exhausted when there will never be another proposal,
         Outage when a model that it needs is unavailable. A proposer with an attribute `width` may be asked that
         many questions at once; others are asked one at a time.
@@ -136,7 +136,7 @@ class Trial:
 
     node: Node
     root: Node
-    """The baseline of the node's run: the node's files are a change of it."""
+    """The baseline of the node's run: the node's files are a change to it."""
     number: int
     pool: Pool
     seed: int
@@ -169,7 +169,7 @@ OnMetrics = Callable[[Sequence[Row], Directions], str | None]
 
 
 class Executor(Protocol):
-    """Runs trials, up to `width` at once, on a machine whose fingerprint stands on their outcomes."""
+    """Runs trials, up to `width` at once, on a machine whose fingerprint is part of their outcomes."""
 
     width: int
     machine: Machine

@@ -154,8 +154,8 @@ class TrialRunner:
 def _is_blameless(trial: Trial, error: Exception) -> bool:
     """Whether an error that ended a trial never counts against the node.
 
-    A node that brings the benchmark's model down several times is quarantined; the baseline is not, nor is a node
-    whose verifier is unavailable.
+    A node that brings the benchmark's model down several times is quarantined. The baseline never is, and a node
+    whose verifier is unavailable is not either.
     """
     if isinstance(error, SandboxError):
         return False

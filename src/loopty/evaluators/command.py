@@ -192,7 +192,9 @@ class CommandEvaluator:
             if raw is None:
                 if row:
                     return result.ParsedResult(row)
-                raise Unreadable("was not written, and neither was the metrics CSV")
+                raise Unreadable(
+                    "was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, $LOOPTY_METRICS_CSV)"
+                )
             parsed = result.parse_result(raw)
         except Unreadable as error:
             raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None

@@ -43,7 +43,7 @@ class LocalExecutor:
 
 @contextlib.asynccontextmanager
 async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[bool]:
-    """Hold the resource and yield True; yield False if the wait is cancelled. The lock dies with the process."""
+    """Yield True while holding the resource, False if the wait is cancelled. The lock ends with the process."""
     descriptor = os.open(lock_path(resource), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         while not cancel.is_set():

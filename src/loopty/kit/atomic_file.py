@@ -11,7 +11,7 @@ def write_atomically(
 ) -> None:
     """Write a file, replacing any file of this name; create the folder if it is missing.
 
-    With `durable`, content and name are on disk when this returns. Git sweeps leftovers under the temporary name.
+    With `durable`, content and name are on disk when this returns. Git removes leftovers with the temporary name.
     """
     directory = os.fspath(folder)
     temporary = f"{directory}/tmp_obj_{os.getpid()}_{os.urandom(6).hex()}"

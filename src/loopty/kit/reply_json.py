@@ -22,7 +22,7 @@ _LIKE_JSON = re.compile(r'\{\s*"|\[\s*[\[{"]')
 
 
 def parse_longest(text: str) -> Any:
-    """The longest JSON object or list in the text: bare, in a code fence or amid prose.
+    """The longest JSON object or list in the text: bare, in a code fence or within prose.
 
     Allows commas before a closing bracket and line breaks in strings. Raises ValueError with a reason, also for a
     reply that was cut off, for NaN and infinite numbers, and for an object with a duplicate key.

@@ -14,7 +14,7 @@ def tokens(text: str) -> int:
 
 
 def tokens_for_bytes(count: int) -> int:
-    """The tokens in this many bytes: a quarter, rounded up, as common tokenisers have it for English and code."""
+    """The tokens in this many bytes: a quarter, rounded up, as with common tokenisers for English and code."""
     return -(-count // _BYTES_PER_TOKEN)
 
 

@@ -104,7 +104,7 @@ class SqliteLedger:
             for recorded in lock.events_after(0):
                 history.apply(recorded)
             self._db.execute("DELETE FROM pages")
-            lock.write([], history.changed_pages())
+            lock.write([], history.take_changed_pages())
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
@@ -147,7 +147,7 @@ class SqliteLedger:
         except apsw.FullError as error:
             raise Misuse(f"the disk is full ({error}): free some space; everything recorded is safe") from error
         except apsw.Error as error:
-            doubts = "may you write to it, is there space, is the disk healthy?"
+            doubts = "check its permissions, the free space and the health of the disk"
             raise Misuse(f"cannot use the ledger {self._path}: {error} ({doubts})") from error
 
 

@@ -23,7 +23,7 @@ def context_length(file: Path) -> int | None:
                 raise Misuse(f"{file} is not a GGUF file: `file` must name the weights of a model in that format")
             return _read_context(header)
     except OSError as error:
-        raise Misuse(f"cannot read {file}: {error.strerror}") from error
+        raise Misuse(f"cannot read {file} ({error.strerror}): check `file` and its permissions") from error
     except (struct.error, KeyError, ValueError):
         return None  # the library that loads the file reports what is wrong
 

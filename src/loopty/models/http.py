@@ -14,7 +14,7 @@ _ANSWERS: ContextVar[list[Any]] = ContextVar("answers")
 
 
 class UnacceptableAnswer(Exception):  # noqa: N818
-    """An answer that loopty refuses to read on."""
+    """An answer that loopty refuses to read any further."""
 
     def __init__(self, reason: str, *, transient: bool) -> None:
         super().__init__(reason)

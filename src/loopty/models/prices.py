@@ -64,7 +64,7 @@ def free_model_check(specs: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
 
 
 def unknown_price(name: str, spec: ModelSpec, *, embeds: bool = False) -> str | None:
-    """That the model's price is unknown, with the remedy, or None when it is known."""
+    """A sentence that the model's price is unknown, with the remedy; None when it is known."""
     if rates_of(spec, embeds=embeds) is not None:
         return None
     return (

@@ -46,8 +46,8 @@ _NAMES = (
 
 
 def provider_problem(name: str) -> str | None:
-    """That no provider has this name, with the remedy, or None when one has it or nobody can tell."""
-    return None if name in _NAMES or _in_library(name) else unknown_provider_message(name)
+    """A sentence that no provider has this name, with the remedy; None when one has it or may have it."""
+    return None if name in _NAMES or _is_in_library(name) else unknown_provider_message(name)
 
 
 def unknown_provider_message(name: str) -> str:
@@ -57,7 +57,7 @@ def unknown_provider_message(name: str) -> str:
     return f"no provider is called '{name}'; {remedy}"
 
 
-def _in_library(name: str) -> bool:
+def _is_in_library(name: str) -> bool:
     """Whether the client library knows the name; without the library, whether it might."""
     if importlib.util.find_spec("pydantic_ai") is None:
         return not difflib.get_close_matches(name.lower(), _NAMES, n=1)

@@ -22,8 +22,8 @@ _FIRST_PAUSE = 1.0
 _FIRST_COOL_DOWN = 5.0
 _LONGEST = 60.0
 """The longest pause, and the longest time between two probes of a model that is out."""
-_NAP = 1.0
-_SHORTEST_NAP = 0.001
+_LONGEST_SLEEP = 1.0
+_SHORTEST_SLEEP = 0.001
 
 
 class Retry:
@@ -94,10 +94,12 @@ class Retry:
             # The wait alone may be too long: answers to others may have reset the failures since the server asked.
             if too_late or next_at - now > self._outage_seconds:
                 raise self._outage(now)
-            await self._sleep(_NAP if now >= next_at else min(_NAP, max(next_at - now, _SHORTEST_NAP)))
+            await self._sleep(
+                _LONGEST_SLEEP if now >= next_at else min(_LONGEST_SLEEP, max(next_at - now, _SHORTEST_SLEEP))
+            )
 
     def _pause_after(self, fault: ModelFault, failures: int, probing: bool, others_answered: bool) -> float:
-        """Record a fault; returns the pause before the next try. Raises Outage when waiting is no use."""
+        """Record a fault; returns the pause before the next try. Raises Outage when waiting does not help."""
         if not fault.transient:
             raise Outage(f"{self._model}: {fault}") from fault
         now = self._clock()

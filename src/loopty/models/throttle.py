@@ -13,8 +13,8 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
 _MINUTE = 60.0
-_LONGEST_NAP = 1.0
-_SHORTEST_NAP = 0.001
+_LONGEST_SLEEP = 1.0
+_SHORTEST_SLEEP = 0.001
 
 
 @dataclass(slots=True, eq=False)
@@ -50,8 +50,8 @@ class Throttle:
         """Wait until a start with this estimate of tokens is allowed."""
         async with self._queue:
             while (seconds := self._seconds_to_wait(tokens)) > 0:
-                # In naps: a call that ends meanwhile may have used fewer tokens than estimated.
-                await self._sleep(min(max(seconds, _SHORTEST_NAP), _LONGEST_NAP))
+                # In short sleeps: a call that ends meanwhile may have used fewer tokens than estimated.
+                await self._sleep(min(max(seconds, _SHORTEST_SLEEP), _LONGEST_SLEEP))
             self._starts.append(Admission(self._clock(), tokens))
             return self._starts[-1]
 

@@ -89,7 +89,7 @@ class PromptContext:
         return "\n\n".join((*sections, *search, *directive)) + "\n"
 
     def _leftovers_of(self, node: Node) -> Leftovers:
-        """The leftovers of the node, read once for many changes of it: a judged node leaves nothing more."""
+        """The leftovers of the node, read once for many changes to it: a judged node leaves nothing more."""
         key = node.id, node.judged
         if self._last_leftovers is None or self._last_leftovers[0] != key or not node.judged:
             self._last_leftovers = key, self._read_leftovers(node)
@@ -119,7 +119,7 @@ class PromptContext:
         results = results_text(parent) if self._options.artifacts else ""
         sections = (
             (f"# The path to node {name}", "nodes from the baseline on, a line each", path),
-            (f"# Changes of node {name} that were tried already", "nodes, the newest first", tried),
+            (f"# Changes to node {name} that were already tried", "nodes, the newest first", tried),
             (f"# What node {name} gave", "its results", results),
         )
         return [

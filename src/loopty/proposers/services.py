@@ -62,7 +62,7 @@ class Services:
     """Another proposer: a ladder is made of several."""
 
     def prompt_context(self, options: PromptContextOptions, access: Access | None) -> PromptContext:
-        """What a model is told about the task and the search; with `access`, also which files it may change."""
+        """Writes the task and the search into prompts; with `access`, also which files may be changed."""
         return PromptContext(self.statement, access, self.leftovers, options)
 
 

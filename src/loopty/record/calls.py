@@ -1,4 +1,4 @@
-"""The family of calls: what calls of models cost, and which of their replies still hold proposals."""
+"""The family of calls: what model calls cost, and which of their replies still hold proposals."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class FoldState:
         """Index the files of a node that was a draft until now."""
         self._index.seal(node)
 
-    def changed_pages(self) -> dict[str, str]:
-        """The pages that changed since the last call."""
+    def take_changed_pages(self) -> dict[str, str]:
+        """Take the pages that changed since the last call."""
         pages = {
             key: codec.text(self.runs[int(key[4:])]) if key.startswith("run ") else self.page(NodeId(key))
             for key in self._changed

@@ -35,7 +35,7 @@ class NodeAdded(Event):
     """The paths that the node changes in its parent."""
     inspirations: tuple[NodeId, ...] = ()
     calls: tuple[str, ...] = ()
-    """The calls of models behind the proposal; the last one gave it."""
+    """The model calls behind the proposal; the last one returned it."""
     remaining_in_reply: int = 0
     """How many proposals follow it in the reply of the last call."""
     index_in_reply: int = 0
@@ -72,7 +72,7 @@ def _add(state: FoldState, event: NodeAdded, at: float) -> None:
         event.tree,
         added_at=at,
         order=count,
-        position=proposals.asked,
+        position=proposals.answer_count,
         turn=proposals.answers.get(event.operator, 0),
         params=event.params,
         draft=event.draft,

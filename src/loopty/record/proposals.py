@@ -41,14 +41,14 @@ class Proposals(PoolPart):
     last_refusal: str = ""
     """Shortened: the fold is written with every event."""
     fruitless_calls: int = 0
-    """Consecutive calls of a model without a usable proposal."""
+    """Consecutive model calls without a usable proposal."""
     screened: int = 0
     """Proposals refused on the verifier's advice."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """Answers by operator, refused ones included."""
 
     @property
-    def asked(self) -> int:
+    def answer_count(self) -> int:
         """How many answers the proposer has given: the position of the seeded generator."""
         return self.nodes + self.refused
 
@@ -70,7 +70,7 @@ class Proposals(PoolPart):
         )
 
     def with_fresh_streak(self) -> Proposals:
-        """The refusals in a row forgotten."""
+        """The same answers, with the counts of consecutive refusals and fruitless calls reset."""
         return replace(self, refused_in_row=0, fruitless_calls=0)
 
     def _answers_with(self, operator: str) -> Mapping[str, int]:

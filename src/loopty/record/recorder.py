@@ -29,13 +29,13 @@ class Recorder:
             with self._ledger.write_lock() as lock:
                 for recorded in lock.events_after(self.history.number):
                     self.history.apply(recorded)
-                self.history.changed_pages()  # the process that wrote these events has saved their pages
+                self.history.take_changed_pages()  # the process that wrote these events has saved their pages
                 at = self._clock()
                 for event in decide(self.history):
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
                 if events:
-                    lock.write(events, self.history.changed_pages())
+                    lock.write(events, self.history.take_changed_pages())
         except BaseException:
             if events:
                 self.history = self._ledger.history()  # it held events that were never written
@@ -49,5 +49,5 @@ class Recorder:
         """The history with the events that other processes have written since."""
         for recorded in self._ledger.read(self.history.number):
             self.history.apply(recorded)
-        self.history.changed_pages()
+        self.history.take_changed_pages()
         return self.history

@@ -72,7 +72,7 @@ def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
 
 
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
-    """A new best under the present fingerprint clears the falls."""
+    """Forget how often rungs were left after refusals when there is a new best under the present fingerprint."""
     node, run = state[event.node], state.runs[event.node.run]
     fingerprint = node.outcome.fingerprint if node.outcome else ""
     ladder = LadderState.of(run, node.pool)

@@ -51,7 +51,11 @@ def _facts(call: ModelCall, record: CallRecord | None) -> Iterator[Fact]:
         yield Fact("led to", ", ".join(map(short_id, call.new_nodes)))
     yield from outcome_facts(call)
     if record is None:
-        yield Fact("text", "not in .loopty/calls: removed, lost with its process, or still running", "warn")
+        yield Fact(
+            "text",
+            "not in .loopty/calls: removed, not written before its process died, or still running",
+            "warn",
+        )
 
 
 def outcome_facts(call: ModelCall) -> Iterator[Fact]:

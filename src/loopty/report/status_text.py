@@ -35,7 +35,7 @@ def owner_text(owner: str) -> str:
 
 
 def endings_text(count: PoolCount) -> str:
-    """`51 finished, 6 failed`; cancelled trials stand apart, because they are given back to the pool."""
+    """`51 finished, 6 failed`; cancelled trials are counted apart, because the pool gets them back."""
     charged = ", ".join(
         f"{number:,} {_ENDING_NAMES.get(ending, ending)}"
         for ending, number in count.endings.items()

@@ -29,7 +29,7 @@ _PROGRAMS = ("bwrap", "prlimit", "setpriv", "podman", "docker")
 _ENGINES = ("podman", "docker")
 _LINUX_ONLY = (
     "trials need Linux (pidfd, /proc), with or without a sandbox: run loopty in a Linux virtual machine; there is "
-    "no Seatbelt back end for macOS, because none could be tested honestly"
+    "no Seatbelt back end for macOS, because we could not test one"
 )
 _UNSAFE = "`--unsafe-no-sandbox` runs candidates with your full permissions"
 

@@ -148,7 +148,7 @@ def _try_calls() -> None:
     library = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(256)
 
-    def succeeds(attempt: Callable[[], int]) -> None:
+    def require_success(attempt: Callable[[], int]) -> None:
         # In a child process, because some of these calls change the caller.
         if (pid := os.fork()) == 0:
             os._exit(0 if attempt() != -1 else 1)
@@ -157,15 +157,15 @@ def _try_calls() -> None:
 
     key = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
     uffd = {"x86_64": 323, "aarch64": 282}.get(os.uname().machine)
-    _try("ptrace", lambda: succeeds(lambda: library.ptrace(0, 0, 0, 0)))
-    _try("namespace", lambda: succeeds(lambda: library.unshare(_CLONE_NEWUSER)))
+    _try("ptrace", lambda: require_success(lambda: library.ptrace(0, 0, 0, 0)))
+    _try("namespace", lambda: require_success(lambda: library.unshare(_CLONE_NEWUSER)))
     # A file system that does not exist: the kernel checks the right to mount first.
-    _try("mount", lambda: succeeds(lambda: _may_mount(library, ctypes.get_errno)))
-    _try("io_uring", lambda: succeeds(lambda: library.syscall(425, 1, buffer)))
+    _try("mount", lambda: require_success(lambda: _may_mount(library, ctypes.get_errno)))
+    _try("io_uring", lambda: require_success(lambda: library.syscall(425, 1, buffer)))
     if key is not None:
-        _try("keys", lambda: succeeds(lambda: library.syscall(key, 0, -4, 1)))
+        _try("keys", lambda: require_success(lambda: library.syscall(key, 0, -4, 1)))
     if uffd is not None:
-        _try("userfaultfd", lambda: succeeds(lambda: library.syscall(uffd, 0)))
+        _try("userfaultfd", lambda: require_success(lambda: library.syscall(uffd, 0)))
 
 
 def _may_mount(library: Any, last_error: Callable[[], int]) -> int:

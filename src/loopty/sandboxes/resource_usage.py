@@ -225,7 +225,7 @@ def _hides_descriptors(thread: Path) -> bool:
     with contextlib.suppress(OSError):
         lines = (thread / "status").read_text(errors="replace").splitlines()
         fields = dict(line.split(":", 1) for line in lines)
-        # An exiting process shows nothing either, nor does one of another user: outside a sandbox, `sudo`.
+        # An exiting process shows nothing either. Neither does another user's process, such as `sudo`.
         return "VmSize" in fields and fields["Uid"].split()[1] == str(os.geteuid())
     return False
 

@@ -64,7 +64,7 @@ class ModelCall:
         if self.settled is None or self.new_nodes:
             return ""
         if self.settled.lost:
-            return "lost with its process"
+            return "its process died"
         if self.settled.failure:
             return "failed"
         if self.refused_proposals and self.reserved.pool:

@@ -46,7 +46,7 @@ class PoolCount:
 
     pool: Pool
     started: int
-    """Trials that ended or are running; cancelled ones are given back."""
+    """Trials that ended or are running; cancelled ones are refunded."""
     limit: int | None
     endings: Mapping[str, int]
     refused: int

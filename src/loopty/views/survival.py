@@ -79,7 +79,7 @@ class Survival:
         """The share of the search's gain that the held-out split shows, too; 0 if it shows no gain.
 
         None without a gain in the search. Gains are compared in the metric's unit or relative to the baselines,
-        whichever is kinder: splits differ in size.
+        whichever gives the larger share: splits differ in size.
         """
         searched, held_out = self.search_gain, self.held_out_gain
         if searched is None or held_out is None or searched <= 0:

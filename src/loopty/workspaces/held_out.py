@@ -80,7 +80,7 @@ class HeldOutSplit:
             for path in names:
                 host = self._host_path(path)
                 if name := next(
-                    (name for name, split_path in split_paths.items() if _overlap(host, split_path)), None
+                    (name for name, split_path in split_paths.items() if _are_nested(host, split_path)), None
                 ):
                     yield f"the search sees {name}, too: benchmark.{key} names {path}"
         for name, split_path in self._data.items():
@@ -160,7 +160,7 @@ class HeldOutSplit:
         return {line for _, content in _up_to_limits(blobs) for line in _distinctive_lines(content)}
 
 
-def _overlap(one: Path, other: Path) -> bool:
+def _are_nested(one: Path, other: Path) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 

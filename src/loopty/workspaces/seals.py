@@ -1,4 +1,4 @@
-"""Seals detect changes of files that results depend on; they are checked at each launch."""
+"""Seals detect changes to files that results depend on; they are checked at each launch."""
 
 from __future__ import annotations
 

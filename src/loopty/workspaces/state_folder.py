@@ -84,7 +84,7 @@ class StateFolder:
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise Misuse(f"cannot create {self.folder}: {error.strerror}") from None
+            raise Misuse(f"cannot create {self.folder} ({error.strerror}): check space and permissions") from None
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")

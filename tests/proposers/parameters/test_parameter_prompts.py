@@ -9,8 +9,7 @@ def test_the_space_is_described_with_types_bounds_scales_steps_choices_and_condi
     )
     assert text.splitlines() == [
         "- `x`: float from -5 to 5, both included; 0 in the baseline",
-        "- `rate`: float from 0.0001 to 1, both included; to be thought of on a logarithmic scale; "
-        "0.01 in the baseline",
+        "- `rate`: float from 0.0001 to 1, both included; on a logarithmic scale; 0.01 in the baseline",
         "- `n`: int from 1 to 8, both included; 5 in the baseline",
         '- `method`: one of "a", "b"; "a" in the baseline',
         '- `depth`: int from 1 to 3, both included; 2 in the baseline; exists only while `method` is "b"',

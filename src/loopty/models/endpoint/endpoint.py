@@ -95,9 +95,9 @@ class Endpoint:
                 continue
             task = asyncio.create_task(self._handle_connection(connection))
             self._connections.add(task)
-            task.add_done_callback(self._connection_done)
+            task.add_done_callback(self._forget_connection)
 
-    def _connection_done(self, task: asyncio.Task[None]) -> None:
+    def _forget_connection(self, task: asyncio.Task[None]) -> None:
         self._free.release()
         # A failed one stays, so that `serve` raises its error in the end.
         if task.cancelled() or task.exception() is None:

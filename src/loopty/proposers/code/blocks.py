@@ -28,7 +28,7 @@ class Block:
         if not any(line.strip() for line in self.search):
             if before:
                 raise apply_fault(
-                    f"{self.path}: SEARCH is empty, and the file exists: put the lines to replace there"
+                    f"{self.path}: SEARCH is empty, but the file exists: put the lines to replace there"
                 )
             return "".join(f"{line}\n" for line in self.replace)
         if before is None:

@@ -43,7 +43,7 @@ class CodeOptions:
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
     similarity: float = option(
-        "Maximum similarity of a change to an earlier change of the same node, where 1 means equal; a more "
+        "Maximum similarity of a change to an earlier change to the same node, where 1 means equal; a more "
         "similar change is refused. With 1, only changes that are equal apart from comments and white space are "
         "refused.",
         0.97,

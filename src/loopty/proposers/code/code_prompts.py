@@ -1,4 +1,4 @@
-"""The prompts that ask a model for a change of code, with the form of its reply."""
+"""The prompts that ask a model for a change to the code, with the form of its reply."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ all lines of the file
 Any number of such files, new ones too. Where a file holds ``` itself, use a longer fence around it."""
 
 _RULES = """\
-A line `<<<<<<< DELETE path/of/the/file` takes a file away. Change only files that may be changed. In a file with \
+A line `<<<<<<< DELETE path/of/the/file` deletes a file. Change only files that may be changed. In a file with \
 EVOLVE-BLOCK-START and EVOLVE-BLOCK-END change only what is between them, and keep those lines."""
 
 _TASKS = {
     Operator.DIFF: "Change the program so that it does better.",
     Operator.REWRITE: "Rewrite the program, or the files of it that matter, so that it does better.",
     Operator.CROSSOVER: "Two programs are shown. Change the first so that it has the strengths of both.",
-    Operator.FIX: "This program failed. Find out why, and mend it; keep the idea of its last change.",
-    Operator.DRAFT: "Solve the task anew, in another way than the program does and than was tried so far.",
+    Operator.FIX: "This program failed. Find out why, and fix it; keep the idea of its last change.",
+    Operator.DRAFT: "Solve the task anew, in a way that differs from this program and from all that was tried.",
 }
 
 

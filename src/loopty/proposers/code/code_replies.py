@@ -1,4 +1,4 @@
-"""Parse a model's reply into changes of files.
+"""Parse a model's reply into changes to files.
 
 A proposal begins with `=== PROPOSAL 1: what it does ===`, which a single proposal may leave out, and ends with the
 next heading or with `=== END ===`. It has changes, each below a line with the path of a file:

@@ -69,7 +69,7 @@ class Novelty:
             await self._compare(ask.history, ask.pool, parent, self._change(origin, texts))
 
     async def _compare(self, history: History, pool: Pool, parent: Node, change: _LineChange) -> None:
-        """Raises ProposalFault when the change is too similar to another change of the same parent.
+        """Raises ProposalFault when the change is too similar to another change to the same parent.
 
         Failed changes do not count: they may be tried again with a small difference.
         """
@@ -139,7 +139,7 @@ class Novelty:
 
 
 def _siblings(history: History, parent: Node, pool: Pool) -> Iterator[Node]:
-    """The newest changes of the parent's code that have a result or may still get one."""
+    """The newest changes to the parent's code that have a result or may still get one."""
     newest = history[parent.id].children
     for number in range(newest, max(newest - _MAX_SIBLINGS, 0), -1):
         node = history[parent.id.child(number)]

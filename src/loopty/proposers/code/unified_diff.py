@@ -42,7 +42,7 @@ class Patch:
     def apply(self, before: str | None) -> str:
         """The file with all hunks applied. Raises ProposalFault when a hunk does not match one position alone."""
         if self.new and before:
-            raise apply_fault(f"{self.path}: the diff adds the file, and it exists")
+            raise apply_fault(f"{self.path}: the diff adds the file, but it exists already")
         if before is None and not self.new:
             raise apply_fault(f"{self.path}: there is no such file to apply the diff to")
         lines, offset = FileLines.of(before or ""), 0

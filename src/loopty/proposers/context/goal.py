@@ -50,7 +50,7 @@ def _metric_goal(metric: Metric) -> str:
 
 
 def _tolerance_note(metric: Metric) -> str:
-    return f" (differences up to {metric.tolerance:g} are none)" if metric.tolerance else ""
+    return f" (differences up to {metric.tolerance:g} count as equal)" if metric.tolerance else ""
 
 
 def _node_result(history: History, node: Node) -> str:
@@ -65,11 +65,11 @@ def rules_text(access: Access) -> str:
             "# Rules",
             "",
             f"- May be changed, added or deleted: {_pattern_list(access.write)}",
-            f"- There to be read: {readable}",
-            "- A change of anything else is refused without a trial: the benchmark and its data above all.",
+            f"- May be read: {readable}",
+            "- Any other change is refused without a trial, above all to the benchmark and its data.",
             "- Where a file has EVOLVE-BLOCK-START and EVOLVE-BLOCK-END markers, only what lies between them.",
             "- Trials run in a sandbox, and what looks better is measured again. A change that games the "
-            "benchmark, takes checks away or fakes results is rejected, whatever its score.",
+            "benchmark, removes checks or fakes results is rejected, whatever its score.",
         )
     )
 

@@ -30,7 +30,7 @@ def path_lines(history: History, node: Node, limit: int, node_lines: NodeLines) 
 
 
 def child_lines(ask: Ask, parent: Node, node_lines: NodeLines) -> Iterator[str]:
-    """The newest changes of this node, a line each, running trials included."""
+    """The newest changes to this node, a line each, running trials included."""
     count = 0
     oldest = max(parent.children - _MAX_CHILDREN_READ, 0)
     for number in range(parent.children, oldest, -1):

@@ -47,7 +47,7 @@ def language_of(path: str) -> Language:
     return _BY_EXTENSION.get(PurePath(path).suffix.lower(), _PLAIN)
 
 
-def _hidden(comments: str, *strings: str) -> re.Pattern[str]:
+def _comments_and_strings(comments: str, *strings: str) -> re.Pattern[str]:
     return re.compile(f"({comments})|" + "|".join(strings), re.DOTALL | re.MULTILINE)
 
 
@@ -73,23 +73,23 @@ def _shell() -> Language:
     inside = _infix(swaps(_ARITHMETIC, _COMPARISONS))
     # Outside $((…)) a minus is an option, a slash a path and a star a pattern.
     operator = re.compile(rf"(?<=\s)(?:{tests})(?=\s)|(?:{inside})(?=[^\n]{{0,99}}\)\))")
-    hidden = _hidden(_HASH, _QUOTED, _SINGLE, r"\d?[<>]&?\d?(?=\s|\Z)|>&\d")
+    hidden = _comments_and_strings(_HASH, _QUOTED, _SINGLE, r"\d?[<>]&?\d?(?=\s|\Z)|>&\d")
     return Language(hidden, swaps(_ARITHMETIC, _COMPARISONS, *_SHELL_TESTS), operator)
 
 
 def _lisp() -> Language:
     table = swaps("+ - * /", "< <= > >=", "and or")
-    hidden = _hidden(r";[^\n]*|#\|.*?(?:\|#|\Z)", _QUOTED)
+    hidden = _comments_and_strings(r";[^\n]*|#\|.*?(?:\|#|\Z)", _QUOTED)
     return Language(hidden, table, re.compile(rf"(?<=\()(?:{_alternatives(table)})(?=\s)"))
 
 
-_C = _hidden(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _CHARACTER)
-_SCRIPT = _hidden(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _SINGLE, _BACKTICK)
-_PYTHON = _hidden(_HASH, _TRIPLE, _QUOTED, _SINGLE)
-_FORTRAN = _hidden(r"![^\n]*|^[cC*](?=\s)[^\n]*", _QUOTED, _SINGLE)
-_SQL = _hidden(r"--[^\n]*|/\*.*?(?:\*/|\Z)", _QUOTED, _SINGLE)
-_LUA = _hidden(r"--\[\[.*?(?:\]\]|\Z)|--[^\n]*", _QUOTED, _SINGLE)
-_PLAIN = _language(_hidden(_HASH, _QUOTED), "true false", "True False")
+_C = _comments_and_strings(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _CHARACTER)
+_SCRIPT = _comments_and_strings(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _SINGLE, _BACKTICK)
+_PYTHON = _comments_and_strings(_HASH, _TRIPLE, _QUOTED, _SINGLE)
+_FORTRAN = _comments_and_strings(r"![^\n]*|^[cC*](?=\s)[^\n]*", _QUOTED, _SINGLE)
+_SQL = _comments_and_strings(r"--[^\n]*|/\*.*?(?:\*/|\Z)", _QUOTED, _SINGLE)
+_LUA = _comments_and_strings(r"--\[\[.*?(?:\]\]|\Z)|--[^\n]*", _QUOTED, _SINGLE)
+_PLAIN = _language(_comments_and_strings(_HASH, _QUOTED), "true false", "True False")
 _FAMILIES = {
     ".c .h .cc .cpp .cxx .hh .hpp .cu .cuh .cl .java .cs .d .rs .zig .glsl .metal .wgsl": _language(
         _C, *_C_OPERATORS, semicolons=True
@@ -102,6 +102,6 @@ _FAMILIES = {
     ".sql": _language(_SQL, _ARITHMETIC, "< <= > >= <>", "and or", semicolons=True),
     ".lua": _language(_LUA, _ARITHMETIC, "< <= > >= == ~=", "and or", "true false"),
     ".lisp .lsp .el .clj .scm .ss .rkt": _lisp(),
-    ".json": _language(_hidden("(?!)", _QUOTED), "true false", semicolons=True),
+    ".json": _language(_comments_and_strings("(?!)", _QUOTED), "true false", semicolons=True),
 }
 _BY_EXTENSION = {extension: language for family, language in _FAMILIES.items() for extension in family.split()}

@@ -27,8 +27,8 @@ def configurations_prompt(context: str, space: Space, tried: str, batch: int) ->
         f"# Parameters\n\n{space_text(space)}",
         f"# Configurations that were tried\n\n{tried}",
         f"# What to do\n\nPropose {wanted} most worth trying next. Each must differ from all that were tried, and "
-        "from each other. Weigh what the results suggest against regions where little is known. Change parameters "
-        "alone, no files. Give every parameter that exists under the others' values. Reply with JSON alone:\n"
+        "from each other. Weigh what the results suggest against regions where little is known. Change only "
+        "parameters, no files. Give every parameter that exists under the others' values. Reply with JSON alone:\n"
         f"{_SHAPE}",
     )
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(sections)),), reply_schema(space))
@@ -37,7 +37,7 @@ def configurations_prompt(context: str, space: Space, tried: str, batch: int) ->
 def retry_text(faults: Sequence[str]) -> str:
     """The message that asks again after a reply without a usable point."""
     lines = "\n".join(f"- {fault}" for fault in faults)
-    return f"Nothing of this can be tried:\n{lines}\n\nReply again, with the JSON alone, as it was described."
+    return f"None of this can be tried:\n{lines}\n\nReply again, with the JSON alone, as it was described."
 
 
 def space_text(space: Space) -> str:
@@ -68,7 +68,7 @@ def _facts(parameter: Parameter) -> Iterator[str]:
         if parameter.step:
             yield f"in steps of {_number_text(parameter.step)}"
         if parameter.log:
-            yield "to be thought of on a logarithmic scale"
+            yield "on a logarithmic scale"
     yield f"{value_text(parameter.baseline)} in the baseline"
     if parameter.when:
         conditions = " and ".join(f"`{other}` is {value_text(value)}" for other, value in parameter.when.items())

@@ -1,4 +1,4 @@
-"""Whatever proposers, trials and models do, whenever it is stopped: a session ends closed, within its budget."""
+"""A session ends closed and within its budget, whatever proposers and trials do and whenever it is stopped."""
 
 import asyncio
 import random
@@ -24,10 +24,10 @@ ATTEMPTS, CONTROL = 12, 6
 FAULTS = (Outage("out"), SandboxError("broken"), Exhausted("spent"), Crowded("crowded"), RuntimeError("a bug"))
 
 
-class Moody:
-    """Proposes, refuses, steps, has nothing, or breaks, after some time."""
+class RandomAnswers:
+    """Proposes, refuses, changes the rung, has nothing, or raises, at random and after some time."""
 
-    name = "moody"
+    name = "random-answers"
 
     def __init__(self, rng, width, faults):
         self.width = width
@@ -51,7 +51,7 @@ class Moody:
                 return Refusal(self.name, "no use", calls=(call,) if call else ())
             if draw < 0.4:
                 return RungChange(rng.randint(0, 1), "rung", "why")
-            params = {"x": rng.randint(0, 40) / 40}  # some twice
+            params = {"x": rng.randint(0, 40) / 40}  # some values occur twice
             edits = {"forbidden": "x"} if draw < 0.5 else {}
             return Proposal(self.name, ask.root.id, "", params, edits, calls=(call,) if call else ())
         finally:
@@ -64,8 +64,8 @@ async def pause(rng):
         await asyncio.sleep(0)
 
 
-def most_at_once(events, pool):
-    """The most trials of a pool that were ever started and not given back."""
+def most_charged(events, pool):
+    """The highest number of trials of a pool that were ever started and not cancelled."""
     started, most, pools = 0, 0, {}
     for event in events:
         if isinstance(event, TrialStarted):
@@ -91,8 +91,8 @@ def test_a_session_ends_closed_and_within_its_budget(seed, width, faults):
         return trial.node.params["x"]
 
     async def one_session(bench):
-        bench.proposer = Moody(rng, rng.choice([1, width]), faults)
-        bench.control = Moody(rng, 1, 0.0)
+        bench.proposer = RandomAnswers(rng, rng.choice([1, width]), faults)
+        bench.control = RandomAnswers(rng, 1, 0.0)
         loop = bench.loop()
         driving = asyncio.create_task(loop.drive())
         if rng.random() < 0.4:
@@ -101,7 +101,7 @@ def test_a_session_ends_closed_and_within_its_budget(seed, width, faults):
             loop.stop("enough")
         (end,) = await asyncio.gather(asyncio.wait_for(driving, 60), return_exceptions=True)
         assert not isinstance(end, TimeoutError | AssertionError)
-        # Each answer is an event or a landing to wait for: nobody is asked in circles.
+        # Each answer leads to an event or to a wait for a trial, so this number is bounded.
         return bench.proposer.times + bench.control.times
 
     async def sessions():
@@ -118,8 +118,8 @@ def test_a_session_ends_closed_and_within_its_budget(seed, width, faults):
                 Trials.of(bench.run).running,
                 Spend.of(bench.run).reservations,
             ) == ("", {}, {})
-            assert most_at_once(events, Pool.ATTEMPT) <= ATTEMPTS
-            assert most_at_once(events, Pool.CONTROL) <= CONTROL
+            assert most_charged(events, Pool.ATTEMPT) <= ATTEMPTS
+            assert most_charged(events, Pool.CONTROL) <= CONTROL
             assert sum(isinstance(event, NodeAdded) for event in events) == NodeCount.of(bench.run).nodes
             assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
