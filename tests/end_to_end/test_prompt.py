@@ -77,7 +77,7 @@ def test_the_text_has_the_same_calls_without_control_characters(proposed):
 def test_a_node_that_no_model_made_says_so(proposed):
     shown = proposed.loopty("show", "1", "--prompt")
     assert shown.stdout == ""
-    assert shown.stderr == "no call of a model is behind 1: `baseline` made it\n"
+    assert shown.stderr == "no model call led to 1: `baseline` made it\n"
     assert proposed.json("show", "1", "--prompt") == {"node": "1", "operator": "baseline", "calls": []}
 
 
