@@ -149,6 +149,8 @@ def _repeat(state: FoldState, subject: NodeId, node: NodeId, outcome: Outcome) -
     sample = _counting_sample(state, node, outcome)
     if sample and node != subject:
         state.put(samples.add_sample(state[node], outcome, sample[0]))
+    elif node != subject:
+        state.put(replace(state[node], faults_in_row=state[node].faults_in_row + 1))
     state.put(samples.add_repeat(state[subject], outcome, sample, own=node == subject))
 
 
