@@ -10,8 +10,9 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Pools
 from loopty.engine import decisions
-from loopty.engine.pairs import coin
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.incumbents import unseat
+from loopty.judge.pairs import coin
 from loopty.kit import codec
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
@@ -142,9 +143,7 @@ def test_a_kept_node_that_gets_another_verdict_hands_over_to_the_one_that_it_bea
             run.end(f"1.{place}", number, Outcome(Ending.FINISHED, {"score": float(place)}))
     assert best(run) == "1.3"
     for node in ("1.2", "1.3"):
-        run.recorder.record(
-            lambda h, node=node: decisions.unseat(h, NodeId(node), Verdict.REJECTED, "was found to cheat")
-        )
+        run.recorder.record(lambda h, node=node: unseat(h, NodeId(node), Verdict.REJECTED, "was found to cheat"))
     assert best(run) == "1.1"
     assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
 

@@ -227,9 +227,9 @@ def test_noise_is_a_share_of_the_score() -> None:
 def test_a_lucky_measurement_does_not_rank_first() -> None:
     head, first, second, third = leaderboard_text(leaderboard(noisy_run().history, 1, 5), "score").splitlines()
     assert head == "     node       score  better by  (kept first, then by score)"
-    assert first.startswith("  1  1.1         1.99    +97.0 %  rewrite")
+    assert first.startswith("  1  1.1         1.99    +97.0 %  (unconfirmed) rewrite")
     assert second.startswith("  2  1 ")
-    assert third.startswith("  3  1.2            9   +791.1 %  (measured once, inconclusive) rewrite")
+    assert third.startswith("  3  1.2            9   +790.1 %  (measured once, inconclusive) rewrite")
 
 
 def test_goodput_is_a_small_table() -> None:

@@ -15,9 +15,10 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
 from loopty.engine.budget import trial_refusal
-from loopty.engine.judge import apply_review, judge
-from loopty.engine.pairs import MAX_FAULTS, MeasureAgain
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.incumbents import unseat_failing_incumbent
+from loopty.judge.judge import apply_review, judge
+from loopty.judge.pairs import MeasureAgain
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event
@@ -37,7 +38,7 @@ from loopty.record.trials import (
     trial_name,
     trial_parts,
 )
-from loopty.record.verdicts import Incumbents, NodeJudged, NodeReopened
+from loopty.record.verdicts import NodeJudged
 
 BASELINE = "baseline"
 BY_HAND = "hand"
@@ -197,7 +198,7 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
-    yield from _unseat_failing(history, node)
+    yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
     ruling = judge(history, node, judging.noise, affordable)
     if isinstance(ruling, MeasureAgain):
@@ -207,33 +208,6 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
         yield verdict
     else:
         yield TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
-
-
-def _unseat_failing(history: History, subject: NodeId) -> Iterator[Event]:
-    """The end of an incumbent that fails the repeats for this subject, and the return of what lost to it.
-
-    Otherwise an incumbent that crashes whenever it is measured beside a rival could never be beaten.
-    """
-    node, run = history[subject], history.runs[subject.run]
-    incumbent = Incumbents.of(run, node.pool).by_fingerprint.get(node.outcome.fingerprint if node.outcome else "")
-    if incumbent is None or incumbent in (run.root, subject):
-        return
-    rival = history[incumbent]
-    pairing = node.pairing if node.pairing and node.pairing.incumbent == incumbent else None
-    if max(rival.faults_in_row, pairing.failures if pairing else 0) < MAX_FAULTS:
-        return
-    why = f"failed {MAX_FAULTS} measurements as the incumbent, the last beside {subject}"
-    yield from unseat(history, incumbent, Verdict.DISCARDED, why)
-
-
-def unseat(history: History, node: NodeId, verdict: Verdict, why: str) -> Iterator[Event]:
-    """Another verdict about a kept node: the best is elected anew, and what lost only against it is open again."""
-    yield NodeJudged(node, verdict, why, history[node].against)
-    lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
-    for other in list(history.nodes(node.run, history[node].pool)):
-        has_result = other.outcome and other.outcome.is_finished and not other.fault
-        if other.against == node and other.verdict in lost and has_result:
-            yield NodeReopened(other.id, f"lost only against {node}, which {why}")
 
 
 def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:

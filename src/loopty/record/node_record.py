@@ -38,6 +38,11 @@ class Pairing:
     def pairs(self) -> list[tuple[Metrics, Metrics]]:
         return list(zip(self.mine, self.theirs, strict=True))
 
+    @property
+    def pairs_so_far(self) -> list[tuple[Metrics, Metrics]]:
+        """The whole pairs, while half of another may be there."""
+        return list(zip(self.mine, self.theirs, strict=False))
+
     def whole_pairs(self) -> Pairing:
         """The pairing without a half pair: after a break its two halves would lie too far apart in time."""
         count = min(len(self.mine), len(self.theirs))

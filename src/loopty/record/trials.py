@@ -128,7 +128,7 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
     if cancelled and (event.node.parent or trial.subject):
         counts = replace(counts, started=counts.started - 1)
     undecided = trials.undecided
-    if trial.pool is Pool.REBASE and (sample := _counting_sample(state, event.node, outcome)):
+    if trial.pool in (Pool.REBASE, Pool.CONFIRM) and (sample := _counting_sample(state, event.node, outcome)):
         state.put(samples.add_sample(state[event.node], outcome, sample[0]))
     elif trial.pool.rules.judging and trial.pool is not Pool.REVIEW:
         state.put(samples.stop_running(state[trial.subject or event.node], cancelled, event.lost))

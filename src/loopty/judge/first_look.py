@@ -8,7 +8,7 @@ from loopty.domain.evidence import median, noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metrics, gain
 from loopty.domain.outcome import Verdict
-from loopty.engine.pairs import MAX_FAULTS, MeasureAgain, Rules, coin, noise_of
+from loopty.judge.pairs import MAX_FAULTS, MeasureAgain, Rules, coin, noise_of
 from loopty.record.node_record import Node, Result
 from loopty.record.verdicts import NodeJudged
 

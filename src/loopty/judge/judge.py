@@ -10,8 +10,8 @@ from loopty.domain.objective import Metric, Metrics
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.engine.first_look import judge_first_result
-from loopty.engine.pairs import MeasureAgain, Rules, judge_pairs
+from loopty.judge.first_look import judge_first_result
+from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
