@@ -263,7 +263,7 @@ def closing(story: Story) -> str:
 
 def test_a_proposer_no_better_than_random_is_reported() -> None:
     story = controlled([1.1, 1.2, 1.3, 1.4, 1.5], [1.1, 1.2, 1.3, 1.4, 1.5])
-    words = "no better than random, as far as 5 trials each can show: +0 in score (95 % interval -0.3 to +0.3)"
+    words = "no better than random, as far as 5 trials each can show: +0 in score over the best control trial"
     assert f"uplift {words}" in " ".join(status_of(story).split())
     assert f"uplift: {words}" in closing(story).replace("\n", " ")
 
@@ -271,7 +271,8 @@ def test_a_proposer_no_better_than_random_is_reported() -> None:
 def test_a_lower_score_is_an_uplift_where_lower_is_better() -> None:
     story = controlled([0.1, 0.11, 0.12, 0.13, 0.14], [0.9] * 5, Direction.MIN)
     text = (
-        "uplift: better than random, +0.8 in score over the control (95 % interval +0.77 to +0.8), 5 trials each"
+        "uplift: better than random: +0.8 in score over the best control trial, in this run; "
+        "5 of 5 attempts above every control trial, by luck alone in 0.4 % of such runs"
     )
     assert text in closing(story).replace("\n", " ")
 
@@ -279,9 +280,9 @@ def test_a_lower_score_is_an_uplift_where_lower_is_better() -> None:
 def test_two_control_trials_allow_no_conclusion() -> None:
     text = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5]))
     assert (
-        "control: nothing better than the baseline\nuplift: too few control trials to say, +0.2 in score" in text
+        "control: nothing better than the baseline\nuplift: too few control trials to say: +0.2 in score" in text
     )
-    assert uplift_text(uplift_from_gains("score", [1.0], [0.5])).endswith("over the control, 1 trial each")
+    assert uplift_text(uplift_from_gains("score", [1.0], [0.5])).endswith("in this run, 1 trial each")
 
 
 @pytest.mark.parametrize("columns", [40, 80])
