@@ -146,6 +146,14 @@ class Campaign(CampaignReader):
         context = self.context
         return rebaseline(context, context.history.runs[lookup.newest_run(context.history, run)], unsafe)
 
+    def confirm(self, run: int | None = None, unsafe: bool = False) -> None:
+        """Measure the best node beside the baseline in fresh pairs: the gain that `report` states then."""
+        from loopty.campaign.confirmed_best import confirm_best
+
+        context = self.context
+        confirm_best(context, lookup.newest_run(context.history, run), unsafe)
+        self.__dict__.pop("record", None)
+
     def direct(self, text: str) -> None:
         """Set what the models should know from their next proposal on; an empty text removes it.
 

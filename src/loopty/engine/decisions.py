@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,10 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
 from loopty.engine.budget import trial_refusal
-from loopty.engine.judge import apply_review, judge
-from loopty.engine.pairs import MeasureAgain
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.incumbents import unseat_failing_incumbent
+from loopty.judge.judge import apply_review, judge
+from loopty.judge.pairs import MeasureAgain
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event
@@ -55,18 +57,26 @@ class Judging:
 
 
 def start_run(
-    history: History, task: Task, benchmark: str, data: str, base: CommittedFiles, why: str, after: int = 0
+    history: History,
+    task: Task,
+    benchmark: str,
+    data: str,
+    base: CommittedFiles,
+    why: str,
+    after: int = 0,
+    secret: str | None = None,
 ) -> list[Event]:
     """A new run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
 
-    The run's number is above those in this ledger and above `after`.
+    The run's number is above those in this ledger and above `after`. Its secret is drawn here, if not given.
     """
     number = max(after, *history.runs, 0) + 1
     root = NodeId(str(number))
     parts = task.criteria(benchmark, data)
     params = task.space.baseline()
+    secret = secrets.token_hex(16) if secret is None else secret
     return [
-        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts),
+        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
         NodeAdded(root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, params),
     ]
 
@@ -188,6 +198,7 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
+    yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
     ruling = judge(history, node, judging.noise, affordable)
     if isinstance(ruling, MeasureAgain):

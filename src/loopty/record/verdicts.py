@@ -14,7 +14,8 @@ from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
-from loopty.record.run_record import PoolPart
+from loopty.record.node_record import Pairing
+from loopty.record.run_record import PoolPart, Run
 from loopty.record.trials import Trials
 
 
@@ -30,6 +31,14 @@ class NodeJudged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeReopened(Event):
+    """A node waits for a verdict again, because the incumbent that it lost to has lost its own place."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Incumbents(PoolPart):
     """The nodes that a pool's next winner has to beat."""
 
@@ -41,6 +50,7 @@ class Incumbents(PoolPart):
 
 
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
+    before = state[event.node].verdict
     node = replace(
         state[event.node],
         verdict=event.verdict,
@@ -50,6 +60,10 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         effect=event.effect,
     )
     state.put(node)
+    at_first_look = event.effect is None and before is None and not node.fresh_rival
+    if event.against and event.verdict is Verdict.DISCARDED and at_first_look:
+        rival = state[event.against]
+        state.put(replace(rival, first_looks_lost=rival.first_looks_lost + 1))
     run = state.runs[event.node.run]
     trials, cohorts = Trials.of(run), Cohorts.of(run)
     undecided = tuple(other for other in trials.undecided if other != node.id)
@@ -67,10 +81,47 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
             incumbents = replace(incumbents, by_fingerprint=by_fingerprint)
             if is_present:
                 incumbents = replace(incumbents, best=node.id, since_best=0)
+        elif before is Verdict.KEPT:
+            incumbents = _elect(state, run, incumbents, node.id)
         elif event.verdict is not Verdict.QUARANTINED and is_present and not is_baseline:
             incumbents = replace(incumbents, since_best=incumbents.since_best + 1)
         run = run.with_pool_part(pool, incumbents)
     state.put_run(run)
+
+
+def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> Incumbents:
+    """The incumbents after one has lost its place: the one that it had beaten, of those that are still kept."""
+    successor = state[lost].against
+    while successor and state[successor].verdict is not Verdict.KEPT:
+        successor = state[successor].against
+    elected = successor or run.root
+    by_fingerprint = {
+        fingerprint: elected if node == lost else node for fingerprint, node in incumbents.by_fingerprint.items()
+    }
+    if incumbents.best != lost:
+        return replace(incumbents, by_fingerprint=by_fingerprint)
+    return replace(incumbents, best=elected, by_fingerprint=by_fingerprint, since_best=0)
+
+
+def _reopen(state: FoldState, event: NodeReopened, _at: float) -> None:
+    node = state[event.node]
+    # An old pairing marks the node's measurements as stale: it begins with a new one.
+    pairing = Pairing(node.against or node.id)
+    state.put(
+        replace(
+            node,
+            verdict=None,
+            reason=event.reason,
+            against=None,
+            effect=None,
+            pairing=pairing,
+            fresh_rival=(),
+            judged=0,
+        )
+    )
+    run = state.runs[event.node.run]
+    trials = Trials.of(run)
+    state.put_run(run.with_part(replace(trials, undecided=(*trials.undecided, node.id))))
 
 
 def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
@@ -86,6 +137,6 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
 
 
 FAMILY = Family(
-    (NodeJudged,),
-    {NodeJudged: _judge, RunRebaselined: _rebaseline},
+    (NodeJudged, NodeReopened),
+    {NodeJudged: _judge, NodeReopened: _reopen, RunRebaselined: _rebaseline},
 )

@@ -9,11 +9,21 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
-from loopty.report.figures import change_figure, duration, figure, percent, plural, rough_figure, three_digits
+from loopty.report.figures import (
+    change_figure,
+    change_text,
+    duration,
+    figure,
+    percent,
+    plural,
+    rough_figure,
+    three_digits,
+)
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
 from loopty.views.node_detail import MetricDetail, NodeDetail
+from loopty.views.score_change import ScoreChange
 
 _INTEGRITY = {
     Integrity.STRONG: "strong: the candidate ran apart from the code that scored it",
@@ -50,6 +60,8 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("because", re.split(r" by | \(", node.reason)[0] if node.effect else node.reason)
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
+    if change := _confirmed(detail):
+        yield Fact("confirmed", change_text(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
@@ -106,6 +118,12 @@ def _interval(effect: Effect) -> str:
     high = "…" if effect.high is None else rough_figure(effect.high)
     # Each side of the interval may be wrong with this error rate.
     return f"; {figure(100 * (1 - 2 * effect.error_rate))} % interval of the gain {low} to {high}"
+
+
+def _confirmed(detail: NodeDetail) -> ScoreChange | None:
+    """The change over the baseline in fresh pairs."""
+    change = detail.metrics[0].over_baseline if detail.metrics else None
+    return change if change and change.is_confirmed else None
 
 
 def _spread(detail: NodeDetail) -> str:
