@@ -111,6 +111,11 @@ def add_node(
 ) -> list[Event]:
     """The proposal as a node, or its refusal where the same experiment is already in the tree."""
     parent = history[proposal.parent]
+    if parent.is_invalidated:
+        reason = f"its parent {parent.id} is invalidated: {parent.reason}"
+        if draft:
+            raise Misuse(f"{reason}; choose another one with --parent")
+        return [refuse_proposal(parent.id.run, pool, proposal.as_refusal(reason, Objection.FORBIDDEN))]
     params = dict(proposal.params or parent.params)
     twin = None if draft else history.twin(parent.id.run, pool, identity(files.tree, params))
     if twin is not None:
@@ -192,8 +197,10 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     if outcome.is_finished and fault and trial.pool.rules.scored:
         outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
     yield TrialEnded(node, number, outcome)
-    if trial.pool.rules.judging and outcome.ending is not Ending.CANCELLED:
-        yield from _next_step(history, trial.subject or node, trial.owner, judging)
+    subject = trial.subject or node
+    is_open = history[subject].verdict is None  # a person may have withdrawn it while the trial ran
+    if trial.pool.rules.judging and is_open and outcome.ending is not Ending.CANCELLED:
+        yield from _next_step(history, subject, trial.owner, judging)
 
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
@@ -217,7 +224,8 @@ def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iter
         return  # another process took this one for dead and closed it
     yield TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
     subject = trial.subject or node
-    if trial.pool.rules.judging and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
+    is_open = trial.pool.rules.judging and history[subject].verdict is None
+    if is_open and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
         why = f"lost {LOSSES_UNTIL_QUARANTINE} trials in a row, the last because {reason}"
         yield NodeJudged(subject, Verdict.QUARANTINED, why)
 

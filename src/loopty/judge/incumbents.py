@@ -32,8 +32,14 @@ def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Even
 def unseat(history: History, node: NodeId, verdict: Verdict, why: str) -> Iterator[Event]:
     """Another verdict about a kept node: the best is elected anew, and what lost only against it is open again."""
     yield NodeJudged(node, verdict, why, history[node].against)
+    yield from reopen_losers(history, node, f"lost only against {node}, which {why}")
+
+
+def reopen_losers(history: History, node: NodeId, reason: str) -> Iterator[Event]:
+    """The return of what lost only against this node: one more judgement each, at most one per cause."""
     lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
     for other in list(history.nodes(node.run, history[node].pool)):
         has_result = other.outcome and other.outcome.is_finished and not other.fault
-        if other.against == node and other.verdict in lost and has_result:
-            yield NodeReopened(other.id, f"lost only against {node}, which {why}")
+        may_return = has_result and not other.withdrawn and node not in other.reopened_for
+        if other.against == node and other.verdict in lost and may_return:
+            yield NodeReopened(other.id, reason, node)

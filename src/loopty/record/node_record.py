@@ -73,6 +73,18 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A verdict that was taken back. The node is never kept again."""
+
+    verdict: Verdict | None
+    """The verdict before; None where there was none yet."""
+    reason: str
+    """The reason of the verdict before."""
+    why: str
+    """Why it was taken back."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """What is known about one node."""
 
@@ -126,6 +138,10 @@ class Node:
     """Why the selector chose the parent."""
     judged: int = 0
     """The number of the event that holds the verdict."""
+    withdrawn: Withdrawal | None = None
+    """The verdict that the present one has replaced."""
+    reopened_for: tuple[NodeId, ...] = ()
+    """The nodes that this one had lost to when their own verdicts were withdrawn: one judgement more for each."""
 
     @property
     def is_pending(self) -> bool:
@@ -137,6 +153,11 @@ class Node:
         if self.outcome and self.outcome.fingerprint == fingerprint:
             return Result(self.outcome, self.samples)
         return self.other_fingerprints.get(fingerprint)
+
+    @property
+    def is_invalidated(self) -> bool:
+        """Whether nothing may be built on the node: its verdict was withdrawn, and not only for a lower score."""
+        return self.withdrawn is not None and self.verdict is Verdict.REJECTED
 
     @property
     def identity(self) -> str:

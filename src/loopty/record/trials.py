@@ -139,7 +139,8 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
             state.put(replace(state[event.node], outcome=outcome))
             sample = _counting_sample(state, event.node, outcome)
             state.put(replace(state[event.node], samples=sample))
-            undecided = (*undecided, event.node)
+            if state[event.node].verdict is None:  # it may have been withdrawn meanwhile
+                undecided = (*undecided, event.node)
     run = run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided))
     state.put_run(run)
 

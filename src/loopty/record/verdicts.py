@@ -14,7 +14,7 @@ from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
-from loopty.record.node_record import Pairing
+from loopty.record.node_record import Node, Pairing, Withdrawal
 from loopty.record.run_record import PoolPart, Run
 from loopty.record.trials import Trials
 
@@ -31,11 +31,24 @@ class NodeJudged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictWithdrawn(Event):
+    """A verdict is replaced, because a person or a gate that was added later says so. It is never `kept`."""
+
+    node: NodeId
+    verdict: Verdict
+    why: str
+    cause: NodeId | None = None
+    """The ancestor whose withdrawal this one follows from."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReopened(Event):
     """A node waits for a verdict again, because the incumbent that it lost to has lost its own place."""
 
     node: NodeId
     reason: str
+    cause: NodeId | None = None
+    """That incumbent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +64,12 @@ class Incumbents(PoolPart):
 
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     before = state[event.node].verdict
+    withdrawn = state[event.node].withdrawn
+    if before is Verdict.KEPT and event.verdict is not Verdict.KEPT:
+        withdrawn = Withdrawal(before, state[event.node].reason, event.reason)
     node = replace(
         state[event.node],
+        withdrawn=withdrawn,
         verdict=event.verdict,
         reason=event.reason,
         against=event.against,
@@ -91,16 +108,40 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
 
 def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> Incumbents:
     """The incumbents after one has lost its place: the one that it had beaten, of those that are still kept."""
-    successor = state[lost].against
-    while successor and state[successor].verdict is not Verdict.KEPT:
-        successor = state[successor].against
-    elected = successor or run.root
+
+    def successor(fingerprint: str) -> NodeId:
+        node = state[lost].against
+        while node and not _may_hold(state[node], fingerprint):
+            node = state[node].against
+        return node or run.root
+
     by_fingerprint = {
-        fingerprint: elected if node == lost else node for fingerprint, node in incumbents.by_fingerprint.items()
+        fingerprint: successor(fingerprint) if node == lost else node
+        for fingerprint, node in incumbents.by_fingerprint.items()
     }
     if incumbents.best != lost:
         return replace(incumbents, by_fingerprint=by_fingerprint)
-    return replace(incumbents, best=elected, by_fingerprint=by_fingerprint, since_best=0)
+    best = successor(Cohorts.of(run).fingerprint)
+    return replace(incumbents, best=best, by_fingerprint=by_fingerprint, since_best=0)
+
+
+def _may_hold(node: Node, fingerprint: str) -> bool:
+    """Whether the node can be the incumbent: it is still kept, and has a result there to compare with."""
+    return node.verdict is Verdict.KEPT and node.result(fingerprint) is not None
+
+
+def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
+    before = state[event.node]
+    withdrawn = Withdrawal(before.verdict, before.reason, event.why)
+    node = replace(before, verdict=event.verdict, reason=event.why, withdrawn=withdrawn, judged=state.number)
+    state.put(node)
+    run = state.runs[event.node.run]
+    trials = Trials.of(run)
+    run = run.with_part(replace(trials, undecided=tuple(each for each in trials.undecided if each != node.id)))
+    if before.verdict is Verdict.KEPT:
+        incumbents = _elect(state, run, Incumbents.of(run, node.pool), node.id)
+        run = run.with_pool_part(node.pool, incumbents)
+    state.put_run(run)
 
 
 def _reopen(state: FoldState, event: NodeReopened, _at: float) -> None:
@@ -117,6 +158,7 @@ def _reopen(state: FoldState, event: NodeReopened, _at: float) -> None:
             pairing=pairing,
             fresh_rival=(),
             judged=0,
+            reopened_for=(*node.reopened_for, event.cause) if event.cause else node.reopened_for,
         )
     )
     run = state.runs[event.node.run]
@@ -137,6 +179,11 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
 
 
 FAMILY = Family(
-    (NodeJudged, NodeReopened),
-    {NodeJudged: _judge, NodeReopened: _reopen, RunRebaselined: _rebaseline},
+    (NodeJudged, VerdictWithdrawn, NodeReopened),
+    {
+        NodeJudged: _judge,
+        VerdictWithdrawn: _withdraw,
+        NodeReopened: _reopen,
+        RunRebaselined: _rebaseline,
+    },
 )
