@@ -39,6 +39,7 @@ def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Term
     node = detail.node
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
+    waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
     state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
     head = terminal.paint(short_id(node.id), "strong") + "  " + terminal.paint(f"{glyph} {state}".strip(), style)
     if detail.is_best:
@@ -57,7 +58,10 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("id", str(node.id))
     if node.reason:
         # The rest of such a reason repeats the effect in fewer words.
-        yield Fact("because", re.split(r" by | \(", node.reason)[0] if node.effect else node.reason)
+        repeats_effect = node.effect and not node.withdrawn
+        yield Fact("because", re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason)
+    if node.withdrawn and node.withdrawn.verdict:
+        yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
     if change := _confirmed(detail):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Review
+from loopty.report.columns import printable_line, short_id
 from loopty.report.figures import percent, plural, rough_figure
 from loopty.views.uplift import Uplift
-from loopty.views.verdict_tally import Tally
+from loopty.views.verdict_tally import Tally, WithdrawnVerdict
 from loopty.views.verifier_totals import VerifierTotals
 
 _USUAL_VERDICTS = (Verdict.KEPT, Verdict.DISCARDED)
@@ -36,6 +37,12 @@ def verdicts_text(tally: Tally) -> str:
         return ""
     attempts, control = _counts_text(tally.verdicts) or "none yet", _counts_text(tally.control_verdicts)
     return f"{attempts}; control {control}" if control else attempts
+
+
+def withdrawn_text(withdrawn: WithdrawnVerdict) -> str:
+    """`1.2 was kept, is rejected: it reads the answers`."""
+    was = f"was {withdrawn.before}, is {withdrawn.now}" if withdrawn.before else f"is {withdrawn.now}"
+    return f"{short_id(withdrawn.node)} {was}: {printable_line(withdrawn.why)}"
 
 
 def verifier_text(totals: VerifierTotals) -> str:
