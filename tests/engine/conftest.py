@@ -61,6 +61,7 @@ class Bench:
         control=None,
         noise=None,
         gates=(),
+        secret="a secret",
     ):
         self.task = make_task(objective, pools, seed, noise, gates)
         self.ticks = itertools.count()
@@ -72,7 +73,9 @@ class Bench:
         self.reviewer = None
         self.recorder = self.new_recorder()
         self.recorder.record(
-            lambda history: decisions.start_run(history, self.task, "", "", CommittedFiles("c0", "t0"), "first")
+            lambda history: decisions.start_run(
+                history, self.task, "", "", CommittedFiles("c0", "t0"), "first", secret=secret
+            )
         )
 
     def new_recorder(self):

@@ -12,7 +12,7 @@ from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.domain.task import Noise
-from loopty.engine.judge import MeasureAgain, judge
+from loopty.judge.judge import MeasureAgain, judge
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.calls import CallReserved

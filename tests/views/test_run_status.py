@@ -69,7 +69,7 @@ def test_a_baseline_that_may_be_noise_has_no_percent() -> None:
     assert found.best is not None
     assert found.best.over_baseline is not None
     assert found.best.over_baseline.percent is None
-    assert found.best.over_baseline.amount == pytest.approx(0.895)
+    assert found.best.over_baseline.amount == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(("baseline", "score"), [(-0.5, 0.2), (0.5, -0.2)])
@@ -236,3 +236,20 @@ def test_the_status_of_a_long_run_decodes_a_few_nodes() -> None:
     history = History.open(written.number, [("run 1", story.run_page()), *pages])
     status(history, history.runs[1], story.now, lambda _: True)
     assert sum(history.page(node) is not body for node, body in pages) <= 2
+
+
+def test_a_control_that_never_ran_is_not_beaten() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 2.0)
+    found = status(story.history, story.history.runs[1], story.now, lambda _: True, Pools(control=3))
+    assert found.count(Pool.CONTROL).started == 0
+    assert found.control is None
+    assert found.uplift is None
+
+
+def test_a_control_without_attempts_is_compared_with_nothing() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 2.0, Pool.CONTROL)
+    found = status(story.history, story.history.runs[1], story.now, lambda _: True, Pools(control=3))
+    assert found.control is not None
+    assert found.uplift is None

@@ -29,11 +29,9 @@ def uplift_of(attempts: list[float | None], control: list[float | None], story: 
 def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
     found = uplift_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5], [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
     assert found.words is UpliftWords.BETTER
-    assert found.low is not None
-    assert found.high is not None
-    assert (found.metric, found.trials, found.level) == ("score", 6, 0.95)
+    assert (found.metric, found.trials, found.ahead) == ("score", 6, 6)
     assert found.amount == pytest.approx(1.0)
-    assert 0 < found.low <= found.amount <= found.high
+    assert found.chance == pytest.approx(1 / 924)
 
 
 def test_one_lucky_attempt_is_no_better_than_random() -> None:
@@ -59,7 +57,7 @@ def test_the_longer_pool_gets_only_the_budget_of_the_shorter() -> None:
 
 def test_failures_and_scores_below_the_baseline_improve_nothing() -> None:
     found = uplift_of([None, None, 0.1, 0.2, 0.3], [0.5, 0.6, None, None, None])
-    assert (found.amount, found.low, found.high) == (0.0, 0.0, 0.0)
+    assert (found.amount, found.ahead, found.chance) == (0.0, 0, 1.0)
 
 
 def test_a_refusal_by_a_gate_costs_a_trial() -> None:
@@ -73,7 +71,7 @@ def test_a_refusal_by_a_gate_costs_a_trial() -> None:
 )
 def test_few_trials_allow_no_conclusion(attempts: int, control: int, words: UpliftWords) -> None:
     found = uplift_of([2.0] * attempts, [1.0] * control)
-    assert (found.words, found.low, found.high, found.trials) == (words, None, None, 4)
+    assert (found.words, found.chance, found.trials) == (words, None, 4)
 
 
 def test_without_control_or_baseline_there_is_no_uplift() -> None:
@@ -94,9 +92,16 @@ def test_results_of_another_machine_do_not_count() -> None:
     assert (found.amount, found.trials, found.words) == (0.0, 0, UpliftWords.FEW_CONTROLS)
 
 
-def test_the_largest_floats_have_an_interval() -> None:
+def test_the_largest_floats_are_compared() -> None:
     found = uplift_of([1.7e308] * 5, [-1.7e308] * 5, Story(baseline=-1.7e308))
-    assert found.amount == found.high == pytest.approx(1.797e308, rel=1e-3)
+    assert found.amount == pytest.approx(1.797e308, rel=1e-3)
+
+
+def test_a_control_without_attempts_compares_nothing() -> None:
+    story = Story(baseline=1.0)
+    for _ in range(6):
+        story.tries("1", 1.1, Pool.CONTROL)
+    assert uplift(story.history, 1) is None
 
 
 @pytest.mark.parametrize("trials", [5, 8, 20, 60])
@@ -108,6 +113,18 @@ def test_equal_pools_are_rarely_called_better(trials: int) -> None:
     ]
     assert words.count(UpliftWords.BETTER) <= 30
     assert words.count(UpliftWords.WORSE) <= 30
+
+
+@pytest.mark.parametrize("trials", [5, 12, 40])
+def test_the_chance_is_what_it_says(trials: int) -> None:
+    rng = random.Random(trials)
+    found = [
+        uplift_from_gains("score", *([rng.gauss(0, 1) for _ in range(trials)] for _ in range(2)))
+        for _ in range(4000)
+    ]
+    for most in (0.3, 0.1, 0.03):
+        share = sum(one.chance is not None and one.chance <= most and one.ahead > 0 for one in found) / 4000
+        assert share <= most + 0.015
 
 
 def test_a_clear_advantage_is_seen() -> None:

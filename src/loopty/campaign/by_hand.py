@@ -84,7 +84,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
         context.say(f"measuring the baseline {root.id} first: {node.id} is compared with it")
-        root = _run_until_verdict(runner, root)
+        root = run_to_verdict(runner, root)
     if node.id != root.id and root.verdict is not Verdict.KEPT:
         why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
         remedy = "fix it, then run `loopty optimize --new-run`" if root.verdict else "wait for it"
@@ -97,7 +97,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
             # Another process may have been faster and closed the draft: say that instead.
             require_startable(context.recorder.refresh())
             raise
-    return _run_until_verdict(runner, node, lambda: drafts.remove(context.state.draft_folder(node.id)))
+    return run_to_verdict(runner, node, lambda: drafts.remove(context.state.draft_folder(node.id)))
 
 
 def observe(runner: TrialRunner, trial: Trial) -> Outcome:
@@ -125,7 +125,8 @@ def check_gates(context: CampaignContext, node: Node, unsafe: bool) -> list[Gate
     return run_until_stopped(lambda cancel: run_gates(trial, cancel))
 
 
-def _run_until_verdict(runner: TrialRunner, node: Node, after_start: Callable[[], None] = lambda: None) -> Node:
+def run_to_verdict(runner: TrialRunner, node: Node, after_start: Callable[[], None] = lambda: None) -> Node:
+    """Run the trials that serve the node's verdict, until it or a stop."""
     trial = runner.start(node)
     after_start()
     run_until_stopped(lambda cancel: runner.run_until_verdict(trial, watch_nothing, cancel))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from loopty.campaign.optimize_session import OptimizeSession
     from loopty.campaign.rebaseline_here import Rebaseline
     from loopty.campaign.replays import Replay
+    from loopty.campaign.verdict_changes import VerdictChange
     from loopty.campaign.winner_branch import WinnerBranch
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
@@ -105,15 +106,35 @@ class Campaign(CampaignReader):
             return check_working_tree(self.context, unsafe)
         return check_node(self.context, self.context.history[NodeId(node)], unsafe)
 
-    def add_gate(self, node: str, gate: Gate) -> None:
-        """Add a gate for a node and all its descendants."""
-        from loopty.engine import decisions
+    def discard(self, node: str, why: str) -> VerdictChange:
+        """Take back that a node was kept: the best is elected anew, what lost only against it is open again."""
+        from loopty.campaign.verdict_changes import discard
+
+        return discard(self.context, NodeId(node), why)
+
+    def invalidate(self, node: str, why: str) -> VerdictChange:
+        """Reject a node that cheats, with its descendants; otherwise as `discard`."""
+        from loopty.campaign.verdict_changes import invalidate
+
+        return invalidate(self.context, NodeId(node), why)
+
+    def remeasure(self, node: str | None = None, run: int | None = None, unsafe: bool = False) -> list[Node]:
+        """Judge the nodes again that lost only against a withdrawn one; others keep their verdict."""
+        from loopty.campaign.remeasurement import remeasure
+
+        context = self.context
+        number = lookup.newest_run(context.history, NodeId(node).run if node else run)
+        return remeasure(context, number, NodeId(node) if node else None, unsafe)
+
+    def add_gate(self, node: str, gate: Gate, unsafe: bool = False) -> VerdictChange:
+        """Add a gate for a node and all its descendants. Kept ones that fail it lose their verdict."""
+        from loopty.campaign.verdict_changes import add_gate
 
         if fault := gate.fault():
             raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
         if any(gate.name == other.name for other in self.context.task.gates):
             raise Misuse(f"loopty.toml already has a gate {gate.name}: choose another name")
-        self.context.recorder.record(lambda history: decisions.add_gate(history, NodeId(node), gate))
+        return add_gate(self.context, NodeId(node), gate, unsafe)
 
     def check_gates(self, node: str, unsafe: bool = False) -> dict[Gate, GateResult | None]:
         """The gates of a node with their results now; None for a bound on a metric that was not measured yet."""
@@ -145,6 +166,14 @@ class Campaign(CampaignReader):
 
         context = self.context
         return rebaseline(context, context.history.runs[lookup.newest_run(context.history, run)], unsafe)
+
+    def confirm(self, run: int | None = None, unsafe: bool = False) -> None:
+        """Measure the best node beside the baseline in fresh pairs: the gain that `report` states then."""
+        from loopty.campaign.confirmed_best import confirm_best
+
+        context = self.context
+        confirm_best(context, lookup.newest_run(context.history, run), unsafe)
+        self.__dict__.pop("record", None)
 
     def direct(self, text: str) -> None:
         """Set what the models should know from their next proposal on; an empty text removes it.

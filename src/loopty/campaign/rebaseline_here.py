@@ -16,8 +16,8 @@ from loopty.domain.objective import Metrics, gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.engine.judge import is_noise_known
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.judge import is_noise_known
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.history import History

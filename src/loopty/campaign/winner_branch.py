@@ -66,6 +66,8 @@ def _applicable(history: History, node: NodeId, say: Say) -> tuple[Node, Node]:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     if found.verdict is None or not found.outcome or not found.outcome.is_finished:
         say(f"warning: node {node} never gave a result")
+    if found.withdrawn:
+        say(f"warning: the verdict about node {node} was withdrawn: {found.withdrawn.why}")
     if found.params != root.params:
         say(f"its parameters are not part of the code: {dict(found.params)}")
     if found.commit == root.commit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say
 from loopty.domain.ids import NodeId
 
 
@@ -29,10 +29,14 @@ def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, a
             print_json({"node": node, "applied": "working tree"})
         else:
             click.echo(f"{node} applied to the working tree")
+            print_integrity(campaign.node(node).outcome)
         return
     made = campaign.make_branch(node, branch, force)
     if as_json:
-        print_json({"node": node, "branch": made.branch, "commit": made.commit})
+        outcome = campaign.node(node).outcome
+        integrity = outcome.integrity if outcome else None
+        print_json({"node": node, "branch": made.branch, "commit": made.commit, "integrity": integrity})
         return
     click.echo(f"branch {made.branch} holds {node}")
+    print_integrity(campaign.node(node).outcome)
     say(f"look: git diff {made.onto[:12]} {made.branch}   take: git merge {made.branch}")

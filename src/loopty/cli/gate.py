@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_beside, print_json, say, unsafe_option
+from loopty.cli.output import (
+    NodeArgument,
+    here,
+    json_option,
+    print_beside,
+    print_json,
+    print_verdict_change,
+    say,
+    unsafe_option,
+)
 from loopty.domain.gate_spec import Gate, When
 from loopty.domain.ids import NodeId
 
@@ -43,6 +52,7 @@ def command() -> None:
 @click.option("--minimum", type=float, help="Smallest allowed value of the metric.")
 @click.option("--maximum", type=float, help="Largest allowed value of the metric.")
 @json_option
+@unsafe_option
 def add(
     node: NodeId,
     name: str,
@@ -53,18 +63,22 @@ def add(
     minimum: float | None,
     maximum: float | None,
     as_json: bool,
+    unsafe: bool,
 ) -> None:
     """Add a gate to a node and all its descendants.
 
-    It applies to every node whose first trial starts from now on; earlier verdicts stay.
+    Nodes among them that are kept, or still being judged, must pass it now: those that fail are rejected, as by
+    `loopty invalidate`, but without their descendants. Trials that start from now on must pass it, too.
     """
     gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
-    here().add_gate(node, gate)
+    change = here().add_gate(node, gate, unsafe)
     if as_json:
         from loopty.kit import codec
 
-        print_json({"node": node, "gate": codec.plain(gate)})
+        print_json({"node": node, "gate": codec.plain(gate), **codec.plain(change)})
     else:
+        if change.withdrawn:
+            print_verdict_change(change, as_json)
         say(f"from now on {node} and its descendants must pass {name}; try it: loopty gate check {node}")
 
 

@@ -15,6 +15,8 @@ from loopty.campaign.campaign import Campaign
 from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
+    from loopty.campaign.verdict_changes import VerdictChange
+    from loopty.domain.outcome import Outcome
     from loopty.report.terminal import Terminal
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -52,6 +54,34 @@ def say(text: str) -> None:
 
 def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+why_option = click.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
+
+
+def print_verdict_change(change: VerdictChange, as_json: bool) -> None:
+    """Print which verdicts were withdrawn, what is open again, and what is the best node now."""
+    from loopty.report.columns import short_id
+
+    if as_json:
+        from loopty.kit import codec
+
+        print_json(codec.plain(change))
+        return
+    click.echo(f"withdrawn: {', '.join(map(short_id, change.withdrawn)) or 'nothing'}")
+    if change.reopened:
+        click.echo(f"unjudged again: {', '.join(map(short_id, change.reopened))}")
+        say("judge them: loopty remeasure")
+    if change.best:
+        click.echo(f"best: {short_id(change.best)}")
+
+
+def print_integrity(outcome: Outcome | None) -> None:
+    """Say it where the candidate could reach the code that scored it."""
+    from loopty.domain.outcome import Integrity
+
+    if outcome and outcome.integrity is Integrity.WEAK:
+        click.echo("integrity: weak")
 
 
 def print_beside(head: str, text: str) -> None:

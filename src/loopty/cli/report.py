@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
+from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
 
 
 @click.command("report")
@@ -18,14 +18,23 @@ from loopty.cli.output import columns, here, json_option, print_json, run_option
     metavar="N",
     help="How many of the best nodes to list.",
 )
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="First measure the best node beside the baseline in fresh pairs, so that the stated gain is of today.",
+)
+@unsafe_option
 @run_option
 @json_option
-def command(top: int, run: int | None, as_json: bool) -> None:
+def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: bool) -> None:
     """Chart the scores of the experiments; list the best nodes, the status, and how the time was spent.
 
     Results from other machines are not comparable, so they are listed separately.
     """
-    found = here().report(run, top)
+    campaign = here()
+    if confirm:
+        campaign.confirm(run, unsafe)
+    found = campaign.report(run, top)
     if as_json:
         from loopty.kit import codec
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_json, say, unsafe_option
+from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, unsafe_option
 from loopty.domain.ids import NodeId
 
 
@@ -34,6 +34,7 @@ def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
         print_json(codec.plain(judged))
     else:
         click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {judged.reason or 'continue with `loopty run`'}")
+        print_integrity(judged.outcome)
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
 
 

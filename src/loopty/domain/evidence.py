@@ -14,7 +14,6 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 # With Gaussian noise s, the share tanh(m·|gain| / 2s²) grows fastest when the candidate is better by m; here m is
 # 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.
@@ -27,6 +26,8 @@ _STAKED_IN_FULL = 2.0
 _GIVE_UP_BELOW = 0.25
 _PAIRS_TO_SHOW_A_GAIN = 3
 _PRECISION = 1e-6
+# How many measurements after another one count as soon after it.
+_NEIGHBOURS = 3
 # The median difference of two draws from a normal distribution, in standard deviations.
 _MEDIAN_DIFFERENCE = 0.9538725524
 
@@ -130,7 +131,12 @@ def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
 
 
 def _spread(values: Sequence[float]) -> float:
-    differences = [abs(one - other) for one, other in combinations(values, 2)]
+    """The spread of values that were measured soon after each other: a machine changes during a night."""
+    differences = [
+        abs(one - other)
+        for place, one in enumerate(values)
+        for other in values[place + 1 : place + 1 + _NEIGHBOURS]
+    ]
     if not any(differences):
         return 0.0
     # Coarse values: where most differences are zero, the median says nothing about the rest.

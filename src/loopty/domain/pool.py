@@ -51,6 +51,8 @@ class Pool(enum.StrEnum):
     """Measurements that tell a difference from noise."""
     REBASE = "rebase", PoolRules(judging=False)
     """Measurements of a known node on another machine."""
+    CONFIRM = "confirm", PoolRules(judging=False, gates=GateScope.METRICS)
+    """Fresh pairs of the best node and the baseline, for the headline."""
     AUDIT = "audit", PoolRules(judging=False, scored=False, verifier_metrics=False)
     """Measurements on the held-out split, which may report any metric."""
     REVIEW = "review", PoolRules(scored=False)

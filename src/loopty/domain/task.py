@@ -198,6 +198,13 @@ class Noise:
         "Maximum pairs of measurements; a candidate that is then undecided is inconclusive.", 16, minimum=1
     )
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
+    confirm: int = option(
+        "Fresh pairs of the best node and the baseline at the end of a run, for the gain that is stated then; "
+        "0: never.",
+        10,
+        minimum=0,
+        below=101,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,10 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
 from loopty.engine.budget import trial_refusal
-from loopty.engine.judge import apply_review, judge
-from loopty.engine.pairs import MeasureAgain
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.incumbents import unseat_failing_incumbent
+from loopty.judge.judge import apply_review, judge
+from loopty.judge.pairs import MeasureAgain
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event
@@ -55,18 +57,26 @@ class Judging:
 
 
 def start_run(
-    history: History, task: Task, benchmark: str, data: str, base: CommittedFiles, why: str, after: int = 0
+    history: History,
+    task: Task,
+    benchmark: str,
+    data: str,
+    base: CommittedFiles,
+    why: str,
+    after: int = 0,
+    secret: str | None = None,
 ) -> list[Event]:
     """A new run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
 
-    The run's number is above those in this ledger and above `after`.
+    The run's number is above those in this ledger and above `after`. Its secret is drawn here, if not given.
     """
     number = max(after, *history.runs, 0) + 1
     root = NodeId(str(number))
     parts = task.criteria(benchmark, data)
     params = task.space.baseline()
+    secret = secrets.token_hex(16) if secret is None else secret
     return [
-        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts),
+        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
         NodeAdded(root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, params),
     ]
 
@@ -101,6 +111,11 @@ def add_node(
 ) -> list[Event]:
     """The proposal as a node, or its refusal where the same experiment is already in the tree."""
     parent = history[proposal.parent]
+    if parent.is_invalidated:
+        reason = f"its parent {parent.id} is invalidated: {parent.reason}"
+        if draft:
+            raise Misuse(f"{reason}; choose another one with --parent")
+        return [refuse_proposal(parent.id.run, pool, proposal.as_refusal(reason, Objection.FORBIDDEN))]
     params = dict(proposal.params or parent.params)
     twin = None if draft else history.twin(parent.id.run, pool, identity(files.tree, params))
     if twin is not None:
@@ -182,12 +197,15 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     if outcome.is_finished and fault and trial.pool.rules.scored:
         outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
     yield TrialEnded(node, number, outcome)
-    if trial.pool.rules.judging and outcome.ending is not Ending.CANCELLED:
-        yield from _next_step(history, trial.subject or node, trial.owner, judging)
+    subject = trial.subject or node
+    is_open = history[subject].verdict is None  # a person may have withdrawn it while the trial ran
+    if trial.pool.rules.judging and is_open and outcome.ending is not Ending.CANCELLED:
+        yield from _next_step(history, subject, trial.owner, judging)
 
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
+    yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
     ruling = judge(history, node, judging.noise, affordable)
     if isinstance(ruling, MeasureAgain):
@@ -206,7 +224,8 @@ def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iter
         return  # another process took this one for dead and closed it
     yield TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
     subject = trial.subject or node
-    if trial.pool.rules.judging and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
+    is_open = trial.pool.rules.judging and history[subject].verdict is None
+    if is_open and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
         why = f"lost {LOSSES_UNTIL_QUARANTINE} trials in a row, the last because {reason}"
         yield NodeJudged(subject, Verdict.QUARANTINED, why)
 

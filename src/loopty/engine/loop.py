@@ -21,6 +21,7 @@ from loopty.engine import budget, decisions
 from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.confirmation import seconds_to_confirm
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -133,7 +134,7 @@ class Loop:
         timer = self._start_deadline()
         finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
-            finish = await self._measure_baseline() or await self._search()
+            finish = await self._measure_baseline() or await self._search_and_confirm()
         except Outage as outage:
             finish = Finish(outage.message, sound=False, resumable=True)
         except Exhausted as end:
@@ -167,6 +168,17 @@ class Loop:
         if root.verdict is not Verdict.KEPT:
             return Finish(f"the baseline (node {root.id}) gave no result: {root.reason}", sound=False)
         return None
+
+    async def _search_and_confirm(self) -> Finish:
+        """Search, then measure the best beside the baseline; if it loses its place, judge what is open again."""
+        while True:
+            finish = await self._search()
+            if self._cancel.is_set():
+                return finish
+            runner, pairs = self._trial_runner, self._trial_runner.judging.noise.confirm
+            await runner.confirm_best(self._run, pairs, self._prune_watch.watch, self._cancel)
+            if self._cancel.is_set() or not decisions.next_undecided(self.history, self._run, Pool.ATTEMPT):
+                return finish
 
     async def _search(self) -> Finish:
         while True:
@@ -378,6 +390,8 @@ class Loop:
 
     def _stop_reason(self) -> str | None:
         seconds = budget.session_seconds(self.run, self._clock())
+        if self._pools.wall_seconds is not None:
+            seconds += seconds_to_confirm(self.history, self.run, self._trial_runner.judging.noise)
         return budget.stop_reason(self.history, self.run, self._pools, seconds)
 
     def _why_idle(self) -> str:

@@ -14,6 +14,7 @@ from loopty.domain.pool import GateScope, Pool
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
+from loopty.judge.confirmation import start_confirmation
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -42,7 +43,7 @@ class TrialRunner:
         """`gates` are the task's. `judging.review` names the reviewer's mode where there is a reviewer."""
         self.executor = executor
         self._recorder = recorder
-        self._judging = judging
+        self.judging = judging
         self._gates = gates
         self._workspaces = workspaces
         self._owner = owner
@@ -57,9 +58,7 @@ class TrialRunner:
 
         Raises Misuse where no trial may start.
         """
-        recorded = self._record(
-            lambda history: decisions.start_trial(history, node.id, self._owner, self._judging)
-        )
+        recorded = self._record(lambda history: decisions.start_trial(history, node.id, self._owner, self.judging))
         self._conclude(recorded)
         return self.trial(recorded)
 
@@ -70,7 +69,7 @@ class TrialRunner:
             for event in add(history):
                 yield event
                 if isinstance(event, NodeAdded):
-                    yield from decisions.start_trial(history, event.node, self._owner, self._judging)
+                    yield from decisions.start_trial(history, event.node, self._owner, self.judging)
 
         return self._record(decide)
 
@@ -101,6 +100,17 @@ class TrialRunner:
         recorded = await self._run_trial(trial, watch(trial), cancel)
         return next(event.outcome for event in recorded if isinstance(event, TrialEnded))
 
+    async def confirm_best(self, run: int, pairs: int, watch: Watch, cancel: asyncio.Event) -> None:
+        """Measure the best node beside the baseline until there are this many fresh pairs, or a stop."""
+        noise = self.judging.noise
+        while not cancel.is_set():
+            recorded = self._record(lambda history: start_confirmation(history, run, self._owner, noise, pairs))
+            self._conclude(recorded)
+            trial = self.trial(recorded)
+            if trial is None:
+                return
+            await self.run_observation(trial, watch, cancel)
+
     async def _run_trial(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> list[Event]:
         """Run one trial and record its end, whatever happens."""
         node, number = trial.node.id, trial.number
@@ -116,7 +126,7 @@ class TrialRunner:
             raise
         finally:
             recorded = self._record(
-                lambda history: decisions.end_trial(history, node, number, outcome, self._judging)
+                lambda history: decisions.end_trial(history, node, number, outcome, self.judging)
             )
         return recorded
 

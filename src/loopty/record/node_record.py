@@ -16,6 +16,8 @@ from loopty.kit.replace import replace
 
 MAX_SAMPLES = 32
 """Per node and fingerprint; older samples are dropped."""
+RECENT_SAMPLES = 5
+"""How many of the newest samples make a result: the older ones are of a machine that may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,17 @@ class Pairing:
     theirs: tuple[Metrics, ...] = ()
     faults: int = 0
     """Measurements of the incumbent without a result, or with one under another fingerprint."""
+    failures: int = 0
+    """Those of them that the incumbent failed."""
 
     @property
     def pairs(self) -> list[tuple[Metrics, Metrics]]:
         return list(zip(self.mine, self.theirs, strict=True))
+
+    @property
+    def pairs_so_far(self) -> list[tuple[Metrics, Metrics]]:
+        """The whole pairs, while half of another may be there."""
+        return list(zip(self.mine, self.theirs, strict=False))
 
     def whole_pairs(self) -> Pairing:
         """The pairing without a half pair: after a break its two halves would lie too far apart in time."""
@@ -42,14 +51,15 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A node's result under one fingerprint: its metrics are the medians of the samples."""
+    """A node's result under one fingerprint: its metrics are the medians of the newest samples."""
 
     outcome: Outcome
     samples: tuple[Metrics, ...] = ()
 
     def with_sample(self, metrics: Metrics) -> Result:
         samples = (*self.samples, metrics)[-MAX_SAMPLES:]
-        medians = {name: median([sample[name] for sample in samples]) for name in metrics}
+        recent = samples[-RECENT_SAMPLES:]
+        medians = {name: median([sample[name] for sample in recent]) for name in metrics}
         return Result(replace(self.outcome, metrics={**self.outcome.metrics, **medians}), samples)
 
 
@@ -60,6 +70,18 @@ class Review:
     passed: bool | None
     """None when the verifier was unavailable or its answer could not be read."""
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A verdict that was taken back. The node is never kept again."""
+
+    verdict: Verdict | None
+    """The verdict before; None where there was none yet."""
+    reason: str
+    """The reason of the verdict before."""
+    why: str
+    """Why it was taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +113,18 @@ class Node:
     losses_in_row: int = 0
     running: bool = False
     outcome: Outcome | None = None
-    """Outcome of the judging trial; its metrics are the medians of the samples."""
+    """Outcome of the judging trial; its metrics are the medians of the newest samples."""
     samples: tuple[Metrics, ...] = ()
     """The counting metrics of each measurement under the outcome's fingerprint, newest last."""
     fault: Outcome | None = None
     """A repeated measurement of the node that gave no result."""
     pairing: Pairing | None = None
+    faults_in_row: int = 0
+    """Consecutive measurements as the incumbent that gave no result."""
+    first_looks_lost: int = 0
+    """Candidates discarded at the first look at them since this node, their incumbent, was last measured."""
+    fresh_rival: tuple[Metrics, ...] = ()
+    """Measurements of the incumbent that were made for the first look at this node."""
     other_fingerprints: Mapping[str, Result] = field(default_factory=dict)
     """Results under fingerprints other than the outcome's."""
     effect: Effect | None = None
@@ -110,6 +138,10 @@ class Node:
     """Why the selector chose the parent."""
     judged: int = 0
     """The number of the event that holds the verdict."""
+    withdrawn: Withdrawal | None = None
+    """The verdict that the present one has replaced."""
+    reopened_for: tuple[NodeId, ...] = ()
+    """The nodes that this one had lost to when their own verdicts were withdrawn: one judgement more for each."""
 
     @property
     def is_pending(self) -> bool:
@@ -121,6 +153,11 @@ class Node:
         if self.outcome and self.outcome.fingerprint == fingerprint:
             return Result(self.outcome, self.samples)
         return self.other_fingerprints.get(fingerprint)
+
+    @property
+    def is_invalidated(self) -> bool:
+        """Whether nothing may be built on the node: its verdict was withdrawn, and not only for a lower score."""
+        return self.withdrawn is not None and self.verdict is Verdict.REJECTED
 
     @property
     def identity(self) -> str:

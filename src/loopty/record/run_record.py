@@ -30,6 +30,8 @@ class Run:
     benchmark: str = ""
     data: str = ""
     criteria_parts: Mapping[str, str] = field(default_factory=dict)
+    secret: str = field(default="", repr=False)
+    """What the order within pairs is drawn from."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the part's class. In a saved page, plain data, from which `of` builds the part."""
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

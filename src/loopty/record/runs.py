@@ -27,6 +27,8 @@ class RunStarted(Event):
     """Digest of the benchmark's data outside the repository; part of the criteria."""
     criteria_parts: Mapping[str, str] = field(default_factory=dict)
     """A digest of each part of the criteria, to tell which of them changed."""
+    secret: str = ""
+    """Drawn when the run starts, for what no candidate may foresee; in no prompt, mount or export."""
 
 
 def _start(state: FoldState, event: RunStarted, at: float) -> None:
@@ -41,6 +43,7 @@ def _start(state: FoldState, event: RunStarted, at: float) -> None:
             event.benchmark,
             event.data,
             event.criteria_parts,
+            event.secret,
         )
     )
 

@@ -24,6 +24,7 @@ def counting_sample(outcome: Outcome, counting: Iterable[Metric]) -> tuple[Metri
 
 def add_sample(node: Node, outcome: Outcome, sample: Metrics) -> Node:
     """The node with one more sample under the outcome's fingerprint."""
+    node = replace(node, first_looks_lost=0, faults_in_row=0)
     known = node.result(outcome.fingerprint)
     result = known.with_sample(sample) if known else Result(outcome, (sample,))
     if node.outcome and node.outcome.fingerprint == outcome.fingerprint:
@@ -34,8 +35,8 @@ def add_sample(node: Node, outcome: Outcome, sample: Metrics) -> Node:
 def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str, Mapping[str, float]]) -> Pairing:
     """The node's pairing with this incumbent: the one under way, or a new one.
 
-    The measurement that made the node look better is its half of the first pair; against a later incumbent that
-    measurement is stale.
+    The measurement that made the node look better is its half of the first pair, the one of the incumbent right
+    after it the other half; against a later incumbent these are stale.
     """
     if node.pairing and node.pairing.incumbent == incumbent.id:
         return node.pairing
@@ -44,7 +45,9 @@ def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str,
     noise = noise_by_fingerprint.get(fingerprint, {})
     if known and len(known.samples) >= ENOUGH_TO_VARY:
         noise = noise_floor(known.samples)
-    return Pairing(incumbent.id, noise, () if node.pairing else node.samples[-1:])
+    if node.pairing:
+        return Pairing(incumbent.id, noise)
+    return Pairing(incumbent.id, noise, node.samples[-1:], node.fresh_rival[:1])
 
 
 def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: bool) -> Node:
@@ -59,11 +62,14 @@ def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: 
     if own:
         node = add_sample(node, outcome, samples[0])
     pairing = node.pairing
+    if pairing is None and same and not own:
+        node = replace(node, fresh_rival=node.fresh_rival + samples)
     if pairing and samples and same:
         more = {"mine": pairing.mine + samples} if own else {"theirs": pairing.theirs + samples}
         pairing = replace(pairing, **more)
     elif pairing:
-        pairing = replace(pairing.whole_pairs(), faults=pairing.faults + 1)
+        failures = pairing.failures + (not outcome.is_finished)
+        pairing = replace(pairing.whole_pairs(), faults=pairing.faults + 1, failures=failures)
     return replace(node, pairing=pairing)
 
 

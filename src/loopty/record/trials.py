@@ -128,7 +128,7 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
     if cancelled and (event.node.parent or trial.subject):
         counts = replace(counts, started=counts.started - 1)
     undecided = trials.undecided
-    if trial.pool is Pool.REBASE and (sample := _counting_sample(state, event.node, outcome)):
+    if trial.pool in (Pool.REBASE, Pool.CONFIRM) and (sample := _counting_sample(state, event.node, outcome)):
         state.put(samples.add_sample(state[event.node], outcome, sample[0]))
     elif trial.pool.rules.judging and trial.pool is not Pool.REVIEW:
         state.put(samples.stop_running(state[trial.subject or event.node], cancelled, event.lost))
@@ -139,7 +139,8 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
             state.put(replace(state[event.node], outcome=outcome))
             sample = _counting_sample(state, event.node, outcome)
             state.put(replace(state[event.node], samples=sample))
-            undecided = (*undecided, event.node)
+            if state[event.node].verdict is None:  # it may have been withdrawn meanwhile
+                undecided = (*undecided, event.node)
     run = run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided))
     state.put_run(run)
 
@@ -149,6 +150,8 @@ def _repeat(state: FoldState, subject: NodeId, node: NodeId, outcome: Outcome) -
     sample = _counting_sample(state, node, outcome)
     if sample and node != subject:
         state.put(samples.add_sample(state[node], outcome, sample[0]))
+    elif node != subject:
+        state.put(replace(state[node], faults_in_row=state[node].faults_in_row + 1))
     state.put(samples.add_repeat(state[subject], outcome, sample, own=node == subject))
 
 

@@ -14,7 +14,8 @@ from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
-from loopty.record.run_record import PoolPart
+from loopty.record.node_record import Node, Pairing, Withdrawal
+from loopty.record.run_record import PoolPart, Run
 from loopty.record.trials import Trials
 
 
@@ -30,6 +31,27 @@ class NodeJudged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictWithdrawn(Event):
+    """A verdict is replaced, because a person or a gate that was added later says so. It is never `kept`."""
+
+    node: NodeId
+    verdict: Verdict
+    why: str
+    cause: NodeId | None = None
+    """The ancestor whose withdrawal this one follows from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReopened(Event):
+    """A node waits for a verdict again, because the incumbent that it lost to has lost its own place."""
+
+    node: NodeId
+    reason: str
+    cause: NodeId | None = None
+    """That incumbent."""
+
+
+@dataclass(frozen=True, slots=True)
 class Incumbents(PoolPart):
     """The nodes that a pool's next winner has to beat."""
 
@@ -41,8 +63,13 @@ class Incumbents(PoolPart):
 
 
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
+    before = state[event.node].verdict
+    withdrawn = state[event.node].withdrawn
+    if before is Verdict.KEPT and event.verdict is not Verdict.KEPT:
+        withdrawn = Withdrawal(before, state[event.node].reason, event.reason)
     node = replace(
         state[event.node],
+        withdrawn=withdrawn,
         verdict=event.verdict,
         reason=event.reason,
         against=event.against,
@@ -50,6 +77,10 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         effect=event.effect,
     )
     state.put(node)
+    at_first_look = event.effect is None and before is None and not node.fresh_rival
+    if event.against and event.verdict is Verdict.DISCARDED and at_first_look:
+        rival = state[event.against]
+        state.put(replace(rival, first_looks_lost=rival.first_looks_lost + 1))
     run = state.runs[event.node.run]
     trials, cohorts = Trials.of(run), Cohorts.of(run)
     undecided = tuple(other for other in trials.undecided if other != node.id)
@@ -67,10 +98,72 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
             incumbents = replace(incumbents, by_fingerprint=by_fingerprint)
             if is_present:
                 incumbents = replace(incumbents, best=node.id, since_best=0)
+        elif before is Verdict.KEPT:
+            incumbents = _elect(state, run, incumbents, node.id)
         elif event.verdict is not Verdict.QUARANTINED and is_present and not is_baseline:
             incumbents = replace(incumbents, since_best=incumbents.since_best + 1)
         run = run.with_pool_part(pool, incumbents)
     state.put_run(run)
+
+
+def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> Incumbents:
+    """The incumbents after one has lost its place: the one that it had beaten, of those that are still kept."""
+
+    def successor(fingerprint: str) -> NodeId:
+        node = state[lost].against
+        while node and not _may_hold(state[node], fingerprint):
+            node = state[node].against
+        return node or run.root
+
+    by_fingerprint = {
+        fingerprint: successor(fingerprint) if node == lost else node
+        for fingerprint, node in incumbents.by_fingerprint.items()
+    }
+    if incumbents.best != lost:
+        return replace(incumbents, by_fingerprint=by_fingerprint)
+    best = successor(Cohorts.of(run).fingerprint)
+    return replace(incumbents, best=best, by_fingerprint=by_fingerprint, since_best=0)
+
+
+def _may_hold(node: Node, fingerprint: str) -> bool:
+    """Whether the node can be the incumbent: it is still kept, and has a result there to compare with."""
+    return node.verdict is Verdict.KEPT and node.result(fingerprint) is not None
+
+
+def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
+    before = state[event.node]
+    withdrawn = Withdrawal(before.verdict, before.reason, event.why)
+    node = replace(before, verdict=event.verdict, reason=event.why, withdrawn=withdrawn, judged=state.number)
+    state.put(node)
+    run = state.runs[event.node.run]
+    trials = Trials.of(run)
+    run = run.with_part(replace(trials, undecided=tuple(each for each in trials.undecided if each != node.id)))
+    if before.verdict is Verdict.KEPT:
+        incumbents = _elect(state, run, Incumbents.of(run, node.pool), node.id)
+        run = run.with_pool_part(node.pool, incumbents)
+    state.put_run(run)
+
+
+def _reopen(state: FoldState, event: NodeReopened, _at: float) -> None:
+    node = state[event.node]
+    # An old pairing marks the node's measurements as stale: it begins with a new one.
+    pairing = Pairing(node.against or node.id)
+    state.put(
+        replace(
+            node,
+            verdict=None,
+            reason=event.reason,
+            against=None,
+            effect=None,
+            pairing=pairing,
+            fresh_rival=(),
+            judged=0,
+            reopened_for=(*node.reopened_for, event.cause) if event.cause else node.reopened_for,
+        )
+    )
+    run = state.runs[event.node.run]
+    trials = Trials.of(run)
+    state.put_run(run.with_part(replace(trials, undecided=(*trials.undecided, node.id))))
 
 
 def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
@@ -86,6 +179,11 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
 
 
 FAMILY = Family(
-    (NodeJudged,),
-    {NodeJudged: _judge, RunRebaselined: _rebaseline},
+    (NodeJudged, VerdictWithdrawn, NodeReopened),
+    {
+        NodeJudged: _judge,
+        VerdictWithdrawn: _withdraw,
+        NodeReopened: _reopen,
+        RunRebaselined: _rebaseline,
+    },
 )

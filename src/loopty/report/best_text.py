@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.report.columns import cut, pad, short_id, wrap
@@ -35,10 +36,17 @@ def leaderboard_text(
         better = change_figure(row.over_baseline) if row.over_baseline else ""
         line = f"{row.rank:>3}  {name}  {figure(row.score):>{scores}}  {better:>9}"
         room = columns - len(line) - 2
-        note = node_note(row.node, "measured once" if row.is_single_measurement else "")
+        note = node_note(row.node, _remark(row))
         text = cut(note, room) if room > 3 else ""
         lines.append((terminal.paint(line, "best" if row.rank == 1 else "") + "  " + text).rstrip())
     return terminal.render("\n".join(lines))
+
+
+def _remark(row: LeaderboardRow) -> str:
+    if row.is_single_measurement:
+        return "measured once"
+    is_claimed = row.over_baseline is not None and row.node.verdict is Verdict.KEPT
+    return "unconfirmed" if is_claimed and row.over_baseline and row.over_baseline.is_confirmed is False else ""
 
 
 def other_cohorts_text(

@@ -36,7 +36,23 @@ def change_text(change: ScoreChange, than: str) -> str:
     if change.amount == 0:
         return f"no better than {than}"
     amount = figure(abs(change.amount)) if change.percent is None else f"{percent(change.percent)} %"
-    return f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
+    words = f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
+    if change.is_confirmed is False:
+        return f"{words} (unconfirmed)"
+    return f"{words} ({interval_text(change)})" if change.is_confirmed else words
+
+
+def interval_text(change: ScoreChange) -> str:
+    """`95 % interval +1.6 % to +2.6 %, 10 fresh pairs`; perhaps luck where the interval reaches below zero."""
+    assert change.low is not None
+    assert change.high is not None
+    share = None if change.percent is None or not change.amount else change.percent / change.amount
+    low, high = (
+        rough_figure(end) if share is None else f"{_sign(end)}{percent(share * end)} %"
+        for end in (change.low, change.high)
+    )
+    luck = "" if change.is_certain or change.amount <= 0 else "; perhaps luck"
+    return f"95 % interval {low} to {high}, {plural(change.pairs, 'fresh pair')}{luck}"
 
 
 def deviation(sigma: float, share: float | None) -> str:

@@ -9,11 +9,21 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
-from loopty.report.figures import change_figure, duration, figure, percent, plural, rough_figure, three_digits
+from loopty.report.figures import (
+    change_figure,
+    change_text,
+    duration,
+    figure,
+    percent,
+    plural,
+    rough_figure,
+    three_digits,
+)
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
 from loopty.views.node_detail import MetricDetail, NodeDetail
+from loopty.views.score_change import ScoreChange
 
 _INTEGRITY = {
     Integrity.STRONG: "strong: the candidate ran apart from the code that scored it",
@@ -29,6 +39,7 @@ def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Term
     node = detail.node
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
+    waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
     state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
     head = terminal.paint(short_id(node.id), "strong") + "  " + terminal.paint(f"{glyph} {state}".strip(), style)
     if detail.is_best:
@@ -47,9 +58,14 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("id", str(node.id))
     if node.reason:
         # The rest of such a reason repeats the effect in fewer words.
-        yield Fact("because", re.split(r" by | \(", node.reason)[0] if node.effect else node.reason)
+        repeats_effect = node.effect and not node.withdrawn
+        yield Fact("because", re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason)
+    if node.withdrawn and node.withdrawn.verdict:
+        yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
+    if change := _confirmed(detail):
+        yield Fact("confirmed", change_text(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
@@ -106,6 +122,12 @@ def _interval(effect: Effect) -> str:
     high = "…" if effect.high is None else rough_figure(effect.high)
     # Each side of the interval may be wrong with this error rate.
     return f"; {figure(100 * (1 - 2 * effect.error_rate))} % interval of the gain {low} to {high}"
+
+
+def _confirmed(detail: NodeDetail) -> ScoreChange | None:
+    """The change over the baseline in fresh pairs."""
+    change = detail.metrics[0].over_baseline if detail.metrics else None
+    return change if change and change.is_confirmed else None
 
 
 def _spread(detail: NodeDetail) -> str:

@@ -9,13 +9,14 @@ from loopty.domain.pool import Pool
 from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
 from loopty.report.figures import change_text, deviation, dollars, duration, figure, plural, rate
 from loopty.report.live_frame import running_trial_text
-from loopty.report.tally_text import uplift_text, verdicts_text, verifier_text
+from loopty.report.tally_text import uplift_text, verdicts_text, verifier_text, withdrawn_text
 from loopty.report.terminal import Terminal
 from loopty.views.against_baseline import AgainstBaseline
 from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
 
 _MAX_TRIALS = 8
+_MAX_WITHDRAWN = 8
 # Its verdict is `rejected`; a refused proposal, in contrast, gets no trial.
 _ENDING_NAMES: dict[str, str] = {Ending.REFUSED: "rejected by a gate"}
 
@@ -112,6 +113,12 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
         yield Fact(f"{count.pool}s", text)
     if tally and (verdicts := verdicts_text(tally)):
         yield Fact("verdicts", verdicts)
+    for withdrawn in tally.withdrawn[:_MAX_WITHDRAWN] if tally else ():
+        yield Fact("withdrawn", withdrawn_text(withdrawn), "warn")
+    if tally and (more := len(tally.withdrawn) - _MAX_WITHDRAWN) > 0:
+        yield Fact("", f"and {more} more")
+    if tally and tally.reopened:
+        yield Fact("unjudged", f"{plural(len(tally.reopened), 'node')} lost only against those: loopty remeasure")
     if status.rung:
         yield Fact("ladder", printable_line(status.rung))
     if status.verified:

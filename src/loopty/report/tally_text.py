@@ -6,24 +6,29 @@ from collections.abc import Mapping
 
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Review
-from loopty.report.figures import figure, plural, rough_figure
-from loopty.views.uplift import Uplift, UpliftWords
-from loopty.views.verdict_tally import Tally
+from loopty.report.columns import printable_line, short_id
+from loopty.report.figures import percent, plural, rough_figure
+from loopty.views.uplift import Uplift
+from loopty.views.verdict_tally import Tally, WithdrawnVerdict
 from loopty.views.verifier_totals import VerifierTotals
 
 _USUAL_VERDICTS = (Verdict.KEPT, Verdict.DISCARDED)
 
 
 def uplift_text(uplift: Uplift) -> str:
-    """`better than random, +0.3 in score over the control (95 % interval +0.1 to +0.4), 40 trials each`."""
-    amount, trials = f"{rough_figure(uplift.amount)} in {uplift.metric}", f"{plural(uplift.trials, 'trial')} each"
-    interval = ""
-    if uplift.low is not None and uplift.high is not None:
-        level, low, high = figure(100 * uplift.level), rough_figure(uplift.low), rough_figure(uplift.high)
-        interval = f" ({level} % interval {low} to {high})"
-    if uplift.words is UpliftWords.NO_BETTER:
-        return f"{uplift.words}, as far as {trials} can show: {amount}{interval}"
-    return f"{uplift.words}, {amount} over the control{interval}, {trials}"
+    """`better than random, +0.3 in score over the control; 12 of 40 attempts above every control trial (…)`."""
+    amount = f"{rough_figure(uplift.amount)} in {uplift.metric} over the best control trial, in this run"
+    if uplift.chance is None:
+        return f"{uplift.words}: {amount}, {plural(uplift.trials, 'trial')} each"
+    if not uplift.ahead:
+        return f"{uplift.words}, as far as {plural(uplift.trials, 'trial')} each can show: {amount}"
+    side, other = ("attempt", "control trial") if uplift.ahead >= 0 else ("control trial", "attempt")
+    ahead = f"{abs(uplift.ahead):,} of {plural(uplift.trials, side)} above every {other}"
+    return f"{uplift.words}: {amount}; {ahead}, by luck alone in {_chance_text(uplift.chance)} of such runs"
+
+
+def _chance_text(chance: float) -> str:
+    return "less than 0.1 %" if chance < 0.001 else f"{percent(100 * chance)} %"
 
 
 def verdicts_text(tally: Tally) -> str:
@@ -32,6 +37,12 @@ def verdicts_text(tally: Tally) -> str:
         return ""
     attempts, control = _counts_text(tally.verdicts) or "none yet", _counts_text(tally.control_verdicts)
     return f"{attempts}; control {control}" if control else attempts
+
+
+def withdrawn_text(withdrawn: WithdrawnVerdict) -> str:
+    """`1.2 was kept, is rejected: it reads the answers`."""
+    was = f"was {withdrawn.before}, is {withdrawn.now}" if withdrawn.before else f"is {withdrawn.now}"
+    return f"{short_id(withdrawn.node)} {was}: {printable_line(withdrawn.why)}"
 
 
 def verifier_text(totals: VerifierTotals) -> str:

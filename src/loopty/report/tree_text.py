@@ -60,6 +60,8 @@ def node_note(node: Node, more: str = "") -> str:
         "draft" if node.draft else "",
         ("measured again" if node.outcome else "running") if node.running else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
+        f"was {node.withdrawn.verdict}: {node.withdrawn.why}" if node.withdrawn and node.withdrawn.verdict else "",
+        "unjudged again" if node.reopened_for and node.is_pending else "",
         node.outcome.ending if node.outcome and node.outcome.ending not in _UNREMARKABLE_ENDINGS else "",
     ]
     remark = ", ".join(filter(None, remarks))

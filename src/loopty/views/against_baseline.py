@@ -10,8 +10,9 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Integrity
 from loopty.domain.space import Value
 from loopty.record.history import History
-from loopty.views.comparable import comparable_result, sigma
-from loopty.views.score_change import ScoreChange, score_change
+from loopty.views.comparable import comparable_result
+from loopty.views.over_baseline import over_baseline
+from loopty.views.score_change import ScoreChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,7 @@ def against_baseline(
     result = comparable_result(record, fingerprint) if record else None
     if record is None or result is None:
         return None
-    run = history.runs[record.id.run]
-    root = history[run.root]
-    baseline = comparable_result(root, fingerprint) if record.id != root.id else None
-    score = result.outcome.metrics[metric.name]
-    over_baseline = None
-    if baseline:
-        noise = sigma(run, fingerprint, metric.name)
-        over_baseline = score_change(score, baseline.outcome.metrics[metric.name], metric.direction, noise)
-    edited = record.tree != root.tree
-    return AgainstBaseline(record.id, score, over_baseline, record.params, edited, result.outcome.integrity)
+    change = over_baseline(history, record.id, fingerprint, metric)
+    edited = record.tree != history[history.runs[record.id.run].root].tree
+    score, integrity = result.outcome.metrics[metric.name], result.outcome.integrity
+    return AgainstBaseline(record.id, score, change, record.params, edited, integrity)

@@ -44,7 +44,8 @@ def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]
     for pool in SEARCH_POOLS:
         node = Incumbents.of(run, pool).by_fingerprint.get(fingerprint)
         while node:
-            yield node
+            if history[node].verdict is Verdict.KEPT:
+                yield node
             node = history[node].against
 
 

@@ -11,8 +11,9 @@ from loopty.domain.pool import SEARCH_POOLS
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node, Result
-from loopty.views.comparable import comparable_result, incumbents, is_noisy, sigma
-from loopty.views.score_change import ScoreChange, score_change
+from loopty.views.comparable import comparable_result, incumbents, is_noisy
+from loopty.views.over_baseline import over_baseline
+from loopty.views.score_change import ScoreChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,10 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
             return -1 if amount > 0 else 1
         return one.node.order - other.node.order
 
-    name, direction = metrics[0].name, metrics[0].direction
-    baseline, noise = comparable_result(root, under), sigma(record, under, name)
     rows = []
     for rank, entry in enumerate(heapq.nsmallest(top, entries, key=functools.cmp_to_key(compare)), start=1):
-        score, over_baseline = entry.result.outcome.metrics[name], None
-        if baseline and entry.node.id != root.id:
-            over_baseline = score_change(score, baseline.outcome.metrics[name], direction, noise)
+        score = entry.result.outcome.metrics[metrics[0].name]
+        change = over_baseline(history, entry.node.id, under, metrics[0])
         measurements = max(len(entry.result.samples), 1)
-        rows.append(LeaderboardRow(rank, entry.node, score, over_baseline, measurements, varying))
+        rows.append(LeaderboardRow(rank, entry.node, score, change, measurements, varying))
     return rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loopty.domain.evidence import median
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, Metric
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.record.cohorts import Cohorts
@@ -17,7 +17,8 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
-from loopty.views.comparable import has_baseline, machine_description, score, sigma
+from loopty.views.comparable import comparable_result, has_baseline, machine_description, score, sigma
+from loopty.views.over_baseline import over_baseline
 from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 
@@ -97,11 +98,12 @@ def _metric_details(history: History, run: Run, node: Node) -> tuple[MetricDetai
     for name in names:
         value = reported[name]
         samples = [sample[name] for sample in node.samples if name in sample] or [value]
-        baseline = root.outcome.metrics.get(name) if root else None
-        over_baseline = None
-        if baseline is not None and name in directions:
-            over_baseline = score_change(value, baseline, directions[name], sigma(run, fingerprint, name))
-        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, over_baseline))
+        baseline, change = root.outcome.metrics.get(name) if root else None, None
+        if baseline is not None and name in judged and comparable_result(node, fingerprint):
+            change = over_baseline(history, node.id, fingerprint, Metric(name, directions[name]))
+        elif baseline is not None and name in directions:
+            change = score_change(value, baseline, directions[name], sigma(run, fingerprint, name))
+        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, change))
     return tuple(rows)
 
 

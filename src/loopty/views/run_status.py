@@ -123,9 +123,9 @@ class RunStatus:
     """Why the baseline has no result and will not get one; empty if it has one or may still get it."""
     best: AgainstBaseline | None
     control: AgainstBaseline | None
-    """The best control node, if there is a control."""
+    """The best control node, or the baseline where none is better; None before a control trial has ended."""
     uplift: ScoreChange | None
-    """The change of the best attempt over the best control node."""
+    """The change of the best attempt over the best control node; None before both pools have a result."""
     other_fingerprints: tuple[OtherBest, ...]
     """Other machines that have a baseline; the baseline, best and control above are of the present machine."""
     noise: NoiseFloor | None
@@ -186,7 +186,8 @@ def status(
     best = against_baseline(history, Incumbents.of(run, Pool.ATTEMPT).best, fingerprint, metric)
     shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _is_in_use(run, pool, pools)]
     best_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
-    control = against_baseline(history, best_control, fingerprint, metric)
+    control = against_baseline(history, best_control, fingerprint, metric) if _has_run(run, Pool.CONTROL) else None
+    compared = control if _has_run(run, Pool.ATTEMPT) else None
     ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
     busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
     by_hand = busy > seconds * trials_at_once
@@ -203,7 +204,7 @@ def status(
         _baseline_failure(history[run.root]),
         best,
         control,
-        _uplift(best, control, metric, sigma(run, fingerprint, metric.name)),
+        _uplift(best, compared, metric, sigma(run, fingerprint, metric.name)),
         tuple(_other_fingerprints(history, run, metric)),
         _noise_floor(history, run, metric),
         Incumbents.of(run, Pool.ATTEMPT).since_best,
@@ -230,6 +231,12 @@ def _state(run: Run, is_alive: Callable[[str], bool]) -> RunState:
     if Session.of(run).driver:
         return RunState.RUNNING if is_alive(Session.of(run).driver) else RunState.LOST
     return RunState.STOPPED if Session.of(run).ended else RunState.IDLE
+
+
+def _has_run(run: Run, pool: Pool) -> bool:
+    """Whether a trial of a proposal in this pool has ended with a result; the baseline is none."""
+    finished = TrialCounts.of(run, pool).endings.get(Ending.FINISHED, 0)
+    return finished > (pool is Pool.ATTEMPT)
 
 
 def _rung(run: Run) -> str:

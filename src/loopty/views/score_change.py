@@ -19,6 +19,17 @@ class ScoreChange:
     amount: float
     percent: float | None
     """Of the older score; None if a percentage would be meaningless."""
+    low: float | None = None
+    high: float | None = None
+    """The interval of the amount, where pairs were measured for it."""
+    pairs: int = 0
+    is_confirmed: bool | None = None
+    """Whether fresh pairs confirm the change; None where nothing varies, so that there is nothing to confirm."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the interval excludes that there is no gain."""
+        return self.low is not None and self.low > 0
 
 
 def score_change(score: float, older: float, direction: Direction, sigma: float = 0.0) -> ScoreChange:

@@ -6,13 +6,24 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
 from loopty.views.uplift import Uplift, uplift
 
 _MOST_NODES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawnVerdict:
+    """A verdict that was taken back."""
+
+    node: NodeId
+    before: Verdict | None
+    now: Verdict
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +33,10 @@ class Tally:
     verdicts: Mapping[Verdict, int]
     """Of attempts, without the baseline."""
     control_verdicts: Mapping[Verdict, int]
+    withdrawn: tuple[WithdrawnVerdict, ...]
+    """Verdicts that were taken back, those of descendants of a cheat included."""
+    reopened: tuple[NodeId, ...]
+    """Nodes that lost only against a withdrawn one and wait for `loopty remeasure`."""
     over_control: Uplift | None
 
 
@@ -32,8 +47,17 @@ def is_quick(history: History) -> bool:
 
 def tally(history: History, run: int) -> Tally:
     """The tally of a run. Reads every node."""
+    nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run, pool)]
     return Tally(
-        _verdicts(history, run, Pool.ATTEMPT), _verdicts(history, run, Pool.CONTROL), uplift(history, run)
+        _verdicts(history, run, Pool.ATTEMPT),
+        _verdicts(history, run, Pool.CONTROL),
+        tuple(
+            WithdrawnVerdict(node.id, node.withdrawn.verdict, node.verdict, node.withdrawn.why)
+            for node in nodes
+            if node.withdrawn and node.verdict
+        ),
+        tuple(node.id for node in nodes if node.reopened_for and node.verdict is None),
+        uplift(history, run),
     )
 
 

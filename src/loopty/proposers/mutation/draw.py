@@ -4,12 +4,21 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from loopty.kit.markers import editable_spans
+from loopty.kit.markers import Span, editable_spans
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace, apply_edits
+from loopty.proposers.mutation.languages import is_code
 from loopty.proposers.mutation.python_places import compiles, python_places
+from loopty.proposers.mutation.text_places import is_prose, text_places
 from loopty.proposers.mutation.token_places import token_places
 
-_WEIGHTS: dict[EditKind, float] = {"number": 0.6, "operator": 0.2, "statement": 0.2}
+_WEIGHTS: dict[EditKind, float] = {
+    "number": 0.6,
+    "operator": 0.2,
+    "statement": 0.2,
+    # Only prose has these, and then no operators or statements.
+    "passage": 0.6,
+    "word": 0.3,
+}
 _MAX_DRAWS = 20  # most edits leave the program valid, so the first draw is nearly always enough
 _ONE_MORE_CHANCE = 0.3  # the chance of one more edit
 _MAX_EDITS = 3
@@ -31,7 +40,7 @@ def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
     """
     editable = editable_spans(text)
     python = python_places(text, editable) if path.endswith(".py") else None
-    places = _by_kind(token_places(text, path, editable) if python is None else python)
+    places = _by_kind(_places(text, path, editable) if python is None else python)
     kinds = [kind for kind in _WEIGHTS if places[kind]]
     for _ in range(_MAX_DRAWS if kinds else 0):
         kind = rng.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
@@ -40,6 +49,14 @@ def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
         if mutated != text and (python is None or compiles(mutated)):
             return Mutation(mutated, "; ".join(edit.summary for edit in edits), kind)
     return None
+
+
+def _places(text: str, path: str, editable: Sequence[Span]) -> list[EditPlace]:
+    """The places of code by its tokens and lines; of prose, and where there are none, by sentences and words."""
+    tokens = token_places(text, path, editable)
+    if is_prose(path):
+        return [place for place in tokens if place.kind == "number"] + text_places(text, editable)
+    return tokens or (text_places(text, editable) if not is_code(path) else [])
 
 
 def _by_kind(places: Iterable[EditPlace]) -> dict[EditKind, list[EditPlace]]:

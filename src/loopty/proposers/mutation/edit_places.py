@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from loopty.kit.markers import Span, line_label
 
-EditKind = Literal["number", "operator", "statement"]
+EditKind = Literal["number", "operator", "statement", "passage", "word"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 

@@ -47,6 +47,11 @@ def language_of(path: str) -> Language:
     return _BY_EXTENSION.get(PurePath(path).suffix.lower(), _PLAIN)
 
 
+def is_code(path: str) -> bool:
+    """Whether the file's extension is that of a language in the table."""
+    return PurePath(path).suffix.lower() in _BY_EXTENSION
+
+
 def _comments_and_strings(comments: str, *strings: str) -> re.Pattern[str]:
     return re.compile(f"({comments})|" + "|".join(strings), re.DOTALL | re.MULTILINE)
 

@@ -15,7 +15,8 @@ from loopty.domain.task import Noise
 from loopty.record.node_record import Pairing
 from loopty.record.verdicts import NodeJudged
 
-_MAX_FAULTS = 3
+MAX_FAULTS = 3
+"""An incumbent that fails its repeats so many times loses its place; a baseline cannot."""
 _CERTAIN = 1e3
 """A difference in a metric that never varied, in units of noise."""
 
@@ -36,7 +37,13 @@ class Rules:
     noise: Noise
     affordable: bool
     """Whether the budget has room for another measurement."""
-    seed: int
+    secret: str
+    """What the order within pairs is drawn from: no candidate may foresee it."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether results are measured more than once."""
+        return self.noise.repeat != "never"
 
 
 def judge_pairs(subject: NodeId, pairing: Pairing, rules: Rules) -> NodeJudged | MeasureAgain:
@@ -53,12 +60,12 @@ def judge_pairs(subject: NodeId, pairing: Pairing, rules: Rules) -> NodeJudged |
             return NodeJudged(subject, Verdict.DISCARDED, reason, incumbent, effect)
         if found.exhausted:
             return NodeJudged(subject, Verdict.INCONCLUSIVE, f"perhaps {better}", incumbent, effect)
-    if pairing.faults >= _MAX_FAULTS:
+    if pairing.faults >= MAX_FAULTS:
         why = f"{pairing.faults} measurements beside {incumbent} gave nothing to compare"
         return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent)
     if not rules.affordable:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, "no repeat measurement is left to decide", incumbent)
-    return MeasureAgain(_next_to_measure(subject, pairing, rules.seed), incumbent)
+    return MeasureAgain(_next_to_measure(subject, pairing, rules.secret), incumbent)
 
 
 def noise_of(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:
@@ -90,7 +97,7 @@ def _in_units_of_noise(difference: Gain, metrics: tuple[Metric, ...], noise: Map
     return math.copysign(_CERTAIN, difference.amount) if difference.amount else 0.0
 
 
-def _next_to_measure(subject: NodeId, pairing: Pairing, seed: int) -> NodeId:
+def _next_to_measure(subject: NodeId, pairing: Pairing, secret: str) -> NodeId:
     """Within a pair, the one that is missing. A fair coin decides which comes first in a pair.
 
     So the order does not influence the signs of the gains, however the machine drifts.
@@ -98,8 +105,12 @@ def _next_to_measure(subject: NodeId, pairing: Pairing, seed: int) -> NodeId:
     mine, theirs = len(pairing.mine), len(pairing.theirs)
     if mine != theirs:
         return pairing.incumbent if mine > theirs else subject
-    coin = random.Random(f"{seed} {subject} {pairing.incumbent} {mine}").random()
-    return subject if coin < 0.5 else pairing.incumbent
+    return subject if coin(secret, subject, pairing.incumbent, mine) else pairing.incumbent
+
+
+def coin(secret: str, *toss: object) -> bool:
+    """A fair coin, the same for the same toss of a run."""
+    return random.Random(" ".join(map(str, (secret, *toss)))).random() < 0.5
 
 
 def _amount_text(effect: Effect) -> str:

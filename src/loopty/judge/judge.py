@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Gain, Metric, Metrics, gain
+from loopty.domain.objective import Metric, Metrics
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.engine.pairs import MeasureAgain, Rules, judge_pairs, noise_of
+from loopty.judge.first_look import judge_first_result
+from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.node_record import Node, Result
+from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.samples import ENOUGH_TO_VARY
 from loopty.record.verdicts import Incumbents, NodeJudged
@@ -40,11 +40,11 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     result = history[incumbent].result(outcome.fingerprint) if incumbent else None
     if incumbent is None or result is None:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _why_incomparable(run, outcome))
-    rules = Rules(metrics, noise, affordable, run.seed)
+    rules = Rules(metrics, noise, affordable, run.secret or str(run.seed))
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, rules)
     known_noise = Cohorts.of(run).noise.get(outcome.fingerprint, {})
-    return _judge_first_result(node, incumbent, result, known_noise, rules)
+    return judge_first_result(node, history[incumbent], result, known_noise, rules)
 
 
 def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | None:
@@ -93,49 +93,8 @@ def _judge_baseline(node: Node, metric: Metric, noise: Noise, affordable: bool) 
     return NodeJudged(node.id, Verdict.KEPT, f"the first result: {metric.name} {measured}")
 
 
-def _judge_first_result(
-    node: Node, incumbent: NodeId, result: Result, known_noise: Mapping[str, float], rules: Rules
-) -> NodeJudged | MeasureAgain:
-    """Discard if worse. Repeat if better: the node alone if nothing varies, else in pairs with the incumbent."""
-    assert node.outcome is not None
-    mine, theirs = node.outcome.metrics, result.outcome.metrics
-    difference = gain(mine, theirs, rules.metrics)
-    reason = _comparison(difference, mine, theirs, incumbent)
-    if difference.amount <= 0:
-        return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
-    if rules.noise.repeat == "never":
-        return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
-    noise = _observed_noise(known_noise, node.samples, result.samples)
-    varies = noise_of(difference, rules.metrics, noise) > 0
-    if not varies and len(node.samples) > 1:
-        return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
-    if not rules.affordable:
-        why = f"{reason}; no repeat measurement is left to confirm it"
-        return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
-    if not varies:
-        return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may draw random numbers
-    return MeasureAgain(node.id if node.pairing else incumbent, incumbent)
-
-
-def _observed_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
-    """The largest noise seen for each metric: a candidate may add some to a benchmark that had none.
-
-    It decides whether to compare in pairs, never how to bet on them: bets must not depend on the pairs' results.
-    """
-    observed = [known, *map(noise_floor, samples)]
-    return {name: max(one.get(name, 0.0) for one in observed) for name in {**observed[1], **known}}
-
-
 def _are_equal(samples: Sequence[Metrics]) -> bool:
     return all(sample == samples[0] for sample in samples)
-
-
-def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: NodeId) -> str:
-    word = "better" if difference.amount > 0 else "worse" if difference.amount < 0 else "no better"
-    if difference.metric is None:
-        return f"{word}: the weighted sum by {difference.amount:.6g}{incumbent.phrase('of')}"
-    name = difference.metric.name
-    return f"{word}: {name} {mine[name]:.6g} against {theirs[name]:.6g}{incumbent.phrase('of')}"
 
 
 def _why_incomparable(run: Run, outcome: Outcome) -> str:

@@ -1,0 +1,269 @@
+"""Whole nights under the judge itself: its decisions and the fold of its events, over simulated machines.
+
+Scores are speeds, higher is better. The truth is known: each node has a level, and each measurement shows it with
+noise, on a machine that changes.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from judge_machines import Machine
+
+from loopty.domain.access import Access
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric, Objective
+from loopty.domain.outcome import Ending, Outcome, Verdict
+from loopty.domain.pool import Pool
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Parameter, ParameterKind, Space
+from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.engine import decisions
+from loopty.engine.decisions import Judging
+from loopty.engine.protocols import CommittedFiles
+from loopty.record.event import Event, Recorded
+from loopty.record.history import History
+from loopty.record.trials import TrialStarted
+from loopty.record.verdicts import Incumbents, NodeJudged
+
+BASELINE = 100.0
+_ROOT = NodeId("1")
+
+Effects = Callable[[random.Random], float]
+"""Draws the true gain of a candidate over its parent, as a share."""
+
+
+def no_effect(_rng: random.Random) -> float:
+    return 0.0
+
+
+def mixed_effects(rng: random.Random) -> float:
+    """One candidate in eight is better, by 1 % on average; three in eight change nothing; the others are worse."""
+    kind = rng.random()
+    if kind < 0.125:
+        return rng.expovariate(1 / 0.01)
+    return 0.0 if kind < 0.5 else -rng.expovariate(1 / 0.02)
+
+
+def constant_effect(effect: float) -> Effects:
+    return lambda _rng: effect
+
+
+@dataclass
+class World:
+    """One machine for one night: measures levels with noise and counts the measurements."""
+
+    machine: Iterator[float]
+    sigma: float
+    rng: random.Random
+    measurements: int = 0
+
+    def measure(self, level: float) -> float:
+        self.measurements += 1
+        return level * (1 - next(self.machine)) * (1 + self.rng.gauss(0, self.sigma))
+
+
+@dataclass
+class Night:
+    """What a night ended with."""
+
+    judged: int = 0
+    """Candidates with a verdict."""
+    null: int = 0
+    """Candidates that were no better than what they were compared with."""
+    false_keeps: int = 0
+    better: int = 0
+    true_keeps: int = 0
+    gain: float = 0.0
+    """The true gain of the best over the baseline, as a share."""
+    claim: float = 0.0
+    """The gain that the headline states; NaN where nothing is claimed."""
+    claim_low: float = math.nan
+    claim_high: float = math.nan
+    measurements: int = 0
+    gain_at: dict[int, float] = field(default_factory=dict)
+    """The true gain after so many measurements."""
+    stated: list[tuple[float, float]] = field(default_factory=list)
+    """Of each keep: the true effect and the stated one, as shares."""
+    expected_false: float = math.nan
+
+
+class JudgedNight:
+    """A night under the judge of loopty."""
+
+    def __init__(self, world: World, effects: Effects, noise: Noise, rng: random.Random) -> None:
+        self.world, self.effects, self.rng = world, effects, rng
+        self.history = History()
+        self.levels: dict[str, float] = {"1": BASELINE}
+        self.judging = Judging(Pools(attempts=10**9), noise)
+        self.night = Night()
+        self._count = 0
+        files = CommittedFiles("c0", "t0")
+        seed = rng.randrange(10**9)
+        self._record(decisions.start_run(self.history, _task(noise, seed), "", "", files, "a night"))
+        self._measure_until_verdict(decisions.start_trial(self.history, _ROOT, "me", self.judging))
+
+    @property
+    def best(self) -> NodeId:
+        return Incumbents.of(self.history.runs[1], Pool.ATTEMPT).best or _ROOT
+
+    def try_candidate(self, effect: float | None = None) -> NodeId:
+        """Add a candidate below the best node and measure it to its verdict."""
+        drawn = self.effects(self.rng) if effect is None else effect
+        parent = self.best
+        self._count += 1
+        proposal = Proposal("draw", parent, "a change", {"x": self._count / 1e9})
+        files = CommittedFiles(f"c{self._count}", f"t{self._count}")
+        added = list(decisions.add_node(self.history, proposal, files, Pool.ATTEMPT))
+        self._record(added)
+        node = NodeId(added[0].node)  # type: ignore[attr-defined]
+        self.levels[node] = self.levels[parent] * (1 + drawn)
+        self._measure_until_verdict(decisions.start_trial(self.history, node, "me", self.judging))
+        while found := decisions.next_undecided(self.history, 1, Pool.ATTEMPT):
+            self._measure_until_verdict(decisions.start_trial(self.history, found.id, "me", self.judging))
+        return node
+
+    def confirm(self) -> None:
+        """Measure the best node beside the baseline, where this judge does that at the end of a night."""
+        try:
+            from loopty.judge.confirmation import start_confirmation
+        except ImportError:
+            return
+        noise = self.judging.noise
+        before = -1
+        while self.world.measurements > before:
+            before = self.world.measurements
+            self._measure_until_verdict(start_confirmation(self.history, 1, "me", noise, noise.confirm))
+
+    def finish(self) -> Night:
+        """The night's figures, with the headline that loopty would show."""
+        night, history = self.night, self.history
+        night.measurements = self.world.measurements
+        night.gain = self.levels[self.best] / BASELINE - 1
+        night.claim, night.claim_low, night.claim_high = _headline(history)
+        night.expected_false = _expected_false(history)
+        return night
+
+    def _measure_until_verdict(self, events: Iterable[Event]) -> None:
+        trial = self._record(events)
+        while trial:
+            score = self.world.measure(self.levels[trial.node])
+            outcome = Outcome(Ending.FINISHED, {"score": score})
+            trial = self._record(
+                decisions.end_trial(self.history, trial.node, trial.number, outcome, self.judging)
+            )
+            self.night.gain_at[self.world.measurements] = self.levels[self.best] / BASELINE - 1
+
+    def _record(self, events: Iterable[Event]) -> TrialStarted | None:
+        """Fold the events in; the trial that they start."""
+        started = None
+        for event in events:
+            self.history.apply(Recorded(self.history.number + 1, float(self.world.measurements), event))
+            if isinstance(event, TrialStarted):
+                started = event
+            if isinstance(event, NodeJudged) and event.node != _ROOT and event.against:
+                self._count_verdict(event)
+        return started
+
+    def _count_verdict(self, event: NodeJudged) -> None:
+        assert event.against
+        night, kept = self.night, event.verdict is Verdict.KEPT
+        effect = self.levels[event.node] / self.levels[event.against] - 1
+        night.judged += 1
+        night.null += effect <= 0
+        night.better += effect > 0
+        night.false_keeps += kept and effect <= 0
+        night.true_keeps += kept and effect > 0
+        if kept and event.effect:
+            night.stated.append((effect, event.effect.amount / self.levels[event.against]))
+
+
+def judged_night(
+    machine: Machine, sigma: float, effects: Effects, most: int, seed: int, noise: Noise | None = None
+) -> Night:
+    """A night of this many measurements under the judge, with its confirmation at the end."""
+    rng = random.Random(seed)
+    world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
+    night = JudgedNight(world, effects, noise or Noise(), rng)
+    while world.measurements < most:
+        night.try_candidate()
+    night.confirm()
+    return night.finish()
+
+
+def naive_night(machine: Machine, sigma: float, effects: Effects, most: int, seed: int) -> Night:
+    """The same night under the naive rule: keep what measures better than the record did."""
+    rng = random.Random(seed)
+    world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
+    level, night = BASELINE, Night()
+    first = record = world.measure(level)
+    while world.measurements < most:
+        effect = effects(rng)
+        score = world.measure(level * (1 + effect))
+        night.judged += 1
+        night.null += effect <= 0
+        night.better += effect > 0
+        if score > record:
+            night.false_keeps += effect <= 0
+            night.true_keeps += effect > 0
+            night.stated.append((effect, score / record - 1))
+            record, level = score, level * (1 + effect)
+        night.gain_at[world.measurements] = level / BASELINE - 1
+    night.measurements, night.gain, night.claim = world.measurements, level / BASELINE - 1, record / first - 1
+    return night
+
+
+def kept_share(
+    machine: Machine, sigma: float, effect: float, warm_up: int, tries: int, seeds: Sequence[int]
+) -> tuple[float, float]:
+    """How many candidates with this effect are kept late in nights whose other candidates change nothing.
+
+    Each night starts with `warm_up` candidates that are worse, so that nothing refreshes the record but the judge
+    itself. Also the mean number of measurements for each of the candidates that count.
+    """
+    kept = spent = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
+        night = JudgedNight(world, no_effect, Noise(), rng)
+        for _ in range(warm_up):
+            night.try_candidate(-0.03)
+        for _ in range(tries):
+            before = world.measurements
+            node = night.try_candidate(effect)
+            kept += night.history[node].verdict is Verdict.KEPT
+            spent += world.measurements - before
+    return kept / (tries * len(seeds)), spent / (tries * len(seeds))
+
+
+def _headline(history: History) -> tuple[float, float, float]:
+    """The stated gain of the best over the baseline, as a share, with its interval where there is one."""
+    from loopty.views.against_baseline import against_baseline
+
+    best = Incumbents.of(history.runs[1], Pool.ATTEMPT).best
+    found = against_baseline(history, best, "", Metric("score"))
+    change = found.over_baseline if found else None
+    if change is None or change.percent is None:
+        return 0.0, math.nan, math.nan
+    low, high = getattr(change, "low", None), getattr(change, "high", None)
+    share = change.percent / change.amount / 100 if change.amount else math.nan
+    ends = [math.nan if end is None else end * share for end in (low, high)]
+    return change.percent / 100, ends[0], ends[1]
+
+
+def _expected_false(history: History) -> float:
+    try:
+        from loopty.views.false_keeps import false_keeps
+    except ImportError:
+        return math.nan
+    return false_keeps(history, 1).expected
+
+
+def _task(noise: Noise, seed: int) -> Task:
+    space = Space({"x": Parameter(ParameterKind.FLOAT, 0.0, 1.0)})
+    none = PluginChoice("none")
+    return Task(
+        "", Benchmark("true", 1.0), Objective(), Access(), space, Limits(), Pools(), noise, Audit(), SandboxSpec(),
+        (), none, none, none, 1, seed,
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Take a verdict back: discard a node, invalidate a cheat, apply a gate that is added late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.stoppable import run_until_stopped
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate, metric_refusal
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.engine import decisions
+from loopty.engine.protocols import Trial
+from loopty.judge import withdrawals
+from loopty.record.event import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChange:
+    """What a withdrawal changed."""
+
+    withdrawn: tuple[NodeId, ...]
+    """The nodes whose verdicts were replaced."""
+    reopened: tuple[NodeId, ...]
+    """The nodes that lost only against one of them: without a verdict until they are measured again."""
+    best: NodeId | None
+    """The best node of the run now."""
+
+
+def discard(context: CampaignContext, node: NodeId, why: str) -> VerdictChange:
+    """Take back that a node was kept."""
+    text = _valid_reason(why)
+    return _record(context, node, lambda history: withdrawals.discard_node(history, node, text))
+
+
+def invalidate(context: CampaignContext, node: NodeId, why: str) -> VerdictChange:
+    """Take back everything about a node that cheats, and about its descendants."""
+    text = _valid_reason(why)
+    return _record(context, node, lambda history: withdrawals.invalidate_node(history, node, text))
+
+
+def add_gate(context: CampaignContext, node: NodeId, gate: Gate, unsafe: bool) -> VerdictChange:
+    """Add a gate, and apply it to the nodes below that were kept or may still be: who fails it is rejected."""
+    decisions.add_gate(context.history, node, gate)
+    known: dict[NodeId, str | None] = {}
+
+    def unknown(history: History) -> list[NodeId]:
+        return [each for each in _nodes_to_check(history, node, gate) if each not in known]
+
+    def decide(history: History) -> Iterator[Event]:
+        if new := unknown(history):
+            raise Misuse(f"node {new[0]} was measured meanwhile: add the gate again")
+        yield from decisions.add_gate(history, node, gate)
+        nodes = _nodes_to_check(history, node, gate)
+        yield from withdrawals.reject_by_gate(history, {each: reason for each in nodes if (reason := known[each])})
+
+    while nodes := unknown(context.recorder.refresh()):
+        for each in nodes:
+            known[each] = _refusal(context, context.history[each], gate, unsafe)
+    return _record(context, node, decide)
+
+
+def _refusal(context: CampaignContext, node: Node, gate: Gate, unsafe: bool) -> str | None:
+    """Why a node that was measured fails the gate, or None."""
+    if gate.metric:
+        return metric_refusal([gate], node.outcome.metrics if node.outcome else {})
+    run = context.history.runs[node.id.run]
+    trial = Trial(node, context.history[run.root], 0, Pool.CHECK, run.seed, (gate,))
+    (result,) = run_until_stopped(lambda cancel: context.run_gates(unsafe)(trial, cancel))
+    if result.stopped:
+        raise Misuse("stopped: the gate was not added")
+    return result.refusal
+
+
+def _nodes_to_check(history: History, top: NodeId, gate: Gate) -> list[NodeId]:
+    """The nodes at or below this one whose trials did not run the gate, and that are kept or may still be.
+
+    The baseline is not among them: it is what everything is compared with.
+    """
+
+    def is_concerned(node: Node) -> bool:
+        has_result = node.outcome is not None and node.outcome.is_finished
+        is_under_way = node.verdict is None and (has_result or (node.running and not gate.metric))
+        return node.verdict is Verdict.KEPT or is_under_way
+
+    below = (each for each in history.ids if each.is_within(top) and each.parent)
+    return [each for each in below if is_concerned(history[each])]
+
+
+def _record(context: CampaignContext, node: NodeId, decide: Callable[[History], Iterable[Event]]) -> VerdictChange:
+    events = [recorded.event for recorded in context.recorder.record(decide)]
+    change = VerdictChange(
+        tuple(event.node for event in events if isinstance(event, VerdictWithdrawn)),
+        tuple(event.node for event in events if isinstance(event, NodeReopened)),
+        Incumbents.of(context.history.runs[node.run], Pool.ATTEMPT).best,
+    )
+    for each in (*change.withdrawn, *change.reopened):
+        context.files.conclude(context.history[each], context.history)
+    return change
+
+
+def _valid_reason(why: str) -> str:
+    reason = " ".join(why.split())
+    if not reason:
+        raise Misuse("say why the verdict is withdrawn: --why TEXT; it stays in the record")
+    return reason

@@ -1,0 +1,21 @@
+"""`loopty invalidate`: reject a node that cheats."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import NodeArgument, here, json_option, print_verdict_change, why_option
+from loopty.domain.ids import NodeId
+
+
+@click.command("invalidate")
+@click.argument("node", type=NodeArgument())
+@why_option
+@json_option
+def command(node: NodeId, why: str, as_json: bool) -> None:
+    """Reject a node that cheats, with all its descendants: nothing that they measured counts, the record stays.
+
+    The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
+    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. No verb undoes this.
+    """
+    print_verdict_change(here().invalidate(node, why), as_json)

@@ -1,0 +1,1 @@
+"""What follows from the measurements so far: verdicts, and the measurements that they still need."""

@@ -1,0 +1,91 @@
+"""The first look at a candidate: does one measurement make it worth comparing with the incumbent in pairs?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loopty.domain.evidence import median, noise_floor
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Gain, Metrics, gain
+from loopty.domain.outcome import Verdict
+from loopty.judge.pairs import MAX_FAULTS, MeasureAgain, Rules, coin, noise_of
+from loopty.record.node_record import Node, Result
+from loopty.record.verdicts import NodeJudged
+
+# Chosen by whole simulated nights (docs/judge.md).
+_LOOKS_PER_REFRESH = 4
+"""The incumbent is measured again before this many candidates in a row are discarded at the first look."""
+_SHIFTED = 3.0
+"""The machine has changed if the newest measurement differs from the record by this many times the noise."""
+_MOST_REFRESHES = 3
+"""Enough to turn the median of the newest five."""
+
+
+def judge_first_result(
+    node: Node, rival: Node, result: Result, known_noise: Mapping[str, float], rules: Rules
+) -> NodeJudged | MeasureAgain:
+    """Discard if worse. Repeat if better: the node alone if nothing varies, else in pairs with the incumbent.
+
+    `result` is that of the incumbent, `rival`. Before it discards, it makes sure that the record is of today.
+    """
+    assert node.outcome is not None
+    incumbent, mine, theirs = rival.id, node.outcome.metrics, result.outcome.metrics
+    difference = gain(mine, theirs, rules.metrics)
+    if difference.amount <= 0 and node.fresh_rival:
+        theirs = {**theirs, **_medians(node.fresh_rival)}
+        difference = gain(mine, theirs, rules.metrics)
+    reason = _comparison(difference, mine, theirs, incumbent)
+    noise = _observed_noise(known_noise, node.samples, result.samples)
+    if difference.amount <= 0:
+        if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
+            return MeasureAgain(incumbent)
+        return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
+    if not rules.repeats:
+        return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
+    varies = noise_of(difference, rules.metrics, noise) > 0
+    if not varies and len(node.samples) > 1:
+        return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
+    if not rules.affordable:
+        why = f"{reason}; no repeat measurement is left to confirm it"
+        return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
+    if not varies:
+        return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may draw random numbers
+    own_turn = node.pairing or (node.fresh_rival and coin(rules.secret, node.id, incumbent, 1))
+    return MeasureAgain(node.id if own_turn else incumbent, incumbent)
+
+
+def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules) -> bool:
+    """Whether the incumbent's record may be of a machine that has changed since.
+
+    The incumbent is measured again after several candidates in a row that lost to its record, and until its newest
+    measurement agrees with that.
+    """
+    if rival.faults_in_row >= MAX_FAULTS or len(node.fresh_rival) >= _MOST_REFRESHES:
+        return False
+    newest = gain(result.samples[-1], result.outcome.metrics, rules.metrics) if result.samples else Gain(0.0, None)
+    sigma = noise_of(newest, rules.metrics, noise)
+    if not any(noise.values()):
+        return False
+    is_due = not node.fresh_rival and rival.first_looks_lost >= _LOOKS_PER_REFRESH - 1
+    return is_due or abs(newest.amount) > _SHIFTED * sigma
+
+
+def _medians(samples: Sequence[Metrics]) -> dict[str, float]:
+    return {name: median([sample[name] for sample in samples]) for name in samples[0]}
+
+
+def _observed_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
+    """The largest noise seen for each metric: a candidate may add some to a benchmark that had none.
+
+    It decides whether to compare in pairs, never how to bet on them: bets must not depend on the pairs' results.
+    """
+    observed = [known, *map(noise_floor, samples)]
+    return {name: max(one.get(name, 0.0) for one in observed) for name in {**observed[1], **known}}
+
+
+def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: NodeId) -> str:
+    word = "better" if difference.amount > 0 else "worse" if difference.amount < 0 else "no better"
+    if difference.metric is None:
+        return f"{word}: the weighted sum by {difference.amount:.6g}{incumbent.phrase('of')}"
+    name = difference.metric.name
+    return f"{word}: {name} {mine[name]:.6g} against {theirs[name]:.6g}{incumbent.phrase('of')}"

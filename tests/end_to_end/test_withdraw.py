@@ -1,0 +1,95 @@
+"""Verdicts that are taken back: discard, invalidate, remeasure, and gates that come late."""
+
+import json
+
+import pytest
+
+from .state import events
+
+
+def tried(place, number, parent="1", code=0):
+    """A node with this number, run."""
+    made = place.json("new", "--parent", parent)
+    (place.top / made["workspace"] / "src/x.txt").write_text(f"{number}\n")
+    return json.loads(place.loopty("run", made["node"], "--json", code=code).stdout)["id"]
+
+
+@pytest.fixture
+def tree(code_place):
+    """1 (5) is beaten by 1.1 (6), that by 1.2 (90); 1.3 (8) loses only to 1.2."""
+    code_place.loopty("run", "1")
+    for number in (6, 90, 8):
+        tried(code_place, number)
+    return code_place
+
+
+def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns(tree):
+    below = tried(tree, 95, parent="1.2")
+    assert tree.json("best")["id"] == below
+    done = tree.loopty("invalidate", "1.2", "--why", "it reads the answers")
+    assert done.stdout == f"withdrawn: 1.2, {below}\nunjudged again: 1.3\nbest: 1.1\n"
+    assert tree.json("best")["id"] == "1.1"
+    assert "was kept: it reads the answers" in tree.loopty("tree").stdout
+    page = " ".join(tree.loopty("show", "1.2").stdout.split())
+    assert "because it reads the answers" in page
+    assert "withdrawn was kept: better: score 90 against 6" in page
+    shown = tree.json("show", "1.2")
+    assert shown["verdict"] == "rejected"
+    assert shown["withdrawn"] == {
+        "verdict": "kept",
+        "reason": "better: score 90 against 6 of 1.1",
+        "why": "it reads the answers",
+    }
+    report = " ".join(tree.loopty("report").stdout.split())
+    assert "1.2 was kept, is rejected: it reads the answers" in report
+    assert "1 node lost only against those: loopty remeasure" in report
+    assert tree.json("report")["status"]["reopened"] == ["1.3"]
+    assert "1.3 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
+    assert tree.json("best")["id"] == "1.3"
+    assert tree.json("remeasure") == []
+
+
+def test_a_discarded_node_hands_over_and_stays_in_the_record(tree):
+    found = tree.json("discard", "1.2", "--why", "too long to review")
+    assert found == {"withdrawn": ["1.2"], "reopened": ["1.3"], "best": "1.1"}
+    assert tree.json("show", "1.2")["verdict"] == "discarded"
+    assert "withdrawn: too long to review" in tree.loopty("apply", "1.2").stderr
+
+
+def test_the_same_code_is_not_measured_until_it_is_lucky(tree):
+    before = events(tree)
+    for verb in ("remeasure", "run"):
+        assert "1.1" in tree.loopty(verb, "1.1", code=2).stderr
+    assert "does not change that" in tree.loopty("remeasure", "1.3", code=2).stderr
+    assert events(tree) == before
+
+
+def test_a_withdrawal_needs_a_reason(tree):
+    assert "--why" in tree.loopty("discard", "1.2", code=2).stderr
+    assert "say why" in tree.loopty("invalidate", "1.2", "--why", "  ", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "condition", [("--command", "test $(cat src/x.txt) -lt 50"), ("--metric", "score", "--maximum", "50")]
+)
+def test_a_gate_added_late_is_applied_to_kept_nodes(tree, condition):
+    found = tree.json("gate", "add", "1", "--name", "plausible", *condition)
+    assert (found["withdrawn"], found["reopened"], found["best"]) == (["1.2"], ["1.3"], "1.1")
+    shown = tree.json("show", "1.2")
+    assert shown["verdict"] == "rejected"
+    assert "gate plausible" in shown["reason"]
+    assert tree.json("remeasure", "1.3")[0]["verdict"] == "kept"
+
+
+def test_a_gate_that_all_kept_nodes_pass_withdraws_nothing(tree):
+    done = tree.loopty("gate", "add", "1", "--name", "any", "--command", "true")
+    assert done.stdout == ""
+    assert tree.json("best")["id"] == "1.2"
+
+
+def test_run_and_apply_say_that_integrity_is_weak(tree):
+    made = tree.json("new", "--parent", "1")
+    (tree.top / made["workspace"] / "src/x.txt").write_text("99\n")
+    assert "integrity: weak" in tree.loopty("run", made["node"]).stdout.splitlines()
+    assert "integrity: weak" in tree.loopty("apply").stdout.splitlines()
+    assert tree.json("apply", "best", "--force")["integrity"] == "weak"
