@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # TPE's cost grows with the trials it sees: beyond twice this number, only the best and the newest stay.
 _CAP = 300
+_QUIET = {"warn_independent_sampling": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class SamplerSpec:
     """Modules beyond Optuna itself, and the extra of loopty that installs each."""
     options: Mapping[str, Any] = field(default_factory=dict)
     many_objectives: bool = False
+    ranks_pruned: bool = False
+    """Whether a pruned trial is told as a bad one, because the sampler would leave it out and learn less."""
 
 
 STATELESS_SAMPLERS = {
@@ -49,8 +52,8 @@ STATELESS_SAMPLERS = {
 """Samplers that depend on finished trials alone and keep no other state."""
 
 STATEFUL_SAMPLERS = {
-    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, {"warn_independent_sampling": False}),
-    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, {"warn_independent_sampling": False}),
+    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, _QUIET, ranks_pruned=True),
+    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, _QUIET),
     "nsga2": SamplerSpec("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
 }
 """Samplers that keep state in the trials they suggested: resuming asks them every earlier question again."""
@@ -106,6 +109,10 @@ class _OptunaProposer:
                 if self._space.is_active(name, params):
                     params[name] = _suggest(trial, name, self._space.parameters[name])
         return trial, params
+
+    def _fits(self, node: Node) -> bool:
+        """Whether the node is a point of the current space: the task file may have changed."""
+        return self._space.fault(node.params) is None
 
     def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
         return Proposal(self.name, parameter_parent(ask).id, params_line(params), params)
@@ -172,19 +179,17 @@ class StatelessProposer(_OptunaProposer):
     def _add(self, study: Study, node: Node, metrics: Sequence[Metric]) -> None:
         from optuna.trial import TrialState, create_trial
 
-        values = _values(node, metrics)
+        values, reports = _values(node, metrics), _reports(node, metrics[0])
+        state = TrialState.COMPLETE if values else TrialState.PRUNED if reports else TrialState.FAIL
         study.add_trial(
             create_trial(
-                state=TrialState.COMPLETE if values else TrialState.FAIL,
+                state=state,
                 params=dict(node.params),
                 distributions=self._distributions_of(node),
                 values=values,
+                intermediate_values=reports,  # type: ignore[arg-type]  # Optuna only compares steps
             )
         )
-
-    def _fits(self, node: Node) -> bool:
-        """Whether the node is a point of the current space: the task file may have changed."""
-        return self._space.fault(node.params) is None
 
     def _distributions_of(self, node: Node) -> dict[str, BaseDistribution]:
         return {name: self._distributions[name] for name in node.params}
@@ -202,6 +207,8 @@ class StatefulProposer(_OptunaProposer):
         self._own_nodes: dict[int, NodeId] = {}
         """Its nodes whose results the sampler does not know yet, by turn."""
         self._open_trials: dict[int, tuple[Trial, dict[str, Value]]] = {}
+        self._worst_value: float | None = None
+        """The worst value of the first metric that the sampler was told."""
 
     async def propose(self, ask: Ask) -> Proposal:
         metrics = self._metrics(ask)
@@ -231,11 +238,26 @@ class StatefulProposer(_OptunaProposer):
             trial, params = self._open_trials.pop(at_turn)
             node = self._node_at(ask, at_turn)
             self._own_nodes.pop(at_turn, None)
-            values = _values(node, metrics) if node and dict(node.params) == params else None
+            values = self._result(node, metrics) if node and dict(node.params) == params else None
             if values:
                 study.tell(trial, values)
             else:
                 study.tell(trial, state=TrialState.FAIL)
+
+    def _result(self, node: Node, metrics: Sequence[Metric]) -> list[float] | None:
+        """What the sampler learns from a node, or None where it can learn nothing.
+
+        A pruned node counts as no better than the worst finished one, whatever it had reached when it was stopped:
+        values at different steps are not comparable, and a sampler that ranks needs no more.
+        """
+        direction, values = metrics[0].direction, _values(node, metrics)
+        if values:
+            worst = values[0] if self._worst_value is None else self._worst_value
+            self._worst_value = direction.worse(worst, values[0])
+        elif self._spec.ranks_pruned and (reports := _reports(node, metrics[0])):
+            (value,) = reports.values()
+            values = [value if self._worst_value is None else direction.worse(value, self._worst_value)]
+        return values
 
     def _node_at(self, ask: Ask, at_turn: int) -> Node | None:
         node = self._own_nodes.get(at_turn)
@@ -281,6 +303,14 @@ def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
         return None
     values = [node.outcome.metrics.get(metric.name) for metric in metrics]
     return [value for value in values if value is not None] if None not in values else None
+
+
+def _reports(node: Node, metric: Metric) -> dict[float, float]:
+    """The last value that a pruned node reported, by its step; empty for any other node."""
+    outcome = node.outcome
+    if outcome is None or outcome.ending is not Ending.PRUNED or metric.name not in outcome.metrics:
+        return {}
+    return {outcome.step or 0.0: outcome.metrics[metric.name]}
 
 
 def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:
