@@ -7,6 +7,7 @@ import math
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import pytest
@@ -299,6 +300,47 @@ async def test_to_cmaes_a_trial_that_was_pruned_early_is_never_a_good_one() -> N
         else:
             search.ends(node, {"score": (last + 4) ** 2})
     assert last < -2
+
+
+async def test_the_baseline_teaches_tpe() -> None:
+    async def mean_x(baseline: Params | None) -> float:
+        search, rng = Search(baseline=baseline, score=0.0), random.Random(1)
+        for _ in range(10):
+            search.ends(search.adds({"x": rng.uniform(-5, 0), "y": 0.0}, "hand"), {"score": 100.0})
+        return statistics.fmean(float(p["x"]) for p in await refused(make_proposer("tpe", PLAIN), search, 40))
+
+    assert await mean_x({"x": 4.0, "y": 0.0}) > await mean_x(None) + 1
+
+
+async def test_the_baseline_is_the_first_point_of_cmaes_and_a_parent_of_nsga2() -> None:
+    baseline = {"x": 1.25, "y": -1.25}
+    first = await Search(baseline=baseline).asks(make_proposer("cmaes", PLAIN))
+    assert value_of(first) < 12, "around the middle, instead of one random point to learn the space from"
+    nsga2, search = make_proposer("nsga2", PLAIN), Search(baseline=baseline, score=0.0)
+    points = await serial(lambda: nsga2, search, 100)
+    assert any(params["x"] == pytest.approx(1.25) for params in points)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_baseline_outside_the_space_is_not_told(kind: str) -> None:
+    told = await Search(baseline={"x": 99.0, "y": 0.0}).asks(make_proposer(kind, PLAIN))
+    assert told == await Search().asks(make_proposer(kind, PLAIN))
+
+
+async def test_qmc_spreads_conditional_parameters_too() -> None:
+    methods, parts = ("a", "b"), ("p", "q", "r", "s")
+    space = Space(
+        {
+            "method": Parameter(ParameterKind.CATEGORICAL, choices=methods),
+            "part": Parameter(ParameterKind.CATEGORICAL, choices=parts, when={"method": "b"}),
+            "share": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"part": "q"}),
+        }
+    )
+    proposer = make_proposer("qmc", space)
+    points = await serial(lambda: proposer, Search(), 64)
+    counts = Counter(params["part"] for params in points if params["method"] == "b")
+    assert min(counts[part] for part in parts) >= 6
+    assert len({params["share"] for params in points if "share" in params}) >= 6
 
 
 async def test_a_long_run_of_tpe_resumes_exactly_after_it_dropped_nodes(

@@ -41,6 +41,8 @@ class SamplerSpec:
     """Modules beyond Optuna itself, and the extra of loopty that installs each."""
     options: Mapping[str, Any] = field(default_factory=dict)
     many_objectives: bool = False
+    learns: bool = True
+    """Whether its points depend on results; those of a fixed sequence do not."""
     ranks_pruned: bool = False
     """Whether a pruned trial is told as a bad one, because the sampler would leave it out and learn less."""
 
@@ -53,7 +55,7 @@ STATELESS_SAMPLERS = {
 
 STATEFUL_SAMPLERS = {
     "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, _QUIET, ranks_pruned=True),
-    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, _QUIET),
+    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, _QUIET, learns=False),
     "nsga2": SamplerSpec("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
 }
 """Samplers that keep state in the trials they suggested: resuming asks them every earlier question again."""
@@ -75,7 +77,7 @@ class _OptunaProposer:
     def _take_new_nodes(self, ask: Ask) -> list[Node]:
         """Take the pool's nodes since the last question, so that a question costs the same in a long history."""
         nodes = ask.history.nodes_of_pool(ask.run, ask.pool)
-        new = [ask.history[node] for node in nodes[self._nodes_seen :] if node.parent]
+        new = [ask.history[node] for node in nodes[self._nodes_seen :]]
         self._nodes_seen = len(nodes)
         return new
 
@@ -100,9 +102,7 @@ class _OptunaProposer:
 
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
             make = getattr(optuna.samplers, self._spec.sampler)
-            # Sobol' points come from one sequence; a new seed would start another one.
-            seed = 0 if self.name == "qmc" else rng.randrange(2**31)
-            study.sampler = make(seed=seed, **self._spec.options)
+            study.sampler = make(seed=rng.randrange(2**31), **self._spec.options)
             trial = study.ask()
             params: dict[str, Value] = {}
             for name in self._space.order():
@@ -121,7 +121,8 @@ class _OptunaProposer:
 class StatelessProposer(_OptunaProposer):
     """TPE and GP: the study has the finished nodes, and during a question the running ones too.
 
-    Nodes of every proposer count, but only with the same code: results of other code say nothing about parameters.
+    The baseline and the nodes of every proposer count, but only with the same code: results of other code say
+    nothing about parameters.
     """
 
     def __init__(self, name: str, space: Space) -> None:
@@ -212,7 +213,7 @@ class StatefulProposer(_OptunaProposer):
 
     async def propose(self, ask: Ask) -> Proposal:
         metrics = self._metrics(ask)
-        study = self._study = self._study or self._new_study(metrics)
+        study = self._study = self._study or self._first_study(ask, metrics)
         self._own_nodes |= {node.turn: node.id for node in self._take_new_nodes(ask) if node.operator == self.name}
         now = turn(ask, self.name)
         for before in range(self._turn, now):
@@ -222,6 +223,38 @@ class StatefulProposer(_OptunaProposer):
         self._turn = now + 1
         self._open_trials[now] = self._ask_sampler(study, ask.generator_at(now))
         return self._proposal(ask, dict(self._open_trials[now][1]))
+
+    def _first_study(self, ask: Ask, metrics: Sequence[Metric]) -> Study:
+        """A study that knows the baseline, as if the sampler had asked for it; for a sequence, the whole space."""
+        study = self._new_study(metrics)
+        if not self._spec.learns:
+            self._show_whole_space(study, metrics)
+        elif self._fits(ask.root) and (values := self._result(ask.root, metrics)):
+            self._tell_baseline(study, ask, values)
+        return study
+
+    def _tell_baseline(self, study: Study, ask: Ask, values: list[float]) -> None:
+        import optuna
+
+        study.enqueue_trial(dict(ask.root.params))
+        trial, _ = self._ask_sampler(study, ask.generator_at(0))
+        if isinstance(study.sampler, optuna.samplers.BaseGASampler):
+            # Only what belongs to a generation becomes a parent, and the sampler gives a queued trial none.
+            study.sampler.get_trial_generation(study, study.get_trials(deepcopy=False)[trial.number])
+        study.tell(trial, values)
+
+    def _show_whole_space(self, study: Study, metrics: Sequence[Metric]) -> None:
+        """Show a sequence of points every parameter: it takes those of the first trial for all there are.
+
+        So each conditional parameter has its own dimension, whether it is active or not. A parameter that the
+        sequence does not know would be drawn by a generator that starts anew with each question.
+        """
+        from optuna.trial import create_trial
+
+        middle = {name: parameter.baseline for name, parameter in self._space.parameters.items()}
+        study.add_trial(
+            create_trial(params=middle, distributions=self._distributions, values=[0.0] * len(metrics))
+        )
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
         """Tell the sampler the results recorded before that event, in the order of their verdicts."""
