@@ -343,6 +343,35 @@ async def test_qmc_spreads_conditional_parameters_too() -> None:
     assert len({params["share"] for params in points if "share" in params}) >= 6
 
 
+@pytest.mark.parametrize("kind", ["tpe", "cmaes", "nsga2"])
+async def test_a_question_does_not_read_the_space_of_every_trial(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optuna's samplers do so once for each trial, because they remember it; ours know the space."""
+    monkeypatch.setattr("optuna.search_space.IntersectionSearchSpace.calculate", None)
+    proposer = make_proposer(kind, SPACE)
+    assert len(await serial(lambda: proposer, Search(), 40)) == 40
+
+
+async def test_cmaes_learns_the_common_numbers_of_a_conditional_space() -> None:
+    space = Space(
+        {
+            "method": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b")),
+            "x": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
+            "y": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
+            "share": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"method": "b"}),
+        }
+    )
+    search = Search(baseline={"method": "b", "x": 0.0, "y": 0.0, "share": 0.5})
+    proposer, last = make_proposer("cmaes", space), []
+    for _ in range(120):
+        params = await search.asks(proposer)
+        distance = (float(params["x"]) - 3) ** 2 + (float(params["y"]) + 3) ** 2
+        search.ends(search.adds(params), {"score": 1 + distance})
+        last.append(distance)
+    assert statistics.fmean(last[-20:]) < 1
+
+
 async def test_a_long_run_of_tpe_resumes_exactly_after_it_dropped_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

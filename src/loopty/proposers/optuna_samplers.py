@@ -22,6 +22,7 @@ from loopty.record.node_record import Node
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import Trial
 
@@ -41,8 +42,9 @@ class SamplerSpec:
     """Modules beyond Optuna itself, and the extra of loopty that installs each."""
     options: Mapping[str, Any] = field(default_factory=dict)
     many_objectives: bool = False
-    learns: bool = True
-    """Whether its points depend on results; those of a fixed sequence do not."""
+    takes_categories: bool = True
+    takes_conditional: bool = False
+    """Whether it may draw a parameter that a trial leaves out: a sequence has a dimension for each."""
     ranks_pruned: bool = False
     """Whether a pruned trial is told as a bad one, because the sampler would leave it out and learn less."""
 
@@ -54,8 +56,8 @@ STATELESS_SAMPLERS = {
 """Samplers that depend on finished trials alone and keep no other state."""
 
 STATEFUL_SAMPLERS = {
-    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, _QUIET, ranks_pruned=True),
-    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, _QUIET, learns=False),
+    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, _QUIET, takes_categories=False, ranks_pruned=True),
+    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, _QUIET, takes_conditional=True),
     "nsga2": SamplerSpec("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
 }
 """Samplers that keep state in the trials they suggested: resuming asks them every earlier question again."""
@@ -72,6 +74,14 @@ class _OptunaProposer:
         for module, extra in spec.needs.items():
             _require(module, extra, name)
         self._distributions: dict[str, BaseDistribution] = {}
+        self._joint_distributions: dict[str, BaseDistribution] = {}
+        """Of the parameters that the sampler draws together, sorted by name as Optuna does.
+
+        Optuna would find them by reading every trial, in each question, because each question has a new sampler.
+        It takes a conditional parameter for a common one until a trial comes without it, and CMA-ES, whose
+        dimensions cannot change, draws at random from then on.
+        """
+        self._order = space.order()
         self._nodes_seen = 0
 
     def _take_new_nodes(self, ask: Ask) -> list[Node]:
@@ -89,23 +99,38 @@ class _OptunaProposer:
             self._distributions = {
                 name: _distribution(parameter) for name, parameter in self._space.parameters.items()
             }
+            self._joint_distributions = {
+                name: distribution
+                for name, distribution in sorted(self._distributions.items())
+                if self._is_joint(self._space.parameters[name]) and not distribution.single()
+            }
         up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
         return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
+
+    def _is_joint(self, parameter: Parameter) -> bool:
+        if parameter.when and not self._spec.takes_conditional:
+            return False
+        return self._spec.takes_categories or parameter.type is not ParameterKind.CATEGORICAL
 
     def _metrics(self, ask: Ask) -> tuple[Metric, ...]:
         metrics = ask.history.metrics(ask.root)
         return metrics if self._spec.many_objectives else metrics[:1]
 
-    def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
-        """The sampler's next trial and its parameters."""
+    def _seeded_sampler(self, seed: int) -> BaseSampler:
+        """The sampler, with this seed."""
         import optuna
 
+        sampler = getattr(optuna.samplers, self._spec.sampler)(seed=seed, **self._spec.options)
+        sampler.infer_relative_search_space = lambda *_: dict(self._joint_distributions)
+        return sampler  # type: ignore[no-any-return]
+
+    def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
+        """The sampler's next trial and its parameters."""
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
-            make = getattr(optuna.samplers, self._spec.sampler)
-            study.sampler = make(seed=rng.randrange(2**31), **self._spec.options)
+            study.sampler = self._seeded_sampler(rng.randrange(2**31))
             trial = study.ask()
             params: dict[str, Value] = {}
-            for name in self._space.order():
+            for name in self._order:
                 if self._space.is_active(name, params):
                     params[name] = _suggest(trial, name, self._space.parameters[name])
         return trial, params
@@ -208,6 +233,7 @@ class StatefulProposer(_OptunaProposer):
         self._own_nodes: dict[int, NodeId] = {}
         """Its nodes whose results the sampler does not know yet, by turn."""
         self._open_trials: dict[int, tuple[Trial, dict[str, Value]]] = {}
+        self._sampler: BaseSampler | None = None
         self._worst_value: float | None = None
         """The worst value of the first metric that the sampler was told."""
 
@@ -224,12 +250,17 @@ class StatefulProposer(_OptunaProposer):
         self._open_trials[now] = self._ask_sampler(study, ask.generator_at(now))
         return self._proposal(ask, dict(self._open_trials[now][1]))
 
+    def _seeded_sampler(self, seed: int) -> BaseSampler:
+        """One sampler for all questions: to make another takes longer than to ask it. Its state is replayed."""
+        if self._sampler is None:
+            self._sampler = super()._seeded_sampler(seed)
+        _reseed(self._sampler, seed)
+        return self._sampler
+
     def _first_study(self, ask: Ask, metrics: Sequence[Metric]) -> Study:
-        """A study that knows the baseline, as if the sampler had asked for it; for a sequence, the whole space."""
+        """A study that knows the baseline, as if the sampler had asked for it."""
         study = self._new_study(metrics)
-        if not self._spec.learns:
-            self._show_whole_space(study, metrics)
-        elif self._fits(ask.root) and (values := self._result(ask.root, metrics)):
+        if self._fits(ask.root) and (values := self._result(ask.root, metrics)):
             self._tell_baseline(study, ask, values)
         return study
 
@@ -242,19 +273,6 @@ class StatefulProposer(_OptunaProposer):
             # Only what belongs to a generation becomes a parent, and the sampler gives a queued trial none.
             study.sampler.get_trial_generation(study, study.get_trials(deepcopy=False)[trial.number])
         study.tell(trial, values)
-
-    def _show_whole_space(self, study: Study, metrics: Sequence[Metric]) -> None:
-        """Show a sequence of points every parameter: it takes those of the first trial for all there are.
-
-        So each conditional parameter has its own dimension, whether it is active or not. A parameter that the
-        sequence does not know would be drawn by a generator that starts anew with each question.
-        """
-        from optuna.trial import create_trial
-
-        middle = {name: parameter.baseline for name, parameter in self._space.parameters.items()}
-        study.add_trial(
-            create_trial(params=middle, distributions=self._distributions, values=[0.0] * len(metrics))
-        )
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
         """Tell the sampler the results recorded before that event, in the order of their verdicts."""
@@ -328,6 +346,17 @@ def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
         step = int(parameter.step or 1)
         return int(trial.suggest_int(name, int(parameter.low), int(parameter.high), step=step, log=parameter.log))
     return float(trial.suggest_float(name, parameter.low, parameter.high, step=parameter.step, log=parameter.log))
+
+
+def _reseed(sampler: BaseSampler, seed: int) -> None:
+    """Seed the generators of a sampler and of those that it draws from, as if it was made with this seed."""
+    from optuna.samplers import BaseSampler
+
+    for part in vars(sampler).values():
+        if isinstance(part, BaseSampler):
+            _reseed(part, seed)
+        elif generator := getattr(part, "rng", None):
+            generator.seed(seed)
 
 
 def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
