@@ -117,7 +117,7 @@ def _loop(context: CampaignContext, counter: Path) -> Loop:
         {Pool.ATTEMPT: factory.proposer()},
         TrialRunner(context.recorder, judging, (), executor, context.files, context.owner),
         context.files,
-        PruneWatch(lambda: context.history, None, lambda _: ((), {})),
+        PruneWatch(lambda: context.history, None, lambda _: ((), {}), executor.machine.fingerprint),
         models.purse,
         context.owner,
         time.time,

@@ -55,6 +55,7 @@ def test_a_trial_that_cannot_become_good_is_pruned_and_its_partial_metrics_are_k
     assert rows[0] == "iteration,height,cost (lower is better)"
     assert 2 <= len(rows) < 90
     assert doomed.outcome.metrics == {"height": len(rows) - 1, "cost": len(rows) - 1}
+    assert doomed.outcome.step == len(rows) - 1
     assert (folder / "traces/task_stop.json").exists() is heeds
     assert "pruned" in place.loopty("tree").stdout
 

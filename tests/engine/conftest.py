@@ -110,7 +110,7 @@ class Bench:
             proposers,
             self.measure(owner),
             self.workspaces,
-            PruneWatch(lambda: self.history, pruner, lambda _: ((), {})),
+            PruneWatch(lambda: self.history, pruner, lambda _: ((), {}), ""),
             RunPurse(self.recorder, 1, self.task.pools, owner, self.task.roles),
             owner,
             lambda: next(self.ticks) / 100,

@@ -1,13 +1,16 @@
 """Results are compared under one fingerprint, never across two."""
 
 from loopty.campaign.rebaseline_here import decide_rebaseline
+from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import budget, decisions
-from loopty.engine.protocols import CommittedFiles
+from loopty.engine.protocols import CommittedFiles, Trial
+from loopty.engine.prune_watch import PruneWatch
+from loopty.pruners.median import MedianPruner
 from loopty.record.cohorts import MachineSeen, RunRebaselined
 from loopty.record.verdicts import Incumbents
 
@@ -119,3 +122,25 @@ def test_results_of_another_machine_do_not_use_up_the_patience(bench):
     for x in (0.1, 0.2, 0.3):
         measure_new(run, x, 99.0, "server")
     assert Incumbents.of(run.run, Pool.ATTEMPT).since_best == 0
+
+
+def test_a_pruner_compares_a_trial_with_peers_of_its_own_machine_alone(bench):
+    run = begun(bench)
+    for x in (0.1, 0.2, 0.3):
+        measured(run, x, 99.0, "server")
+        measured(run, x + 0.5, 2.0, "laptop")
+    node = run.history[added(run, 0.9)]
+    trial = Trial(node, run.history[ROOT], 1, Pool.ATTEMPT, 0)
+    rows = [Row(1.0, {"score": 3.0})]
+
+    def prune_reason(machine):
+        pruner = MedianPruner(startup_trials=3)
+        watch = PruneWatch(lambda: run.history, pruner, lambda node: (curve_of(node), {}), machine)
+        return watch.watch(trial)(rows, {})
+
+    assert prune_reason("laptop") is None
+    assert "median 99 of 3 peers" in prune_reason("server")
+
+
+def curve_of(node):
+    return [Row(1.0, node.outcome.metrics)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
+import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import pytest
@@ -48,6 +50,7 @@ SPACE = Space(
     }
 )
 PLAIN = Space({"x": Parameter(ParameterKind.FLOAT, -5.0, 5.0), "y": Parameter(ParameterKind.FLOAT, -5.0, 5.0)})
+Params = Mapping[str, Value]
 KINDS = [
     pytest.param(
         kind,
@@ -58,7 +61,6 @@ KINDS = [
     )
     for kind in (*STATELESS_SAMPLERS, *STATEFUL_SAMPLERS, "random")
 ]
-Params = Mapping[str, Value]
 
 
 def make_proposer(kind: str, space: Space) -> Proposer:
@@ -74,17 +76,20 @@ def value_of(params: Params) -> float:
 class Search:
     """A run whose events a test records itself: ask, add or refuse, and later judge."""
 
-    def __init__(self, metrics: tuple[Metric, ...] = (), seed: int = 0) -> None:
+    def __init__(
+        self, metrics: tuple[Metric, ...] = (), seed: int = 0, baseline: Params | None = None, score: float = 50.0
+    ) -> None:
         self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
         self._seed = seed
         self._known = 0
         self._operator = "hand"
         self._tell(RunStarted(1, "criteria", Objective(Direction.MIN, metrics), seed, ""))
         self._tell(
-            NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree"), _start_event(NodeId("1"))
+            NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", baseline or {}),
+            _start_event(NodeId("1")),
         )
         self.running: list[NodeId] = [NodeId("1")]
-        self.ends(NodeId("1"), {"score": 50.0, "other": 1.0})
+        self.ends(NodeId("1"), {"score": score, "other": 1.0})
 
     @property
     def history(self) -> History:
@@ -127,6 +132,11 @@ class Search:
         outcome = Outcome(Ending.FINISHED, metrics) if metrics else Outcome(Ending.FAILED, reason="crashed")
         self._tell(TrialEnded(node, 1, outcome), NodeJudged(node, Verdict.DISCARDED, ""))
 
+    def prunes(self, node: NodeId, value: float, step: float = 1.0) -> None:
+        self.running.remove(node)
+        outcome = Outcome(Ending.PRUNED, {"score": value}, reason="worse than the median", step=step)
+        self._tell(TrialEnded(node, 1, outcome), NodeJudged(node, Verdict.DISCARDED, ""))
+
     def finishes(self, node: NodeId) -> None:
         value = value_of(self.history[node].params)
         self.ends(node, None if int(value * 1000) % 7 == 0 else {"score": value, "other": -math.sqrt(value)})
@@ -146,6 +156,15 @@ async def serial(proposer: Callable[[], Proposer], search: Search, questions: in
         params = await search.asks(proposer())
         proposed.append(params)
         search.finishes(search.adds(params))
+    return proposed
+
+
+async def refused(proposer: Proposer, search: Search, questions: int) -> list[Params]:
+    """Proposals that are all refused, so that the sampler learns nothing from them."""
+    proposed = []
+    for _ in range(questions):
+        proposed.append(await search.asks(proposer))
+        search.refuses()
     return proposed
 
 
@@ -242,6 +261,115 @@ async def test_a_question_stays_cheap_after_a_thousand_nodes(kind: str) -> None:
     began = time.process_time()
     await serial(lambda: proposer, search, 5)
     assert time.process_time() - began < 5
+
+
+async def test_tpe_learns_from_pruned_trials_alone() -> None:
+    search, proposer, rng = Search(), make_proposer("tpe", PLAIN), random.Random(1)
+    for _ in range(40):
+        point = PLAIN.sample(rng)
+        search.prunes(search.adds(point, "hand"), 100 + value_of(point))
+    later = await serial(lambda: proposer, search, 20)
+    assert statistics.fmean(map(value_of, later)) < 10, "random points have a mean of 17"
+
+
+async def test_tpe_takes_a_trial_that_was_pruned_later_for_the_better_one() -> None:
+    search, proposer, rng = Search(), make_proposer("tpe", PLAIN), random.Random(1)
+    for _ in range(40):
+        point = PLAIN.sample(rng)
+        search.prunes(search.adds(point, "hand"), 100.0, step=10.0 if float(point["x"]) > 2 else 1.0)
+    later = await refused(proposer, search, 20)
+    assert statistics.fmean(float(params["x"]) for params in later) > 1
+
+
+async def test_cmaes_learns_from_pruned_trials() -> None:
+    search, proposer = Search(baseline={"x": 0.0, "y": 0.0}), make_proposer("cmaes", PLAIN)
+    for _ in range(60):
+        params = await search.asks(proposer)
+        search.prunes(search.adds(params), 1000 + (float(params["x"]) - 4) ** 2)
+    assert float((await search.asks(proposer))["x"]) > 2
+
+
+async def test_to_cmaes_a_trial_that_was_pruned_early_is_never_a_good_one() -> None:
+    """A metric that grows with each step is small when a trial is stopped early."""
+    search, proposer, last = Search(baseline={"x": 0.0, "y": 0.0}, score=9.0), make_proposer("cmaes", PLAIN), 0.0
+    for _ in range(80):
+        params = await search.asks(proposer)
+        node, last = search.adds(params), float(params["x"])
+        if last > 0:
+            search.prunes(node, -100.0)
+        else:
+            search.ends(node, {"score": (last + 4) ** 2})
+    assert last < -2
+
+
+async def test_the_baseline_teaches_tpe() -> None:
+    async def mean_x(baseline: Params | None) -> float:
+        search, rng = Search(baseline=baseline, score=0.0), random.Random(1)
+        for _ in range(10):
+            search.ends(search.adds({"x": rng.uniform(-5, 0), "y": 0.0}, "hand"), {"score": 100.0})
+        return statistics.fmean(float(p["x"]) for p in await refused(make_proposer("tpe", PLAIN), search, 40))
+
+    assert await mean_x({"x": 4.0, "y": 0.0}) > await mean_x(None) + 1
+
+
+async def test_the_baseline_is_the_first_point_of_cmaes_and_a_parent_of_nsga2() -> None:
+    baseline = {"x": 1.25, "y": -1.25}
+    first = await Search(baseline=baseline).asks(make_proposer("cmaes", PLAIN))
+    assert value_of(first) < 12, "around the middle, instead of one random point to learn the space from"
+    nsga2, search = make_proposer("nsga2", PLAIN), Search(baseline=baseline, score=0.0)
+    points = await serial(lambda: nsga2, search, 100)
+    assert any(params["x"] == pytest.approx(1.25) for params in points)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_baseline_outside_the_space_is_not_told(kind: str) -> None:
+    told = await Search(baseline={"x": 99.0, "y": 0.0}).asks(make_proposer(kind, PLAIN))
+    assert told == await Search().asks(make_proposer(kind, PLAIN))
+
+
+async def test_qmc_spreads_conditional_parameters_too() -> None:
+    methods, parts = ("a", "b"), ("p", "q", "r", "s")
+    space = Space(
+        {
+            "method": Parameter(ParameterKind.CATEGORICAL, choices=methods),
+            "part": Parameter(ParameterKind.CATEGORICAL, choices=parts, when={"method": "b"}),
+            "share": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"part": "q"}),
+        }
+    )
+    proposer = make_proposer("qmc", space)
+    points = await serial(lambda: proposer, Search(), 64)
+    counts = Counter(params["part"] for params in points if params["method"] == "b")
+    assert min(counts[part] for part in parts) >= 6
+    assert len({params["share"] for params in points if "share" in params}) >= 6
+
+
+@pytest.mark.parametrize("kind", ["tpe", "cmaes", "nsga2"])
+async def test_a_question_does_not_read_the_space_of_every_trial(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optuna's samplers do so once for each trial, because they remember it; ours know the space."""
+    monkeypatch.setattr("optuna.search_space.IntersectionSearchSpace.calculate", None)
+    proposer = make_proposer(kind, SPACE)
+    assert len(await serial(lambda: proposer, Search(), 40)) == 40
+
+
+async def test_cmaes_learns_the_common_numbers_of_a_conditional_space() -> None:
+    space = Space(
+        {
+            "method": Parameter(ParameterKind.CATEGORICAL, choices=("a", "b")),
+            "x": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
+            "y": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
+            "share": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"method": "b"}),
+        }
+    )
+    search = Search(baseline={"method": "b", "x": 0.0, "y": 0.0, "share": 0.5})
+    proposer, last = make_proposer("cmaes", space), []
+    for _ in range(120):
+        params = await search.asks(proposer)
+        distance = (float(params["x"]) - 3) ** 2 + (float(params["y"]) + 3) ** 2
+        search.ends(search.adds(params), {"score": 1 + distance})
+        last.append(distance)
+    assert statistics.fmean(last[-20:]) < 1
 
 
 async def test_a_long_run_of_tpe_resumes_exactly_after_it_dropped_nodes(

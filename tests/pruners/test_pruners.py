@@ -43,9 +43,9 @@ def test_a_trial_at_the_median_goes_on() -> None:
 
 
 def test_the_median_rule_waits_for_peers_and_for_the_end_of_warm_up() -> None:
-    good = [curve(9, 9, 9)] * 4
+    good = [curve(9, 9, 9)] * 5
     assert MedianPruner(startup_trials=1).prune_reason(curve(0), []) is None
-    assert MedianPruner().prune_reason(curve(0), good[:3]) is None
+    assert MedianPruner().prune_reason(curve(0), good[:4]) is None
     assert MedianPruner().prune_reason(curve(0), good) is not None
     assert MedianPruner(warmup_steps=3).prune_reason(curve(0, 0), good) is None
     assert MedianPruner(warmup_steps=3).prune_reason(curve(0, 0, 0), good) is not None

@@ -71,17 +71,19 @@ def start_session(context: CampaignContext, new_run: bool, unsafe: bool) -> Opti
     proposers = {Pool.ATTEMPT: factory.proposer()}
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()
+    executor = context.executor(unsafe, run)
     loop = Loop(
         context.recorder,
         run,
         task.pools,
         proposers,
-        context.trial_runner(run, context.executor(unsafe, run)),
+        context.trial_runner(run, executor),
         context.files,
         PruneWatch(
             lambda: context.history,
             make_pruner(task.pruner),
             lambda node: read_curve(context.state.node_folder(node.id)),
+            executor.machine.fingerprint,
         ),
         models.purse,
         context.owner,

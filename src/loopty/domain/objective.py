@@ -22,6 +22,10 @@ class Direction(enum.StrEnum):
     def sign(self) -> int:
         return 1 if self is Direction.MAX else -1
 
+    def worse(self, one: float, other: float) -> float:
+        """The worse of two values."""
+        return min(one, other) if self is Direction.MAX else max(one, other)
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:

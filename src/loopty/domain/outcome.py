@@ -65,6 +65,8 @@ class Outcome:
     """None where it is unknown."""
     fingerprint: str = ""
     """Digest of the machine and the toolchain: results under different fingerprints are not comparable."""
+    step: float | None = None
+    """The step of the last metrics, for a pruned trial."""
 
     @property
     def is_finished(self) -> bool:

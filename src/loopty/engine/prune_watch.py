@@ -13,12 +13,15 @@ from loopty.record.node_record import Node
 
 
 class PruneWatch:
-    """Compares each running trial of a session with the finished ones of its pool."""
+    """Compares each running trial of a session with its peers: those of its pool that finished on this machine."""
 
-    def __init__(self, history: Callable[[], History], pruner: Pruner | None, read_curve: ReadCurve) -> None:
+    def __init__(
+        self, history: Callable[[], History], pruner: Pruner | None, read_curve: ReadCurve, fingerprint: str
+    ) -> None:
         self._history = history
         self._pruner = pruner
         self._read_curve = read_curve
+        self._fingerprint = fingerprint
         self._reported: dict[NodeId, tuple[Sequence[Row], Directions]] = {}
         self._peers: dict[NodeId, Curve] = {}
 
@@ -45,11 +48,15 @@ class PruneWatch:
             peers = [
                 self._peer(node, metrics[0])
                 for node in history.nodes(run, trial.pool)
-                if node.outcome and node.outcome.is_finished and node.id != trial.node.id
+                if self._is_peer(node) and node.id != trial.node.id
             ]
             return self._pruner.prune_reason(curve, [peer for peer in peers if peer.points])
 
         return prune_reason
+
+    def _is_peer(self, node: Node) -> bool:
+        outcome = node.outcome
+        return outcome is not None and outcome.is_finished and outcome.fingerprint == self._fingerprint
 
     def _peer(self, node: Node, metric: Metric) -> Curve:
         """The curve of a finished node. Built once: every report of every trial is compared with it."""

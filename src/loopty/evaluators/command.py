@@ -149,7 +149,7 @@ class CommandEvaluator:
         metrics = watch.last_metrics
         directions = watch.stream.directions if metrics else {}
         if watch.prune_reason:
-            return Outcome(Ending.PRUNED, metrics, directions, watch.prune_reason)
+            return Outcome(Ending.PRUNED, metrics, directions, watch.prune_reason, step=watch.last_step)
         if end.stop is Stop.CANCELLED or (cancelled and end.stop is not None):
             return Outcome(Ending.CANCELLED, reason="stopped on request")
         if end.stop is not None:

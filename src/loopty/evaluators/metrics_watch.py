@@ -36,6 +36,11 @@ class MetricsWatch:
         """The last row of metrics, if any."""
         return self.stream.rows[-1].metrics if self.stream.rows else {}
 
+    @property
+    def last_step(self) -> float | None:
+        """The step of the last row of metrics, if any."""
+        return self.stream.rows[-1].step if self.stream.rows else None
+
     async def follow(self) -> None:
         """Watch until the caller cancels this. However the watch ends, `kill` is set, and so the trial ends."""
         try:

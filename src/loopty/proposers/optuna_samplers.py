@@ -22,6 +22,7 @@ from loopty.record.node_record import Node
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import Trial
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # TPE's cost grows with the trials it sees: beyond twice this number, only the best and the newest stay.
 _CAP = 300
+_QUIET = {"warn_independent_sampling": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class SamplerSpec:
     """Modules beyond Optuna itself, and the extra of loopty that installs each."""
     options: Mapping[str, Any] = field(default_factory=dict)
     many_objectives: bool = False
+    takes_categories: bool = True
+    takes_conditional: bool = False
+    """Whether it may draw a parameter that a trial leaves out: a sequence has a dimension for each."""
+    ranks_pruned: bool = False
+    """Whether a pruned trial is told as a bad one, because the sampler would leave it out and learn less."""
 
 
 STATELESS_SAMPLERS = {
@@ -49,8 +56,8 @@ STATELESS_SAMPLERS = {
 """Samplers that depend on finished trials alone and keep no other state."""
 
 STATEFUL_SAMPLERS = {
-    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, {"warn_independent_sampling": False}),
-    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, {"warn_independent_sampling": False}),
+    "cmaes": SamplerSpec("CmaEsSampler", {"cmaes": "samplers"}, _QUIET, takes_categories=False, ranks_pruned=True),
+    "qmc": SamplerSpec("QMCSampler", {"scipy": "samplers"}, _QUIET, takes_conditional=True),
     "nsga2": SamplerSpec("NSGAIISampler", {}, {"population_size": 20}, many_objectives=True),
 }
 """Samplers that keep state in the trials they suggested: resuming asks them every earlier question again."""
@@ -67,12 +74,20 @@ class _OptunaProposer:
         for module, extra in spec.needs.items():
             _require(module, extra, name)
         self._distributions: dict[str, BaseDistribution] = {}
+        self._joint_distributions: dict[str, BaseDistribution] = {}
+        """Of the parameters that the sampler draws together, sorted by name as Optuna does.
+
+        Optuna would find them by reading every trial, in each question, because each question has a new sampler.
+        It takes a conditional parameter for a common one until a trial comes without it, and CMA-ES, whose
+        dimensions cannot change, draws at random from then on.
+        """
+        self._order = space.order()
         self._nodes_seen = 0
 
     def _take_new_nodes(self, ask: Ask) -> list[Node]:
         """Take the pool's nodes since the last question, so that a question costs the same in a long history."""
         nodes = ask.history.nodes_of_pool(ask.run, ask.pool)
-        new = [ask.history[node] for node in nodes[self._nodes_seen :] if node.parent]
+        new = [ask.history[node] for node in nodes[self._nodes_seen :]]
         self._nodes_seen = len(nodes)
         return new
 
@@ -84,28 +99,45 @@ class _OptunaProposer:
             self._distributions = {
                 name: _distribution(parameter) for name, parameter in self._space.parameters.items()
             }
+            self._joint_distributions = {
+                name: distribution
+                for name, distribution in sorted(self._distributions.items())
+                if self._is_joint(self._space.parameters[name]) and not distribution.single()
+            }
         up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
         return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
+
+    def _is_joint(self, parameter: Parameter) -> bool:
+        if parameter.when and not self._spec.takes_conditional:
+            return False
+        return self._spec.takes_categories or parameter.type is not ParameterKind.CATEGORICAL
 
     def _metrics(self, ask: Ask) -> tuple[Metric, ...]:
         metrics = ask.history.metrics(ask.root)
         return metrics if self._spec.many_objectives else metrics[:1]
 
-    def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
-        """The sampler's next trial and its parameters."""
+    def _seeded_sampler(self, seed: int) -> BaseSampler:
+        """The sampler, with this seed."""
         import optuna
 
+        sampler = getattr(optuna.samplers, self._spec.sampler)(seed=seed, **self._spec.options)
+        sampler.infer_relative_search_space = lambda *_: dict(self._joint_distributions)
+        return sampler  # type: ignore[no-any-return]
+
+    def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
+        """The sampler's next trial and its parameters."""
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
-            make = getattr(optuna.samplers, self._spec.sampler)
-            # Sobol' points come from one sequence; a new seed would start another one.
-            seed = 0 if self.name == "qmc" else rng.randrange(2**31)
-            study.sampler = make(seed=seed, **self._spec.options)
+            study.sampler = self._seeded_sampler(rng.randrange(2**31))
             trial = study.ask()
             params: dict[str, Value] = {}
-            for name in self._space.order():
+            for name in self._order:
                 if self._space.is_active(name, params):
                     params[name] = _suggest(trial, name, self._space.parameters[name])
         return trial, params
+
+    def _fits(self, node: Node) -> bool:
+        """Whether the node is a point of the current space: the task file may have changed."""
+        return self._space.fault(node.params) is None
 
     def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
         return Proposal(self.name, parameter_parent(ask).id, params_line(params), params)
@@ -114,7 +146,8 @@ class _OptunaProposer:
 class StatelessProposer(_OptunaProposer):
     """TPE and GP: the study has the finished nodes, and during a question the running ones too.
 
-    Nodes of every proposer count, but only with the same code: results of other code say nothing about parameters.
+    The baseline and the nodes of every proposer count, but only with the same code: results of other code say
+    nothing about parameters.
     """
 
     def __init__(self, name: str, space: Space) -> None:
@@ -172,19 +205,17 @@ class StatelessProposer(_OptunaProposer):
     def _add(self, study: Study, node: Node, metrics: Sequence[Metric]) -> None:
         from optuna.trial import TrialState, create_trial
 
-        values = _values(node, metrics)
+        values, reports = _values(node, metrics), _reports(node, metrics[0])
+        state = TrialState.COMPLETE if values else TrialState.PRUNED if reports else TrialState.FAIL
         study.add_trial(
             create_trial(
-                state=TrialState.COMPLETE if values else TrialState.FAIL,
+                state=state,
                 params=dict(node.params),
                 distributions=self._distributions_of(node),
                 values=values,
+                intermediate_values=reports,  # type: ignore[arg-type]  # Optuna only compares steps
             )
         )
-
-    def _fits(self, node: Node) -> bool:
-        """Whether the node is a point of the current space: the task file may have changed."""
-        return self._space.fault(node.params) is None
 
     def _distributions_of(self, node: Node) -> dict[str, BaseDistribution]:
         return {name: self._distributions[name] for name in node.params}
@@ -202,10 +233,13 @@ class StatefulProposer(_OptunaProposer):
         self._own_nodes: dict[int, NodeId] = {}
         """Its nodes whose results the sampler does not know yet, by turn."""
         self._open_trials: dict[int, tuple[Trial, dict[str, Value]]] = {}
+        self._sampler: BaseSampler | None = None
+        self._worst_value: float | None = None
+        """The worst value of the first metric that the sampler was told."""
 
     async def propose(self, ask: Ask) -> Proposal:
         metrics = self._metrics(ask)
-        study = self._study = self._study or self._new_study(metrics)
+        study = self._study = self._study or self._first_study(ask, metrics)
         self._own_nodes |= {node.turn: node.id for node in self._take_new_nodes(ask) if node.operator == self.name}
         now = turn(ask, self.name)
         for before in range(self._turn, now):
@@ -215,6 +249,30 @@ class StatefulProposer(_OptunaProposer):
         self._turn = now + 1
         self._open_trials[now] = self._ask_sampler(study, ask.generator_at(now))
         return self._proposal(ask, dict(self._open_trials[now][1]))
+
+    def _seeded_sampler(self, seed: int) -> BaseSampler:
+        """One sampler for all questions: to make another takes longer than to ask it. Its state is replayed."""
+        if self._sampler is None:
+            self._sampler = super()._seeded_sampler(seed)
+        _reseed(self._sampler, seed)
+        return self._sampler
+
+    def _first_study(self, ask: Ask, metrics: Sequence[Metric]) -> Study:
+        """A study that knows the baseline, as if the sampler had asked for it."""
+        study = self._new_study(metrics)
+        if self._fits(ask.root) and (values := self._result(ask.root, metrics)):
+            self._tell_baseline(study, ask, values)
+        return study
+
+    def _tell_baseline(self, study: Study, ask: Ask, values: list[float]) -> None:
+        import optuna
+
+        study.enqueue_trial(dict(ask.root.params))
+        trial, _ = self._ask_sampler(study, ask.generator_at(0))
+        if isinstance(study.sampler, optuna.samplers.BaseGASampler):
+            # Only what belongs to a generation becomes a parent, and the sampler gives a queued trial none.
+            study.sampler.get_trial_generation(study, study.get_trials(deepcopy=False)[trial.number])
+        study.tell(trial, values)
 
     def _tell(self, study: Study, ask: Ask, metrics: Sequence[Metric], before: int | None) -> None:
         """Tell the sampler the results recorded before that event, in the order of their verdicts."""
@@ -231,11 +289,26 @@ class StatefulProposer(_OptunaProposer):
             trial, params = self._open_trials.pop(at_turn)
             node = self._node_at(ask, at_turn)
             self._own_nodes.pop(at_turn, None)
-            values = _values(node, metrics) if node and dict(node.params) == params else None
+            values = self._result(node, metrics) if node and dict(node.params) == params else None
             if values:
                 study.tell(trial, values)
             else:
                 study.tell(trial, state=TrialState.FAIL)
+
+    def _result(self, node: Node, metrics: Sequence[Metric]) -> list[float] | None:
+        """What the sampler learns from a node, or None where it can learn nothing.
+
+        A pruned node counts as no better than the worst finished one, whatever it had reached when it was stopped:
+        values at different steps are not comparable, and a sampler that ranks needs no more.
+        """
+        direction, values = metrics[0].direction, _values(node, metrics)
+        if values:
+            worst = values[0] if self._worst_value is None else self._worst_value
+            self._worst_value = direction.worse(worst, values[0])
+        elif self._spec.ranks_pruned and (reports := _reports(node, metrics[0])):
+            (value,) = reports.values()
+            values = [value if self._worst_value is None else direction.worse(value, self._worst_value)]
+        return values
 
     def _node_at(self, ask: Ask, at_turn: int) -> Node | None:
         node = self._own_nodes.get(at_turn)
@@ -275,12 +348,31 @@ def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
     return float(trial.suggest_float(name, parameter.low, parameter.high, step=parameter.step, log=parameter.log))
 
 
+def _reseed(sampler: BaseSampler, seed: int) -> None:
+    """Seed the generators of a sampler and of those that it draws from, as if it was made with this seed."""
+    from optuna.samplers import BaseSampler
+
+    for part in vars(sampler).values():
+        if isinstance(part, BaseSampler):
+            _reseed(part, seed)
+        elif generator := getattr(part, "rng", None):
+            generator.seed(seed)
+
+
 def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
     """The node's metrics, or None when it has no result that a sampler could learn from."""
     if node.outcome is None or node.outcome.ending is not Ending.FINISHED or node.verdict is Verdict.REJECTED:
         return None
     values = [node.outcome.metrics.get(metric.name) for metric in metrics]
     return [value for value in values if value is not None] if None not in values else None
+
+
+def _reports(node: Node, metric: Metric) -> dict[float, float]:
+    """The last value that a pruned node reported, by its step; empty for any other node."""
+    outcome = node.outcome
+    if outcome is None or outcome.ending is not Ending.PRUNED or metric.name not in outcome.metrics:
+        return {}
+    return {outcome.step or 0.0: outcome.metrics[metric.name]}
 
 
 def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:

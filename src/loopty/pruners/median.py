@@ -15,7 +15,7 @@ class MedianPruner:
     """A trial at the median goes on; nothing is pruned without peers or during warm-up."""
 
     warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)
-    startup_trials: int = option("Never prune before this many trials are complete.", 4, minimum=1)
+    startup_trials: int = option("Never prune before this many peers are complete.", 5, minimum=1)
 
     def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
         step, value = curve.points[-1]
