@@ -31,6 +31,7 @@ VERBS = {
     "gate": "Add, list and check conditions that a node must meet.",
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node as an artifact to measure on any machine.",
+    "trust": "Allow what a task file asks for beyond the default.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
     "doctor": "Check what works on this machine, and how to fix the rest.",

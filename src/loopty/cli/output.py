@@ -15,7 +15,10 @@ from loopty.campaign.campaign import Campaign
 from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from loopty.report.terminal import Terminal
+    from loopty.taskfile.task_requests import TaskRequest
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_option = click.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
@@ -24,6 +27,11 @@ unsafe_option = click.option(
     "unsafe",
     is_flag=True,
     help="No sandbox: candidates run with your full permissions (dangerous).",
+)
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Allow what loopty.toml asks for beyond the default, as `loopty trust --yes` does.",
 )
 NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
@@ -43,6 +51,28 @@ class NodeArgument(click.ParamType[NodeId]):
 def here() -> Campaign:
     """The campaign of the repository around the current directory."""
     return Campaign(Path.cwd(), say)
+
+
+def here_with_trust(trust: bool) -> Campaign:
+    """The campaign here, for a verb that runs trials.
+
+    With `trust`, or after a yes, the task may have what it asks for. Without a terminal nobody is asked: the
+    campaign itself refuses what is not allowed.
+    """
+    campaign = here()
+    if not campaign.is_trusted() and (trust or confirm_requests(campaign.requests())):
+        campaign.trust()
+    return campaign
+
+
+def confirm_requests(requests: Sequence[TaskRequest]) -> bool:
+    """Show what a task asks for, and ask the user; False without a terminal."""
+    from loopty.campaign.trust_store import requests_text
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    say(requests_text(requests))
+    return click.confirm("Allow this, and remember it for this repository?", err=True)
 
 
 def say(text: str) -> None:
