@@ -84,6 +84,9 @@ def loopty(context: click.Context) -> None:
 
 
 def main() -> None:
+    from loopty.report.safe_stream import SafeStream
+
+    sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
     try:
         loopty(standalone_mode=False)
     except LooptyError as error:

@@ -13,6 +13,7 @@ import click
 
 from loopty.campaign.campaign import Campaign
 from loopty.domain.ids import NodeId
+from loopty.kit.printable import escape_hidden_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,12 @@ def say(text: str) -> None:
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    print_json_text(json.dumps(data, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def print_json_text(text: str) -> None:
+    """Print JSON. Hidden characters are escaped: a reader gets the same value, a terminal nothing to obey."""
+    click.echo(escape_hidden_json(text))
 
 
 def print_beside(head: str, text: str) -> None:

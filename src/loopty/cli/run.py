@@ -47,7 +47,10 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
 
         print_json(codec.plain(judged))
     else:
-        click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {judged.reason or 'continue with `loopty run`'}")
+        from loopty.report.columns import printable_line
+
+        reason = printable_line(judged.reason) or "continue with `loopty run`"
+        click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {reason}")
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
 
 

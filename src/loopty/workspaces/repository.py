@@ -259,13 +259,9 @@ class Repository:
         """The differences between two commits, file by file."""
         return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
-    def diff(self, before: str, after: str, colour: bool = False) -> str:
+    def diff(self, before: str, after: str) -> str:
         """The difference between two commits, for people."""
-        if not colour:
-            return self.patch(before, after).decode(errors="replace")
-        return self._git_bytes("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(
-            errors="replace"
-        )
+        return self.patch(before, after).decode(errors="replace")
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference between two commits for `git apply`, independent of the user's diff settings."""
