@@ -73,7 +73,11 @@ class CampaignContext:
 
         With `allow`, the user has just allowed what the task asks for; else the saved permissions count.
         """
-        repository = Repository.open(start)
+        return cls.for_repository(Repository.open(start), say, allow)
+
+    @classmethod
+    def for_repository(cls, repository: Repository, say: Say, allow: bool = False) -> CampaignContext:
+        """The context of a repository that is already open: that of an artifact is opened as a stranger's."""
         task = read.load(repository.top)
         requests = () if allow else task_requests(task, repository.top, user_config_models(os.environ))
         refused = () if TrustStore(os.environ).is_trusted(repository.top, requests) else requests

@@ -144,7 +144,7 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         )
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             unpacked = unpack_artifact(artifact, keep)
-        context = CampaignContext.open(unpacked.repository.top, say, allow=True)
+        context = CampaignContext.for_repository(unpacked.repository, say, allow=True)
         context = replace(context, task=_task_for_replay(context.task))
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _add_node(context, unpacked, manifest)
