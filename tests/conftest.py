@@ -1,5 +1,9 @@
 """Settings for all tests, and the lines after them: how the attacks ended, and what was skipped and why."""
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections import Counter
 
 from hypothesis import HealthCheck, settings
@@ -7,6 +11,10 @@ from hypothesis import HealthCheck, settings
 from loopty.attacks.runner import AttackStanding
 
 _LONGEST_REASON = 110
+
+# Never the state of the person who runs the tests: `loopty trust` writes there.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="loopty-test-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # The same examples on every machine and every run, however slow: a red test is a change, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,5 +1,6 @@
 """A real repository and the real command line."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -8,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from loopty.campaign.campaign import Campaign
+from loopty.domain.errors import LooptyError
 
 from .fork_server import run_verb
 
@@ -53,6 +57,13 @@ class Place:
     def write(self, path: str, text: str) -> None:
         (self.top / path).parent.mkdir(parents=True, exist_ok=True)
         (self.top / path).write_text(text)
+        if path == "loopty.toml":
+            self.trust()
+
+    def trust(self) -> None:
+        """Allow what the task file asks for, as its author does; a stranger's is written by other means."""
+        with contextlib.suppress(LooptyError):  # some task files are faulty on purpose
+            Campaign(self.top).trust()
 
     def git(self, *args: str) -> str:
         done = subprocess.run(

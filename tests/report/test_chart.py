@@ -8,7 +8,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.pool import Pool
 from loopty.report.chart import chart
 from loopty.report.columns import width
-from loopty.report.terminal import Terminal
+from loopty.report.terminal import Terminal, safe_text
 from loopty.views.score_points import points
 
 from ..views.story import Story, random_story
@@ -116,7 +116,7 @@ def test_a_terminal_too_small_for_a_chart_gets_a_small_one() -> None:
 
 def test_colours_change_nothing_but_colours() -> None:
     story = small_run(Direction.MAX)
-    coloured = chart_of(story, terminal=Terminal(colour=True))
+    coloured = safe_text(chart_of(story, terminal=Terminal(colour=True)))
     assert "\x1b[1;32m●" in coloured
     for code in ("0", "1", "2", "31", "32", "36", "1;32"):
         coloured = coloured.replace(f"\x1b[{code}m", "")

@@ -22,7 +22,7 @@ from loopty.report.figures import duration
 from loopty.report.live_progress import LiveProgress
 from loopty.report.plain_progress import PlainProgress
 from loopty.report.progress import make_progress
-from loopty.report.terminal import Terminal
+from loopty.report.terminal import Terminal, safe_text
 
 from ..views.story import Story
 
@@ -39,7 +39,7 @@ class Screen:
     @property
     def frames(self) -> list[list[str]]:
         """The drawn frames."""
-        return [frame.splitlines() for frame in re.split(r"\x1b\[\d+F\x1b\[J", self.stream.getvalue())]
+        return [frame.splitlines() for frame in re.split(r"\x1b\[\d+F\x1b\[J", safe_text(self.stream.getvalue()))]
 
 
 def live(story: Story, screen: Screen) -> LiveProgress:
@@ -85,7 +85,7 @@ def test_wrapped_lines_are_erased_on_a_narrower_terminal() -> None:
     screen.size = os.terminal_size((20, 24))
     shown.close()
     rows = sum(-(-len(line) // 20) for line in before)
-    assert screen.stream.getvalue().endswith(f"\x1b[{rows}F\x1b[J")
+    assert safe_text(screen.stream.getvalue()).endswith(f"\x1b[{rows}F\x1b[J")
 
 
 def test_many_events_at_once_draw_one_frame() -> None:

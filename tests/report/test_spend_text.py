@@ -8,7 +8,7 @@ import pytest
 
 from loopty.report.columns import width
 from loopty.report.spend_text import spend_text
-from loopty.report.terminal import Terminal
+from loopty.report.terminal import Terminal, safe_text
 from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
 BIG = SpendSum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)
@@ -86,7 +86,7 @@ def test_without_calls_the_text_is_one_line() -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    text = spend_text(SPEND, None, columns, Terminal(colour=True))
+    text = safe_text(spend_text(SPEND, None, columns, Terminal(colour=True)))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert max(map(width, plain.splitlines())) <= columns
     assert "unknown" in plain

@@ -1,4 +1,4 @@
-"""The abilities of a stream."""
+"""The abilities of a stream, and what may reach it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TextIO
 
 import pytest
 
-from loopty.report.terminal import Terminal
+from loopty.report.diff_text import diff_text
+from loopty.report.safe_stream import SafeStream
+from loopty.report.terminal import Terminal, safe_text
 
 
 class Screen(io.TextIOWrapper):
@@ -38,3 +40,21 @@ def test_only_utf8_gets_unicode(encoding: str, unicode: bool) -> None:
 
 def test_characters_beyond_ascii_are_replaced() -> None:
     assert Terminal(unicode=False).render("● 長") == "o ?"
+
+
+def test_only_own_colours_are_escape_sequences() -> None:
+    below = screen()
+    stream = SafeStream.over(below)
+    painted = Terminal(colour=True).paint("good \x1b[31mbad\x1b[0m", "good")
+    stream.write(painted + "\x1b[2J\u202e\n")
+    stream.flush()
+    shown = below.buffer.getvalue().decode()
+    assert shown == "\x1b[32mgood \\x1b[31mbad\\x1b[0m\x1b[0m\\x1b[2J\\u202e\n"
+
+
+def test_a_patch_cannot_forge_colours() -> None:
+    patch = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+\x1b[8mnew\x1b[0m\r\n"
+    shown = safe_text(diff_text(patch, Terminal(colour=True)))
+    assert "\x1b[32m+\\x1b[8mnew\\x1b[0m\\r\x1b[0m\n" in shown
+    assert "\x1b[1m--- a/x" in shown
+    assert "\x1b[31m-old" in shown

@@ -56,7 +56,7 @@ def use(repository: Repository, into: Path) -> None:
     repository.make_branch("loopty-1.1", made.commit)
     assert repository.tip("loopty-1.1") == made.commit
     repository.changes(base.commit, made.commit)
-    repository.diff(base.commit, made.commit, colour=True)
+    repository.diff(base.commit, made.commit)
     repository.patch(base.commit, made.commit)
     repository.transplant(base.commit, made.commit, "m")
     into.mkdir()

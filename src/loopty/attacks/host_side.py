@@ -76,5 +76,5 @@ def _use_every_verb(repository: Repository, edits: Edits) -> None:
     repository.snapshot("as it is")
     made = repository.commit(before, edits, {}, "harvested").commit
     repository.make_branch("harvested", made)
-    repository.diff(before, made, colour=True)
+    repository.diff(before, made)
     repository.patch(before, made)

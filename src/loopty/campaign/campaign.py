@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from loopty.record.event import Event
     from loopty.record.history import History
     from loopty.record.node_record import Node
+    from loopty.taskfile.task_requests import TaskRequest
     from loopty.views.audit_rows import AuditRow
 
 _LONGEST_DIRECTIVE = 4_000
@@ -59,6 +60,34 @@ class Campaign(CampaignReader):
     def history(self) -> History:
         """Every run and node: as this process changed it, else as it was saved."""
         return self.context.history if "context" in self.__dict__ else self.record.history
+
+    def requests(self) -> tuple[TaskRequest, ...]:
+        """What the task asks for beyond the default: the network, files outside the repository, models, …."""
+        from loopty.campaign.task_trust import requests_here
+
+        return requests_here(self._start).requests
+
+    def is_trusted(self) -> bool:
+        """Whether the user has allowed what the task asks for. Without that, none of its trials starts."""
+        from loopty.campaign.task_trust import requests_here
+
+        return requests_here(self._start).are_trusted
+
+    def trust(self) -> tuple[TaskRequest, ...]:
+        """Allow what the task asks for, from now on, and remember it in the user's own state."""
+        from loopty.campaign.task_trust import requests_here
+
+        found = requests_here(self._start)
+        found.allow()
+        self.__dict__.pop("context", None)
+        return found.requests
+
+    def revoke_trust(self) -> int:
+        """Forget what was allowed to the task of this repository; how many permissions there were."""
+        from loopty.campaign.task_trust import revoke_trust
+
+        self.__dict__.pop("context", None)
+        return revoke_trust(self._start)
 
     def audits(self, run: int | None = None) -> list[AuditRow]:
         """Every look at the held-out split, oldest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.campaign.trial_setup import TrialSetup
+from loopty.campaign.trust_store import TrustStore, refusal_text
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
@@ -32,6 +34,8 @@ from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
 from loopty.taskfile import read
+from loopty.taskfile.model_tables import user_config_models
+from loopty.taskfile.task_requests import TaskRequest, task_requests
 from loopty.workspaces import stages
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
@@ -59,13 +63,24 @@ class CampaignContext:
     files: NodeFiles
     owner: str
     say: Say
+    refused_requests: tuple[TaskRequest, ...] = ()
+    """What the task asks for and the user has not allowed: as long as there is any, nothing of the task runs."""
     _role_models: dict[int | None, RoleModels] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, start: Path, say: Say) -> CampaignContext:
-        """The context of the repository around this directory. Closes what dead processes left open."""
-        repository = Repository.open(start)
+    def open(cls, start: Path, say: Say, allow: bool = False) -> CampaignContext:
+        """The context of the repository around this directory. Closes what dead processes left open.
+
+        With `allow`, the user has just allowed what the task asks for; else the saved permissions count.
+        """
+        return cls.for_repository(Repository.open(start), say, allow)
+
+    @classmethod
+    def for_repository(cls, repository: Repository, say: Say, allow: bool = False) -> CampaignContext:
+        """The context of a repository that is already open: that of an artifact is opened as a stranger's."""
         task = read.load(repository.top)
+        requests = () if allow else task_requests(task, repository.top, user_config_models(os.environ))
+        refused = () if TrustStore(os.environ).is_trusted(repository.top, requests) else requests
         state = StateFolder(repository.top)
         state.prepare()
         ledger = open_ledger(state.ledger_url)
@@ -73,7 +88,7 @@ class CampaignContext:
         owners = ProcessLocks(state.owners)
         recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
         files = NodeFiles(repository, state, task.without_held_out())
-        return cls(task, repository, state, ledger, recorder, files, owners.claim(), say)
+        return cls(task, repository, state, ledger, recorder, files, owners.claim(), say, refused)
 
     @property
     def history(self) -> History:
@@ -83,8 +98,14 @@ class CampaignContext:
         """The gates that a node must pass: the task's, and those added to it or to its ancestors."""
         return (*self.task.gates, *NodeGates.of(self.history.runs[node.run]).gates_of(node))
 
+    def require_trust(self) -> None:
+        """Refuse to run anything of a task that asks for more than the user has allowed."""
+        if self.refused_requests:
+            raise Misuse(refusal_text(self.refused_requests))
+
     def data_digest(self) -> str:
         """A digest of the benchmark's data outside the repository."""
+        self.require_trust()
         if not self.task.benchmark.data:
             return ""
         from loopty.workspaces import seals
@@ -95,6 +116,7 @@ class CampaignContext:
         """The models of a run; without one, of a check, whose costs count against the caps and are forgotten."""
         from loopty.campaign.role_models import RoleModels
 
+        self.require_trust()
         if run not in self._role_models:
             recorder, number = (self.recorder, run) if run is not None else (_throwaway_recorder(), 1)
             purse = RunPurse(recorder, number, self.task.pools, self.owner, self.task.roles)
@@ -103,6 +125,7 @@ class CampaignContext:
 
     def rig(self, unsafe: bool, run: int | None = None) -> Rig:
         """How trials of a run are run; without one, those of a check."""
+        self.require_trust()
         task, found = self.task.without_held_out(), self.history.runs.get(run or 0)
         return Rig(
             task.benchmark,

@@ -8,7 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.campaign.trust_store import TrustStore, refusal_text
 from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
 from loopty.domain.task import Roles
 from loopty.models.catalogue import Catalogue
@@ -16,6 +18,7 @@ from loopty.models.model_list import ModelEntry, model_entries
 from loopty.models.prices import rates_of
 from loopty.taskfile.model_tables import embedding_models, make_key_refusal, user_config_models
 from loopty.taskfile.read import load
+from loopty.taskfile.task_requests import TaskRequest, task_requests
 
 _QUESTION = "Answer with the one word: ready"
 _MAX_ANSWER_TOKENS = 64
@@ -30,6 +33,8 @@ class NamedModels:
     specs: Mapping[str, ModelSpec]
     roles: Roles
     embedding: Collection[str] = ()
+    requests: tuple[TaskRequest, ...] = ()
+    """What the task that defines them asks for beyond the default."""
 
     def entries(self) -> list[ModelEntry]:
         """What is known about each model without asking it."""
@@ -60,12 +65,19 @@ def named_models(start: Path) -> NamedModels:
     for folder in (start, *start.parents):
         if (folder / TASK_FILE).exists():
             task = load(folder)
-            return NamedModels(folder, task.models, task.roles, embedding_models(task.proposer))
+            requests = task_requests(task, folder, user_config_models(os.environ))
+            return NamedModels(folder, task.models, task.roles, embedding_models(task.proposer), requests)
     return NamedModels(start, user_config_models(os.environ), Roles())
 
 
 async def try_model(named: NamedModels, name: str) -> ModelAnswer:
-    """Send a model one tiny request, outside of any run."""
+    """Send a model one tiny request, outside of any run.
+
+    Raises Misuse for a model with which the task asks for more than the user has allowed.
+    """
+    requests = [request for request in named.requests if request.key == f"models.{name}"]
+    if not TrustStore(os.environ).is_trusted(named.top, requests):
+        raise Misuse(refusal_text(requests))
     catalogue = Catalogue(named.specs, os.environ, named.top, key_refusal=make_key_refusal(os.environ))
     embeds = named.embeds_only(name)
     model = catalogue.embedding_model(name) if embeds else catalogue.model(name)

@@ -100,11 +100,11 @@ class CampaignReader:
 
         return node_detail(self.record, NodeId(node))
 
-    def diff(self, node: str, baseline: bool = False, colour: bool = False) -> NodeDiff:
+    def diff(self, node: str, baseline: bool = False) -> NodeDiff:
         """What a node changed in its parent, or with `baseline` in the run's baseline."""
         from loopty.campaign.queries import node_diff
 
-        return node_diff(self.record, NodeId(node), baseline, colour)
+        return node_diff(self.record, NodeId(node), baseline)
 
     def calls(self, node: str, fruitless: bool = False) -> tuple[ModelCall, ...]:
         """The model calls that made a node; with `fruitless` those that should have changed it and did not."""

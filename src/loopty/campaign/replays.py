@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,20 +16,25 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.machine import differences
+from loopty.domain.model import Role
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import SandboxSpec, Task
+from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
 from loopty.engine import decisions
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Result
+from loopty.taskfile.model_tables import user_config_file, user_config_models
 from loopty.taskfile.read import load
+from loopty.taskfile.task_requests import model_requests, task_requests
 from loopty.views.reproduction import Reproduction, reproduction
 from loopty.workspaces.artifact import UnpackedArtifact, open_artifact, unpack_artifact
 from loopty.workspaces.manifest import Manifest
+
+_NO_PROPOSER = PluginChoice("mutate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +139,13 @@ def _replay(record: _Record, repeats: int, unsafe: bool) -> Replay:
 def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> Iterator[_Record]:
     with open_artifact(path) as artifact, TemporaryDirectory(prefix="loopty-replay-") as temporary:
         unpacked = unpack_artifact(artifact, Path(temporary))
-        _require_trust(load(Path(temporary)), [Path(temporary), *([keep] if keep else [])], trust)
+        _require_trust(
+            _task_for_replay(load(Path(temporary))), [Path(temporary), *([keep] if keep else [])], trust
+        )
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             unpacked = unpack_artifact(artifact, keep)
-        context = CampaignContext.open(unpacked.repository.top, say)
+        context = CampaignContext.for_repository(unpacked.repository, say, allow=True)
+        context = replace(context, task=_task_for_replay(context.task))
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _add_node(context, unpacked, manifest)
         results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.other_fingerprints}
@@ -152,15 +161,30 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         )
 
 
+def _task_for_replay(task: Task) -> Task:
+    """The task as a replay uses it: nothing is proposed, and the user's own model of a name counts."""
+    roles = Roles(user=task.roles.user, verifier=task.roles.verifier if task.verifier.judged else RoleBudget())
+    named = {roles.user.model, roles.verifier.model}
+    known = {**task.models, **user_config_models(os.environ)}
+    models = {name: spec for name, spec in known.items() if name in named}
+    return replace(task, roles=roles, models=models, proposer=_NO_PROPOSER, control=_NO_PROPOSER)
+
+
 def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
-    """Refuse a benchmark that asks for more than a sandbox with its own files, unless the user trusts it."""
-    benchmark, host_paths = task.benchmark, (*task.benchmark.mounts, *task.benchmark.data)
-    dropped = [kind for kind in SandboxSpec().require if kind not in task.sandbox.require]
-    requests = [
-        *(["the network"] if benchmark.network else []),
-        *(f"your {path!r}" for path in host_paths),
-        *(f"no protection of kind '{kind}'" for kind in dropped),
-    ]
+    """Refuse a benchmark that asks for more than a sandbox with its own files, unless the user trusts it.
+
+    An artifact never chooses which weights are loaded and which server is called, whatever the user trusts.
+    """
+    host_paths = (*task.benchmark.mounts, *task.benchmark.data)
+    user_models = user_config_models(os.environ)
+    if calls := list(model_requests(task, tops[0], user_models)):
+        names = {task.roles.of(role).model for role in Role} - {"", *user_models}
+        raise Misuse(
+            f"the artifact's benchmark asks for {', '.join(map(str, calls))}, and a replay uses only models that "
+            f"you have defined: define {', '.join(sorted(names))} under [models] in {user_config_file(os.environ)}"
+        )
+    absent = [path for path in host_paths if not (tops[0] / Path(path).expanduser()).exists()]
+    requests = [*(f"your {path!r}" for path in absent), *map(str, task_requests(task, tops[0], user_models))]
     if requests and not trust:
         raise Misuse(
             f"the artifact's benchmark asks for {', '.join(requests)}: "

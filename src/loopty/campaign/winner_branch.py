@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from loopty.campaign.context import Say
 from loopty.campaign.saved_record import SavedRecord
@@ -48,6 +49,13 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     found, root = _applicable(record.history, node, say)
     repository = Repository.open(record.state.top)
     patch = repository.patch(root.commit, found.commit)
+    if any(
+        PurePath(change.path).name == ".gitattributes" for change in repository.changes(root.commit, found.commit)
+    ):
+        raise Misuse(
+            f"node {node} changes .gitattributes, which chooses programs that git runs on your files: "
+            f"`loopty apply {node}` makes a branch instead, to look at first"
+        )
     try:
         repository.apply(patch, dry_run=True)
         repository.apply(patch)

@@ -11,11 +11,13 @@ from loopty.cli.output import (
     NodeArgument,
     columns,
     here,
+    here_with_trust,
     json_option,
     print_json,
     run_option,
     say,
     terminal,
+    trust_option,
     unsafe_option,
 )
 from loopty.domain.ids import NodeId
@@ -26,8 +28,11 @@ from loopty.domain.ids import NodeId
 @click.option("--list", "only_list", is_flag=True, help="List past audits without running one.")
 @run_option
 @json_option
+@trust_option
 @unsafe_option
-def command(nodes: tuple[NodeId, ...], only_list: bool, run: int | None, as_json: bool, unsafe: bool) -> None:
+def command(
+    nodes: tuple[NodeId, ...], only_list: bool, run: int | None, as_json: bool, trust: bool, unsafe: bool
+) -> None:
     """Score nodes on the held-out split of [audit], which the search never sees. Default: the best node.
 
     If the baseline has no score on the split yet, it is scored first. Every look at the split is counted. Exits
@@ -36,7 +41,7 @@ def command(nodes: tuple[NodeId, ...], only_list: bool, run: int | None, as_json
     from loopty.kit import codec
     from loopty.report.audits_text import audits_text
 
-    campaign = here()
+    campaign = here() if only_list else here_with_trust(trust)
     if only_list:
         rows, raises_doubt = campaign.audits(nodes[0].run if nodes else run), False
     else:

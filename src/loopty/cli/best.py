@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from loopty.cli.output import columns, here, json_option, run_option, say, terminal
+from loopty.cli.output import columns, here, json_option, print_json_text, run_option, say, terminal
 
 
 @click.command("best")
@@ -34,7 +34,10 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         if best is None:
             _exit_without_result()
         value = score(history, history[best], Cohorts.of(history.runs[number]).fingerprint)
-        click.echo(history.page(best) if as_json else f"{best} {value!r}")
+        if as_json:
+            print_json_text(history.page(best))
+        else:
+            click.echo(f"{best} {value!r}")
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.views.other_machines import other_cohorts
@@ -45,7 +48,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     if as_json:
         for row in rows:
             ranked = {"rank": row.rank, "score": row.score}
-            click.echo(json.dumps({**ranked, **json.loads(history.page(row.node.id))}))
+            print_json_text(json.dumps({**ranked, **json.loads(history.page(row.node.id))}))
         return
     metrics = history.metrics(history[history.runs[number].root])
     metric = metrics[0].name if metrics else "score"

@@ -14,11 +14,14 @@ from loopty.domain.ids import NodeId
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
-    found = here().diff(node, baseline, colour=terminal().colour and not as_json)
+    found = here().diff(node, baseline)
     if as_json:
         params = {name: {"before": one.before, "after": one.after} for name, one in found.params.items()}
         print_json({"node": node, "against": found.against, "patch": found.patch, "params": params})
         return
+    from loopty.report.columns import printable_line
+    from loopty.report.diff_text import diff_text
+
     for name, change in found.params.items():
-        click.echo(f"# {name}: {change.before} → {change.after}")
-    click.echo(found.patch, nl=False)
+        click.echo(printable_line(f"# {name}: {change.before} → {change.after}"))
+    click.echo(diff_text(found.patch, terminal()), nl=False)

@@ -10,11 +10,13 @@ import click
 from loopty.cli.output import (
     NodeArgument,
     here,
+    here_with_trust,
     json_option,
     print_beside,
     print_json,
     print_verdict_change,
     say,
+    trust_option,
     unsafe_option,
 )
 from loopty.domain.gate_spec import Gate, When
@@ -107,13 +109,14 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
 @command.command("check")
 @click.argument("node", type=NodeArgument())
 @json_option
+@trust_option
 @unsafe_option
-def check(node: NodeId, as_json: bool, unsafe: bool) -> None:
+def check(node: NodeId, as_json: bool, trust: bool, unsafe: bool) -> None:
     """Run only the gates of a node, and change no state. Exits with 1 when one fails.
 
     A bound on a metric is compared with the node's result, so it is checked only after the node's trial.
     """
-    results = here().check_gates(node, unsafe)
+    results = here_with_trust(trust).check_gates(node, unsafe)
     if as_json:
         print_json([_as_json(gate, result) for gate, result in results.items()])
     else:

@@ -34,6 +34,7 @@ VERBS = {
     "remeasure": "Judge nodes again that lost only against a withdrawn one.",
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node as an artifact to measure on any machine.",
+    "trust": "Allow what a task file asks for beyond the default.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
@@ -86,6 +87,9 @@ def loopty(context: click.Context) -> None:
 
 
 def main() -> None:
+    from loopty.report.safe_stream import SafeStream
+
+    sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
     try:
         loopty(standalone_mode=False)
     except LooptyError as error:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.output import NO_SANDBOX, columns, here, print_json, say, terminal, unsafe_option
+from loopty.cli.output import (
+    NO_SANDBOX,
+    columns,
+    here_with_trust,
+    print_json,
+    say,
+    terminal,
+    trust_option,
+    unsafe_option,
+)
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -22,14 +31,15 @@ if TYPE_CHECKING:
 @click.option("--new-run", is_flag=True, help="Start a new run, from your files as they are now.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
+@trust_option
 @unsafe_option
-def command(new_run: bool, quiet: bool, as_json: bool, unsafe: bool) -> None:
+def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool) -> None:
     """Run experiments until the budget is spent.
 
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    campaign = here()
+    campaign = here_with_trust(trust)
     session = campaign.start_session(new_run, unsafe)
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)

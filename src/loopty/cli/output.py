@@ -13,11 +13,15 @@ import click
 
 from loopty.campaign.campaign import Campaign
 from loopty.domain.ids import NodeId
+from loopty.kit.printable import escape_hidden_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from loopty.campaign.verdict_changes import VerdictChange
     from loopty.domain.outcome import Outcome
     from loopty.report.terminal import Terminal
+    from loopty.taskfile.task_requests import TaskRequest
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_option = click.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
@@ -26,6 +30,11 @@ unsafe_option = click.option(
     "unsafe",
     is_flag=True,
     help="No sandbox: candidates run with your full permissions (dangerous).",
+)
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Allow what loopty.toml asks for beyond the default, as `loopty trust --yes` does.",
 )
 NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
@@ -47,13 +56,40 @@ def here() -> Campaign:
     return Campaign(Path.cwd(), say)
 
 
+def here_with_trust(trust: bool) -> Campaign:
+    """The campaign here, for a verb that runs trials.
+
+    With `trust`, or after a yes, the task may have what it asks for. Without a terminal nobody is asked: the
+    campaign itself refuses what is not allowed.
+    """
+    campaign = here()
+    if not campaign.is_trusted() and (trust or confirm_requests(campaign.requests())):
+        campaign.trust()
+    return campaign
+
+
+def confirm_requests(requests: Sequence[TaskRequest]) -> bool:
+    """Show what a task asks for, and ask the user; False without a terminal."""
+    from loopty.campaign.trust_store import requests_text
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    say(requests_text(requests))
+    return click.confirm("Allow this, and remember it for this repository?", err=True)
+
+
 def say(text: str) -> None:
     """Talk to a person, on stderr."""
     click.echo(text, err=True)
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    print_json_text(json.dumps(data, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def print_json_text(text: str) -> None:
+    """Print JSON. Hidden characters are escaped: a reader gets the same value, a terminal nothing to obey."""
+    click.echo(escape_hidden_json(text))
 
 
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")

@@ -6,20 +6,29 @@ import sys
 
 import click
 
-from loopty.cli.output import here, json_option, print_json, run_option, say, unsafe_option
+from loopty.cli.output import (
+    here_with_trust,
+    json_option,
+    print_json,
+    run_option,
+    say,
+    trust_option,
+    unsafe_option,
+)
 
 
 @click.command("rebaseline")
 @run_option
 @json_option
+@trust_option
 @unsafe_option
-def command(run: int | None, as_json: bool, unsafe: bool) -> None:
+def command(run: int | None, as_json: bool, trust: bool, unsafe: bool) -> None:
     """Measure the baseline and the best node on this machine, so that the run can continue here.
 
     Results from different machines are never ranked together: from now on, nodes are compared with these
     measurements. Earlier results stay, as a separate cohort. If it is stopped, running it again continues.
     """
-    moved = here().rebaseline(run, unsafe)
+    moved = here_with_trust(trust).rebaseline(run, unsafe)
     if moved is None:
         say("stopped; `loopty rebaseline` continues from here")
         sys.exit(1)

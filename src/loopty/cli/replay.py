@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_beside, print_json, say, unsafe_option
+from loopty.cli.output import (
+    NodeArgument,
+    here_with_trust,
+    json_option,
+    print_beside,
+    print_json,
+    say,
+    unsafe_option,
+)
 from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ class NodeOrArtifact(click.ParamType[NodeId | Path]):
 @click.option(
     "--trust",
     is_flag=True,
-    help="Allow what the artifact's benchmark asks for, such as the network or your files.",
+    help="Allow what the task, or this artifact, asks for beyond the default: the network, your files, ….",
 )
 @json_option
 @unsafe_option
@@ -67,7 +75,7 @@ def command(
     unavailable.
     """
     if isinstance(what, NodeId):
-        replay = here().replay(what, repeats, unsafe)
+        replay = here_with_trust(trust).replay(what, repeats, unsafe)
     else:
         from loopty.campaign.replays import replay_artifact
 

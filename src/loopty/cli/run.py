@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, unsafe_option
+from loopty.cli.output import (
+    NodeArgument,
+    here_with_trust,
+    json_option,
+    print_integrity,
+    print_json,
+    say,
+    trust_option,
+    unsafe_option,
+)
 from loopty.domain.ids import NodeId
+
+if TYPE_CHECKING:
+    from loopty.campaign.campaign import Campaign
 
 
 @click.command("run")
@@ -18,32 +31,36 @@ from loopty.domain.ids import NodeId
     help="Only try the benchmark on the node, and change no state. For a baseline: on your files as they are now.",
 )
 @json_option
+@trust_option
 @unsafe_option
-def command(node: NodeId, check: bool, as_json: bool, unsafe: bool) -> None:
+def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool) -> None:
     """Run a node: commit its files, score them in the sandbox, keep or discard it.
 
     Exits with 1 when the trial gave no result.
     """
+    campaign = here_with_trust(trust)
     if check:
-        _check(node, as_json, unsafe)
+        _check(campaign, node, as_json, unsafe)
         return
-    judged = here().run(node, unsafe)
+    judged = campaign.run(node, unsafe)
     if as_json:
         from loopty.kit import codec
 
         print_json(codec.plain(judged))
     else:
-        click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {judged.reason or 'continue with `loopty run`'}")
+        from loopty.report.columns import printable_line
+
+        reason = printable_line(judged.reason) or "continue with `loopty run`"
+        click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
 
 
-def _check(node: NodeId, as_json: bool, unsafe: bool) -> None:
+def _check(campaign: Campaign, node: NodeId, as_json: bool, unsafe: bool) -> None:
     from loopty.domain.outcome import Ending
     from loopty.kit import codec
     from loopty.taskfile.unused_roles import idle_roles
 
-    campaign = here()
     for warning in idle_roles(campaign.context.task).values():
         say(warning)
     result = campaign.check(node, unsafe)

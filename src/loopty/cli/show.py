@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.cli.output import NodeArgument, columns, here, json_option, print_json, say, terminal
+from loopty.cli.output import NodeArgument, columns, here, json_option, print_json, print_json_text, say, terminal
 from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
     records = archive.records_of(call.reserved.call for call in shown) if prompt else {}
     if as_json:
         rows = [_call_row(call) | (_text_row(records.get(call.reserved.call)) if prompt else {}) for call in calls]
-        # In ASCII: models and logs may write half letters, and sequences that control a terminal.
-        click.echo(json.dumps({"node": node, "operator": operator, "calls": rows}))
+        print_json_text(json.dumps({"node": node, "operator": operator, "calls": rows}))
     elif not calls and refused:
         say(f"no call to change {short_id(node)} was refused or failed")
     elif not calls:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import NodeArgument, columns, here, json_option, run_option, terminal
+from loopty.cli.output import NodeArgument, columns, here, json_option, print_json_text, run_option, terminal
 from loopty.domain.ids import NodeId
 
 
@@ -25,7 +25,7 @@ def command(node: NodeId | None, everything: bool, run: int | None, as_json: boo
         below = f"{top}."
         for each in campaign.history.ids:
             if each == top or each.startswith(below):
-                click.echo(campaign.history.page(each))
+                print_json_text(campaign.history.page(each))
         return
     from loopty.report.tree_text import tree_text
     from loopty.views.node_tree import LIMIT

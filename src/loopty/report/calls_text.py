@@ -6,10 +6,10 @@ Models and logs wrote these texts, so nothing reaches the terminal raw: invisibl
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable, Iterator
 
 from loopty.domain.model import Prompt, Reply
+from loopty.kit.printable import escape_hidden
 from loopty.models.archive import CallRecord
 from loopty.report.columns import Fact, fact_lines, short_id, width
 from loopty.report.figures import dollars, moment, plural
@@ -97,7 +97,7 @@ def _quote(text: str, columns: int) -> Iterator[str]:
     """The lines of the text behind a margin; a long line continues on the next one."""
     room = max(columns - 4, _MIN_COLUMNS)
     for line in text.split("\n"):
-        first, *more = _break_line("".join(map(_escape_invisible, line.expandtabs(_TAB))), room)
+        first, *more = _break_line(escape_hidden(line.expandtabs(_TAB)), room)
         yield f"  │ {first}" if first else "  │"
         yield from (f"  ╎ {part}" for part in more)
 
@@ -116,9 +116,3 @@ def _break_line(line: str, room: int) -> list[str]:
         parts[-1] += letter
         used += columns
     return parts
-
-
-def _escape_invisible(letter: str) -> str:
-    """The letter, escaped if it is invisible or would control the terminal."""
-    hidden = unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-    return letter.encode("unicode_escape").decode() if hidden else letter

@@ -15,7 +15,7 @@ from loopty.report.columns import cut, width
 from loopty.report.live_frame import FrameLine, LatestRow, frame
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace
-from loopty.report.terminal import Terminal
+from loopty.report.terminal import Terminal, control_code
 from loopty.views.run_status import status
 
 _SECONDS_BETWEEN_FRAMES = 0.25
@@ -91,4 +91,4 @@ class LiveProgress:
     def _erase_code(self, columns: int) -> str:
         """The escape code that clears the drawn lines. A terminal that became narrower has wrapped them."""
         rows = sum(max(-(-line_width // max(columns, 1)), 1) for line_width in self._line_widths)
-        return f"\x1b[{rows}F\x1b[J" if rows else ""
+        return f"{control_code(str(rows))}F{control_code('J')}" if rows else ""

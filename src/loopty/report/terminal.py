@@ -5,9 +5,13 @@ Text is written with the Unicode characters below and plain spaces, and rendered
 
 from __future__ import annotations
 
+import functools
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
+
+from loopty.kit.printable import escape_hidden
 
 _STYLES = {
     "good": "32",
@@ -48,6 +52,22 @@ _ASCII = str.maketrans(
 )
 
 
+def control_code(text: str) -> str:
+    """The start of an escape sequence of loopty's own, which `safe_text` lets through."""
+    return f"{_own_mark()}{text}"
+
+
+def safe_text(text: str) -> str:
+    """The text as it may reach a terminal: only loopty's own escape sequences are codes, all else is visible."""
+    return escape_hidden(text).replace(_own_mark(), "\x1b[")
+
+
+@functools.cache
+def _own_mark() -> str:
+    """Stands for the start of an escape sequence. It is drawn at random, so that nobody else can write it."""
+    return f"<{secrets.token_hex(16)}>"
+
+
 @dataclass(frozen=True, slots=True)
 class Terminal:
     """What a terminal can show."""
@@ -63,7 +83,9 @@ class Terminal:
 
     def paint(self, text: str, style: str) -> str:
         """The text in this style, if the terminal has colour."""
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and style and text else text
+        if not (self.colour and style and text):
+            return text
+        return f"{control_code(_STYLES[style])}m{text}{control_code('0')}m"
 
     def render(self, text: str) -> str:
         """The text as this terminal can show it."""

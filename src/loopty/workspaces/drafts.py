@@ -23,8 +23,8 @@ def lay_out(repository: Repository, files: NodeFiles, parent: Node, folder: Path
     """Write the parent's writable files into a folder for editing; returns their paths."""
     writable = files.writable_files(parent.commit)
     folder.mkdir(parents=True)
-    repository.check_out(parent.commit, writable, folder)
-    # The files may differ from what git stores (line ends, large files), so edits are found against these digests.
+    # A candidate may have written `.gitattributes`, and what is edited here is stored as it is: no filter runs.
+    repository.write_files(parent.commit, writable, folder)
     laid_out = {path: _digest((folder / path).read_bytes()) for path in writable}
     _layout_file(folder).write_text(json.dumps(laid_out))
     return writable

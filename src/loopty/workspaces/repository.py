@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
+from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
@@ -19,8 +20,22 @@ from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange,
 from loopty.workspaces.git_session import GitError, GitSession, read_line
 from loopty.workspaces.object_store import ObjectStore
 
-# A planted fsmonitor or hook would run with our permissions.
-_SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
+# A planted fsmonitor or hook would run with our permissions, and so would git in a submodule.
+_SAFE_CONFIG = tuple(
+    part
+    for setting in (
+        *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"),
+        *("submodule.recurse=false", "gc.auto=0", "maintenance.auto=false"),
+    )
+    for part in ("-c", setting)
+)
+_NO_USER_CONFIG = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+}
+"""For a stranger's repository: its `.gitattributes` may name programs, but only the user's files define them."""
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "loopty",
     "GIT_AUTHOR_EMAIL": "loopty@localhost",
@@ -38,21 +53,30 @@ _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 # No reuse of packed objects, and one thread: the bytes must not depend on how the user's repository is packed.
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
 # Foreign objects are checked. Zero-padded modes of old gits are harmless and occur in good repositories.
-_FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
+_FETCH_CONFIG = (
+    *("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore"),
+    *("protocol.allow=never", "protocol.file.allow=always"),
+)
 _NODE_BRANCH_PREFIX = "loopty-"
 _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 
 
 class Repository:
-    """Runs git in subprocesses, with explicit directories, without hooks and fsmonitor."""
+    """Runs git in subprocesses, with explicit directories, without hooks and fsmonitor.
 
-    def __init__(self, top: Path, git_dir: Path) -> None:
+    Filters run only where git reads or writes files of the user's own commits (`snapshot`, `check_out`, `apply`).
+    In the repository of a stranger (`is_own` false) git knows none of the user's programs, so none can be chosen.
+    """
+
+    def __init__(self, top: Path, git_dir: Path, is_own: bool = True) -> None:
         self.top = top
         self._git_dir = git_dir
         self._env = {
             **_environment_without_git(os.environ),
+            **({} if is_own else _NO_USER_CONFIG),
             **_IDENTITY,
             "GIT_DIR": str(git_dir),
+            "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C.UTF-8",
         }
         content_session, size_session = (
@@ -165,7 +189,7 @@ class Repository:
         """
         with bundle.open("rb") as file:
             kind = "sha256" if b"\n@object-format=sha256\n" in file.read(64) else "sha1"
-        repository = cls(top, top / ".git")
+        repository = cls(top, top / ".git", is_own=False)
         repository._git(
             "init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top
         )
@@ -259,13 +283,9 @@ class Repository:
         """The differences between two commits, file by file."""
         return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
-    def diff(self, before: str, after: str, colour: bool = False) -> str:
+    def diff(self, before: str, after: str) -> str:
         """The difference between two commits, for people."""
-        if not colour:
-            return self.patch(before, after).decode(errors="replace")
-        return self._git_bytes("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(
-            errors="replace"
-        )
+        return self.patch(before, after).decode(errors="replace")
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference between two commits for `git apply`, independent of the user's diff settings."""
@@ -285,12 +305,23 @@ class Repository:
             ) from None
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
-        """Write these files of a commit into an empty directory outside any working tree."""
+        """Write these files of one of the user's commits into an empty directory, through the user's filters."""
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
             self._git("read-tree", commit, env=env)
             names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=names)
+
+    def write_files(self, commit: str, paths: Iterable[str], into: Path) -> None:
+        """Write these regular files of any commit into a directory, as they are stored: no filter runs."""
+        for path, entry in self.entries(commit, paths).items():
+            if not is_clean_path(path) or entry.mode not in REGULAR_FILES:
+                raise GitError("cat-file", f"{path!r} of {commit} is not a regular file that stays inside")
+            file = into / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.blob(entry.blob))
+            if entry.mode == REGULAR_FILES[1]:
+                file.chmod(file.stat().st_mode | 0o111)
 
     def apply(self, patch: bytes, dry_run: bool = False) -> None:
         """Apply a patch to the user's working tree; only `loopty apply --patch` does this, on request."""

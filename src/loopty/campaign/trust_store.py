@@ -1,0 +1,124 @@
+"""What the user has allowed: a file for each yes, in the user's own state, where no repository can write.
+
+As with direnv, a yes belongs to one repository and to what its task asked for then: a further request asks again,
+other edits of the task file do not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.kit.atomic_file import write_atomically
+from loopty.taskfile.task_requests import TaskRequest
+
+_LARGEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What the user allowed the task of one repository."""
+
+    top: str
+    requests: tuple[TaskRequest, ...]
+    at: float
+    """When, in seconds since 1970."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps([self.top, _rows(self.requests)]).encode()).hexdigest()
+
+    def covers(self, top: str, requests: Collection[TaskRequest]) -> bool:
+        return self.top == top and {*requests} <= {*self.requests}
+
+
+def user_state_folder(environ: Mapping[str, str]) -> Path:
+    """Where loopty keeps what belongs to the user and not to a repository."""
+    state_home = Path(environ.get("XDG_STATE_HOME", ""))
+    home = Path(environ.get("HOME") or Path.home())
+    # The XDG specification says to ignore a relative path.
+    return (state_home if state_home.is_absolute() else home / ".local" / "state") / "loopty"
+
+
+class TrustStore:
+    """The permissions of a user."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.folder = user_state_folder(environ) / "trusted"
+
+    def is_trusted(self, top: Path, requests: Collection[TaskRequest]) -> bool:
+        """Whether the user has allowed all of this, together, to the task of this repository."""
+        place = os.path.realpath(top)
+        return not requests or any(permission.covers(place, requests) for permission in self.permissions())
+
+    def add(self, top: Path, requests: Collection[TaskRequest]) -> None:
+        """Remember a yes. Raises Misuse when it cannot be saved."""
+        permission = Permission(os.path.realpath(top), tuple(sorted(requests)), time.time())
+        text = json.dumps({"top": permission.top, "requests": _rows(permission.requests), "at": permission.at})
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._is_forgeable(self.folder):
+                raise Misuse(
+                    f"others can write to {self.folder}: make it yours alone, because it holds your trust"
+                )
+            write_atomically(self.folder, permission.digest, f"{text}\n".encode(), durable=True, mode=0o600)
+        except OSError as error:
+            raise Misuse(
+                f"cannot write to {self.folder} ({error.strerror}): check space and permissions"
+            ) from None
+
+    def remove(self, top: Path) -> int:
+        """Forget every yes to the task of this repository; how many there were."""
+        place = os.path.realpath(top)
+        found = [permission for permission in self.permissions() if permission.top == place]
+        for permission in found:
+            (self.folder / permission.digest).unlink(missing_ok=True)
+        return len(found)
+
+    def permissions(self) -> list[Permission]:
+        """Every yes, oldest first. A file that somebody else could have written is no yes."""
+        if not self.folder.is_dir() or self._is_forgeable(self.folder):
+            return []
+        found = (self._read(path) for path in self.folder.iterdir())
+        return sorted(filter(None, found), key=lambda permission: permission.at)
+
+    def _read(self, path: Path) -> Permission | None:
+        try:
+            if self._is_forgeable(path) or path.stat().st_size > _LARGEST_BYTES:
+                return None
+            data = json.loads(path.read_bytes())
+            requests = tuple(TaskRequest(str(key), str(words)) for key, words in data["requests"])
+            permission = Permission(str(data["top"]), requests, float(data["at"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return permission if permission.digest == path.name else None
+
+    @staticmethod
+    def _is_forgeable(path: Path) -> bool:
+        """Whether somebody else could have written this: it is a link, another's, or writable for others."""
+        found = path.lstat()
+        is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+        return not is_plain or found.st_uid != os.geteuid() or bool(found.st_mode & 0o022)
+
+
+def _rows(requests: Collection[TaskRequest]) -> list[list[str]]:
+    return [[request.key, request.words] for request in requests]
+
+
+def requests_text(requests: Collection[TaskRequest]) -> str:
+    """What a task asks for, one line each."""
+    return "\n".join([f"{TASK_FILE} asks for more than the default:", *(f"  {request}" for request in requests)])
+
+
+def refusal_text(requests: Collection[TaskRequest]) -> str:
+    """Why a task does not run, with the remedy."""
+    remedy = f"if it may have that: `loopty trust`, or --trust in a script; else edit {TASK_FILE}"
+    return f"{requests_text(requests)}\n{remedy}"

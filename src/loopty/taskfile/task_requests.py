@@ -1,0 +1,119 @@
+"""What a task asks for beyond the default: everything that reaches outside its repository and the sandbox.
+
+A task file may come from anybody, so the user has to allow each of these once. The other keys need no permission:
+they choose among the files of the repository, or among limits, and what they start runs in the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.domain.model import ModelSpec, Role
+from loopty.domain.task import SandboxSpec, Task
+from loopty.models.hosts import is_private
+from loopty.models.keys import key_location
+from loopty.models.weights import KNOWN_WEIGHTS
+from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS
+
+_NO_PROTECTION = "a sandbox that need not protect '{}'"
+_OWN_FOLDERS = (".git", ".loopty")
+"""Folders of the repository that trials do not see by default."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskRequest:
+    """One thing that a task asks for beyond the default."""
+
+    key: str
+    """The key of the task file that asks for it."""
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.key})"
+
+
+def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> tuple[TaskRequest, ...]:
+    """Everything that the task asks for, in a fixed order. Models that the user defined need no permission."""
+    requests = {
+        *_benchmark_requests(task, top),
+        *_sandbox_requests(task.sandbox),
+        *_plugin_requests(task),
+        *model_requests(task, top, user_models),
+    }
+    return tuple(sorted(requests))
+
+
+def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> Iterator[TaskRequest]:
+    """What the models that the task defines or names ask for."""
+    for name, spec in task.models.items():
+        if user_models.get(name) != spec and (words := _model_words(name, spec, top)):
+            yield TaskRequest(f"models.{name}", words)
+    named = [(f"roles.{role}.model", task.roles.of(role).model) for role in Role]
+    named += [(".".join(map(str, path)), name) for path, name in embedding_entries(task.proposer)]
+    for key, name in named:
+        provider, colon, model = name.partition(":")
+        if colon and name not in task.models and (words := _model_words(name, ModelSpec(provider, model), top)):
+            yield TaskRequest(key, words)
+
+
+def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
+    """What a model asks for; None where it only reads files of the repository, or weights that loopty knows."""
+    if spec.provider in ("scripted", "recorded"):
+        path = _path_outside(top, spec.file)
+        return f"replies from {path!r}" if path else None
+    if spec.provider == "local":
+        is_known = not spec.file and spec.model in KNOWN_WEIGHTS
+        return None if is_known else f"the weights {spec.file or spec.model!r}, loaded on this machine"
+    key = (
+        "no key"
+        if is_private(spec.url) and not (spec.key_env or spec.keyring)
+        else f"the key in {key_location(spec)}"
+    )
+    return f"calls to {spec.display_name(name)} at {spec.url or spec.provider}, with {key}"
+
+
+def _benchmark_requests(task: Task, top: Path) -> Iterator[TaskRequest]:
+    if task.benchmark.network:
+        yield TaskRequest("benchmark.network", "the network, and the services of this machine")
+    paths = {
+        "benchmark.mounts": task.benchmark.mounts,
+        "benchmark.data": task.benchmark.data,
+        "audit.data": task.audit.data,
+    }
+    for key, named in paths.items():
+        yield from (TaskRequest(key, f"to read {path!r}") for path in _paths_outside(top, named))
+
+
+def _sandbox_requests(sandbox: SandboxSpec) -> Iterator[TaskRequest]:
+    for protection in SandboxSpec().require:
+        if protection not in sandbox.require:
+            yield TaskRequest("sandbox.require", _NO_PROTECTION.format(protection))
+    if sandbox.image:
+        yield TaskRequest("sandbox.image", f"the programs of the container image {sandbox.image!r}")
+    if sandbox.gpus:
+        yield TaskRequest("sandbox.gpus", "the GPUs of this machine")
+
+
+def _plugin_requests(task: Task) -> Iterator[TaskRequest]:
+    for path, kind in proposer_kinds(task.proposer):
+        if kind not in PROPOSERS.kinds:
+            yield TaskRequest(".".join(map(str, path)), f"the proposer {kind!r} of another package")
+    if task.control.kind not in CONTROLS.kinds:
+        yield TaskRequest("control.kind", f"the control {task.control.kind!r} of another package")
+
+
+def _paths_outside(top: Path, paths: Iterable[str]) -> Iterator[str]:
+    return filter(None, (_path_outside(top, path) for path in paths))
+
+
+def _path_outside(top: Path, path: str) -> str | None:
+    """The real path, if it lies outside the repository or covers a folder that is not for trials; else None."""
+    real, real_top = Path(os.path.realpath(top / Path(path).expanduser())), Path(os.path.realpath(top))
+    if not real.is_relative_to(real_top):
+        return str(real)
+    own = [real_top / name for name in _OWN_FOLDERS]
+    return str(real) if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in own) else None

@@ -1,0 +1,103 @@
+import os
+from dataclasses import fields
+
+import pytest
+
+from loopty.domain.gate_spec import Gate
+from loopty.domain.model import ModelSpec
+from loopty.domain.task import Audit, Benchmark, SandboxSpec
+from loopty.taskfile.read import TABLES, TOP_KEYS, parse
+from loopty.taskfile.task_requests import task_requests
+
+PLAIN = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 20
+{benchmark}
+[access]
+write = ["src/**"]
+{tables}
+"""
+MODEL = '[models.far]\nprovider = "openai"\nmodel = "m"\n'
+
+
+def requests(top, benchmark="", tables="", user_models=None):
+    own = user_models or {}
+    task = parse(PLAIN.format(benchmark=benchmark, tables=tables), own)
+    return [str(request) for request in task_requests(task, top, own)]
+
+
+def test_a_task_with_defaults_asks_for_nothing(tmp_path):
+    (tmp_path / "gold").mkdir()
+    inside = f'mounts = ["weights"]\ndata = ["gold", "{tmp_path}/gold/a"]\nenv = {{ A = "b" }}\nisolated = true'
+    tables = '[audit]\nfiles = ["held/**"]\ndata = ["gold/b"]\n[limits]\nmemory_mb = 9999\n'
+    files = 'files = ["bench.sh"]'
+    assert requests(tmp_path, f"{inside}\n{files}", tables) == []
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "tables", "expected"),
+    [
+        ("network = true", "", "the network, and the services of this machine (benchmark.network)"),
+        ('mounts = ["/etc/ssl"]', "", "to read '/etc/ssl' (benchmark.mounts)"),
+        ('mounts = ["../beside"]', "", "beside' (benchmark.mounts)"),
+        ('mounts = [".."]', "", "(benchmark.mounts)"),
+        ('mounts = ["."]', "", "(benchmark.mounts)"),
+        ('mounts = [".git/config"]', "", ".git/config' (benchmark.mounts)"),
+        ('data = ["~/.ssh"]', "", ".ssh' (benchmark.data)"),
+        ("", '[audit]\ndata = ["/etc/ssl"]', "to read '/etc/ssl' (audit.data)"),
+        ("", "[sandbox]\nrequire = []", "a sandbox that need not protect 'write' (sandbox.require)"),
+        ("", '[sandbox]\nkind = "container"\nimage = "evil"', "the container image 'evil' (sandbox.image)"),
+        ("", "[sandbox]\ngpus = true", "the GPUs of this machine (sandbox.gpus)"),
+        (
+            "",
+            f'{MODEL}url = "http://127.0.0.1:9/v1"\n',
+            "openai:m at http://127.0.0.1:9/v1, with no key (models.far)",
+        ),
+        ("", f'{MODEL}key_env = "GITHUB_TOKEN"\n', "with the key in GITHUB_TOKEN (models.far)"),
+        ("", '[roles.user]\nmodel = "openai:gpt-5-mini"', "openai:gpt-5-mini at openai"),
+        ("", '[models.w]\nprovider = "local"\nfile = "w.gguf"', "the weights 'w.gguf', loaded on this machine"),
+        ("", '[models.r]\nprovider = "recorded"\nfile = "/etc"', "replies from '/etc' (models.r)"),
+        ("", '[models.s]\nprovider = "scripted"\nfile = "../s.jsonl"', "s.jsonl' (models.s)"),
+    ],
+)
+def test_what_reaches_outside_is_a_request(tmp_path, benchmark, tables, expected):
+    assert any(expected in request for request in requests(tmp_path, benchmark, tables))
+
+
+def test_a_link_inside_the_repository_does_not_hide_what_it_leads_to(tmp_path):
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo/data").symlink_to("/etc/ssl")
+    assert requests(tmp_path / "repo", 'mounts = ["data"]') == [
+        f"to read '{os.path.realpath('/etc/ssl')}' (benchmark.mounts)"
+    ]
+
+
+def test_models_of_the_user_and_of_the_repository_need_no_permission(tmp_path):
+    own = {"mine": ModelSpec("openai", "m", url="http://127.0.0.1:9/v1")}
+    tables = (
+        '[roles.user]\nmodel = "mine"\n[models.s]\nprovider = "scripted"\nfile = "s.jsonl"\n'
+        '[models.w]\nprovider = "local"\nmodel = "smollm2"\n'
+    )
+    assert requests(tmp_path, "", tables, own) == []
+    redefined = '[models.mine]\nprovider = "openai"\nmodel = "m"\nurl = "http://127.0.0.1:10/v1"\n'
+    assert requests(tmp_path, "", redefined, own)
+
+
+def test_every_key_of_the_schema_was_considered():
+    """A new key fails here until somebody has decided whether it reaches outside: see task_requests."""
+    harmless_or_asked = {
+        Benchmark: "command timeout_seconds files result scratch isolated data env mounts network resources "
+        "grace_seconds",
+        SandboxSpec: "kind require engine image gpus",
+        Audit: "command files data timeout_seconds",
+        Gate: "name command when timeout_seconds metric minimum maximum",
+        ModelSpec: "provider model url key_env keyring file stream temperature max_output_tokens context_tokens "
+        "timeout_seconds retries outage_seconds requests_per_minute tokens_per_minute input_usd cached_usd "
+        "output_usd settings",
+    }
+    for table, known in harmless_or_asked.items():
+        assert {field.name for field in fields(table)} == set(known.split()), table
+    tables = "access audit benchmark limits noise objective pools roles sandbox verifier"
+    assert " ".join(sorted(TABLES)) == tables
+    assert set(TOP_KEYS) == {"statement", "width", "seed"}
