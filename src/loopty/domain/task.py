@@ -194,6 +194,12 @@ class Noise:
     )
     pairs: int = option("Pairs of measurements after which an undecided candidate is inconclusive.", 16, minimum=1)
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
+    first_look: float | None = option(
+        "How much better than the incumbent's record a first result must be to be worth pairs, in units of the "
+        "noise. Default: 0 for candidates of a model or a person, 1 for those that cost nothing to propose.",
+        None,
+        minimum=0,
+    )
     confirm: int = option(
         "Fresh pairs of the best node and the baseline at the end of a run, for the gain that is stated then; "
         "0: never.",

@@ -41,7 +41,6 @@ from loopty.record.trials import (
 from loopty.record.verdicts import NodeJudged
 
 BASELINE = "baseline"
-BY_HAND = "hand"
 
 LOSSES_UNTIL_QUARANTINE = 5
 
