@@ -80,7 +80,7 @@ NODE = """
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
-  parent    1
+  parent    1, 97.0 % better than it
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median 1.99
   integrity strong: the candidate ran apart from the code that scored it

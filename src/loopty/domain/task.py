@@ -192,6 +192,13 @@ class Noise:
     error_rate: float = option(
         "Maximum probability of keeping a candidate that is not better.", 0.05, above=0, below=0.5
     )
+    run_error_rate: float | None = option(
+        "Maximum expected share of false ones among all that a run keeps: later candidates need more evidence "
+        "then. Default: no limit, each candidate has `error_rate`.",
+        None,
+        above=0,
+        below=1,
+    )
     pairs: int = option("Pairs of measurements after which an undecided candidate is inconclusive.", 16, minimum=1)
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
     first_look: float | None = option(

@@ -47,6 +47,10 @@ class Incumbents(PoolPart):
     by_fingerprint: Mapping[str, NodeId] = field(default_factory=dict)
     since_best: int = 0
     """Verdicts in a row without a new incumbent."""
+    compared: int = 0
+    """Verdicts that rest on pairs."""
+    kept: int = 0
+    """Those of them that kept a node."""
 
 
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
@@ -76,6 +80,9 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     is_present = fingerprint == cohorts.fingerprint
     for pool in SEARCH_POOLS if is_baseline else (node.pool,):
         incumbents = Incumbents.of(run, pool)
+        if event.effect:
+            kept = incumbents.kept + (event.verdict is Verdict.KEPT)
+            incumbents = replace(incumbents, compared=incumbents.compared + 1, kept=kept)
         if event.verdict is Verdict.KEPT:
             by_fingerprint = {**incumbents.by_fingerprint, fingerprint: node.id}
             incumbents = replace(incumbents, by_fingerprint=by_fingerprint)

@@ -10,6 +10,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
+from loopty.views.false_keeps import FalseKeeps, false_keeps
 from loopty.views.uplift import Uplift, uplift
 
 _MOST_NODES = 2000
@@ -23,6 +24,7 @@ class Tally:
     """Of attempts, without the baseline."""
     control_verdicts: Mapping[Verdict, int]
     over_control: Uplift | None
+    false_keeps: FalseKeeps
 
 
 def is_quick(history: History) -> bool:
@@ -33,7 +35,10 @@ def is_quick(history: History) -> bool:
 def tally(history: History, run: int) -> Tally:
     """The tally of a run. Reads every node."""
     return Tally(
-        _verdicts(history, run, Pool.ATTEMPT), _verdicts(history, run, Pool.CONTROL), uplift(history, run)
+        _verdicts(history, run, Pool.ATTEMPT),
+        _verdicts(history, run, Pool.CONTROL),
+        uplift(history, run),
+        false_keeps(history, run),
     )
 
 
