@@ -577,7 +577,8 @@ async def test_the_first_look_asks_for_more_where_proposals_cost_nothing(bench):
 
     pairs = {}
     for operator in ("mutate:number", "hand"):
-        run = bench(Noisy(), proposer=verdicts(operator), pools=Pools(attempts=40), noise=Noise(confirm=0))
+        pools = Pools(attempts=40, wall_seconds=1e6)
+        run = bench(Noisy(), proposer=verdicts(operator), pools=pools, noise=Noise(confirm=0))
         await run.drive()
         pairs[operator] = sum(node.pairing is not None for node in run.history.nodes(1, Pool.ATTEMPT))
     assert pairs["mutate:number"] < pairs["hand"] / 1.5

@@ -203,7 +203,8 @@ class Noise:
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
     first_look: float | None = option(
         "How much better than the incumbent's record a first result must be to be worth pairs, in units of the "
-        "noise. Default: 0 for candidates of a model or a person, 1 for those that cost nothing to propose.",
+        "noise. Default: 1 where time is the limit (`wall_seconds`) and neither a model nor a person proposes, "
+        "else 0.",
         None,
         minimum=0,
     )

@@ -9,7 +9,6 @@ from loopty.domain.evidence import median, noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metrics, gain
 from loopty.domain.outcome import Verdict
-from loopty.domain.proposal import BY_HAND
 from loopty.judge.pairs import MAX_FAULTS, MeasureAgain, Rules, coin, noise_of
 from loopty.record.node_record import Node, Result
 from loopty.record.verdicts import NodeJudged
@@ -17,7 +16,6 @@ from loopty.record.verdicts import NodeJudged
 # Chosen by whole simulated nights (docs/judge.md).
 _LOOKS_PER_REFRESH = 4
 """The incumbent is measured again before this many candidates in a row are discarded at the first look."""
-_BAR_OF_FREE_PROPOSALS = 1.0
 _SHIFTED = 3.0
 """The machine has changed if the newest measurement differs from the record by this many times the noise."""
 _MOST_REFRESHES = 3
@@ -71,12 +69,8 @@ def _equal_results_needed(error_rate: float) -> int:
 
 
 def _bar(node: Node, rules: Rules) -> float:
-    """How many times the noise a first result must gain: where others cost nothing, pairs are for the best."""
-    if not rules.repeats or node.pairing:
-        return 0.0
-    if rules.noise.first_look is not None:
-        return rules.noise.first_look
-    return _BAR_OF_FREE_PROPOSALS if not node.calls and node.operator != BY_HAND else 0.0
+    """How many times the noise a first result must gain to be worth pairs."""
+    return (rules.noise.first_look or 0.0) if rules.repeats and not node.pairing else 0.0
 
 
 def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules) -> bool:
