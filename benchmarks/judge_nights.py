@@ -215,7 +215,7 @@ def naive_night(machine: Machine, sigma: float, effects: Effects, most: int, see
 
 
 def kept_share(
-    machine: Machine, sigma: float, effect: float, warm_up: int, tries: int, seeds: Sequence[int]
+    machine: Machine, sigma: float, effect: float, warm_up: int, tries: int, seeds: Sequence[int], noise: Noise
 ) -> tuple[float, float]:
     """How many candidates with this effect are kept late in nights whose other candidates change nothing.
 
@@ -226,7 +226,7 @@ def kept_share(
     for seed in seeds:
         rng = random.Random(seed)
         world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
-        night = JudgedNight(world, no_effect, Noise(), rng)
+        night = JudgedNight(world, no_effect, noise, rng)
         for _ in range(warm_up):
             night.try_candidate(-0.03)
         for _ in range(tries):

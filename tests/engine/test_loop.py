@@ -116,7 +116,7 @@ async def test_no_width_exceeds_the_attempts(bench, width):
 
 async def test_the_control_has_its_own_pool_and_never_becomes_best(bench):
     def score(trial):
-        return 100.0 if trial.pool is Pool.CONTROL else x_of(trial)
+        return 100.0 if trial.node.pool is Pool.CONTROL else x_of(trial)
 
     run = bench(score, pools=Pools(attempts=10, control=10))
     await run.drive()

@@ -47,13 +47,13 @@ class Noisy:
         return self.effect * (trial.node.id.parent is not None) + self.rng.gauss(0, self.sigma)
 
 
-async def test_a_deterministic_benchmark_is_recognised_and_only_kept_nodes_are_measured_twice(bench):
+async def test_a_deterministic_benchmark_is_recognised_and_only_kept_nodes_are_confirmed(bench):
     run = bench(x_of)
     await run.drive()
     recorded = [item.event for item in run.ledger.read()]
     repeated = [event.node for event in recorded if isinstance(event, TrialStarted) and event.pool is Pool.REPEAT]
     kept = [event.node for event in recorded if isinstance(event, NodeJudged) and event.verdict is Verdict.KEPT]
-    assert repeated == ["1", *kept]
+    assert repeated == ["1", "1", *(node for node in kept[1:] for _ in range(4))]  # five of each at 5 %
     assert Cohorts.of(run.run).noise[""] == {"score": 0.0}
     assert "the same 3 times" in run.history[NodeId("1")].reason
 
@@ -204,7 +204,7 @@ async def test_a_deterministic_metric_decides_without_pairs_although_the_next_on
     objective = Objective(metrics=(Metric("right"), Metric("ms", Direction.MIN)))
     run = bench(score, objective, proposer=one_proposal(0.9), pools=Pools(attempts=1))
     await run.drive()
-    assert len(noisy.measured) == 6 + 2
+    assert len(noisy.measured) == 6 + 5
     assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
 
 
@@ -514,3 +514,74 @@ def test_the_stakes_follow_the_noise_of_the_incumbent_and_not_of_a_much_worse_ba
     second = verdict_on(0.2, first.id, 5.0)
     assert second.verdict is Verdict.KEPT
     assert second.effect.pairs <= 6
+
+
+async def test_a_tolerance_must_be_exceeded_with_the_stated_certainty(bench):
+    objective = Objective(metrics=(Metric("score", tolerance=2.0),))
+    kept = {1.8: 0, 6.0: 0}
+    for effect in kept:
+        for seed in range(20):
+            run = bench(
+                Noisy(effect=effect, seed=seed), objective, proposer=one_proposal(), pools=Pools(attempts=1)
+            )
+            await run.drive()
+            kept[effect] += run.history[NodeId("1.1")].verdict is Verdict.KEPT
+    assert kept[1.8] <= 3  # one is expected at the most
+    assert kept[6.0] >= 17
+
+
+async def test_a_kept_gain_and_its_interval_lie_above_the_tolerance(bench):
+    objective = Objective(metrics=(Metric("score", tolerance=2.0),))
+    run = bench(Noisy(effect=20.0), objective, proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    effect = run.history[NodeId("1.1")].effect
+    assert 2.0 <= effect.low <= effect.amount <= effect.high
+    assert effect.amount == pytest.approx(20, abs=3)
+
+
+async def test_within_the_tolerance_of_the_first_metric_the_next_one_is_decided_in_pairs(bench):
+    noisy = Noisy()
+
+    def score(trial):
+        is_new = trial.node.id.parent is not None
+        return Outcome(Ending.FINISHED, {"size": 10 + 0.1 * noisy(trial), "ms": 100 - 20 * is_new + noisy(trial)})
+
+    objective = Objective(
+        metrics=(Metric("size", Direction.MIN, tolerance=2.0), Metric("ms", Direction.MIN, tolerance=1.0))
+    )
+    run = bench(score, objective, proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is Verdict.KEPT
+    assert node.effect.metric == "ms"
+
+
+async def test_of_candidates_that_toss_a_coin_no_more_than_the_error_rate_is_kept(bench):
+    def score(trial):
+        return float(draws.random() < 0.5) if trial.node.id.parent else 0.5
+
+    kept = 0
+    for seed in range(200):
+        draws = random.Random(seed)
+        run = bench(score, proposer=one_proposal(), pools=Pools(attempts=1))
+        await run.drive()
+        kept += run.history[NodeId("1.1")].verdict is Verdict.KEPT
+    assert kept <= 17  # ten are expected at the most
+
+
+async def test_the_first_look_asks_for_more_where_proposals_cost_nothing(bench):
+    def verdicts(operator):
+        return ScriptedProposer(
+            [Proposal(operator, NodeId("1"), "a change", {"x": x / 100}) for x in range(1, 41)]
+        )
+
+    pairs = {}
+    for operator in ("mutate:number", "hand"):
+        pools = Pools(attempts=40, wall_seconds=1e6)
+        run = bench(Noisy(), proposer=verdicts(operator), pools=pools, noise=Noise(confirm=0))
+        await run.drive()
+        pairs[operator] = sum(node.pairing is not None for node in run.history.nodes(1, Pool.ATTEMPT))
+    assert pairs["mutate:number"] < pairs["hand"] / 1.5
+    run = bench(Noisy(), proposer=verdicts("hand"), pools=Pools(attempts=40), noise=Noise(first_look=99.0))
+    await run.drive()
+    assert all(node.pairing is None for node in run.history.nodes(1, Pool.ATTEMPT))

@@ -41,10 +41,10 @@ run 1  running (process 4711 on host)
             memory 16 GiB)
   noise     none seen in 3 measurements
   attempts  4: 3 finished, 1 rejected by a gate
-  repeats   4: 4 finished
+  repeats   10: 10 finished
   rebases   4: 4 finished
   verdicts  2 kept, 1 inconclusive, 1 rejected
-  time      43 s, 12.6 trials/min
+  time      55 s, 16.4 trials/min
   criteria  c0ffee
 """
 
@@ -80,7 +80,7 @@ NODE = """
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
-  parent    1
+  parent    1, 97.0 % better than it
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median 1.99
   integrity strong: the candidate ran apart from the code that scored it

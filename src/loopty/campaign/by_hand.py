@@ -17,7 +17,7 @@ from loopty.domain.model import Outage
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.proposal import BY_HAND, Edits, Proposal
 from loopty.domain.space import Params, Space, Value
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
@@ -61,7 +61,7 @@ def new_draft(
         parent = context.history.runs[enter_run(context)].root
     above = context.history[parent]
     point = _point(params, above.params, context.task.space)
-    proposal = Proposal(decisions.BY_HAND, parent, message, point)
+    proposal = Proposal(BY_HAND, parent, message, point)
     files = CommittedFiles(above.commit, above.tree)
     recorded = context.recorder.record(
         lambda history: decisions.add_node(history, proposal, files, Pool.ATTEMPT, draft=True)

@@ -127,6 +127,14 @@ class Campaign(CampaignReader):
             node = context.history.runs[enter_run(context)].root
         return run_node(context, context.history[NodeId(node)], unsafe)
 
+    def accept(self, node: str, why: str) -> None:
+        """Keep a node that was held because its gain is too good to be true."""
+        from loopty.engine import decisions
+
+        context, found = self.context, NodeId(node)
+        context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, why))
+        context.files.conclude(context.history[found], context.history)
+
     def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:
         """Check the task: run the benchmark on a node, or on the files as they are now. Changes no state."""
         from loopty.campaign.by_hand import check_node, check_working_tree

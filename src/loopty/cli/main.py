@@ -25,6 +25,7 @@ VERBS = {
     "diff": "Show what a node changed.",
     "new": "Make a node by hand: a folder with files to edit.",
     "run": "Run a node made by hand; --check only tries the benchmark.",
+    "accept": "Keep a node that was held because its gain is too good.",
     "replay": "Measure a node or an artifact again and compare.",
     "audit": "Score nodes on the held-out split that the search never sees.",
     "direct": "Tell the models what to try and what to avoid.",

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loopty.domain.shrinkage import shrunk_gain
+
 # With Gaussian noise s, the share tanh(m·|gain| / 2s²) grows fastest when the candidate is better by m; here m is
 # 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.
 _BOLDNESS = 0.75
@@ -39,6 +41,8 @@ class Evidence:
     pairs: int
     effect: float
     """The median gain in the metric's unit, which tolerates an outlier. Never outside the interval."""
+    stated: float
+    """The effect as it is stated: of a bet that is won, without the luck of having been selected."""
     low: float
     high: float
     """The interval that the same bet does not exclude, level 1 - 2·error_rate at any time; infinite at first."""
@@ -61,9 +65,11 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
     in_reach = wealth * (1 + _MOST_AT_STAKE) ** max(0, most_pairs - len(gains)) > bound
     low = _least_effect(gains, sigma, bound)
     high = max(low, -_least_effect([-gain for gain in gains], sigma, bound))
+    stated = shrunk_gain(middle, sigma * math.sqrt(2 / len(gains))) if better else middle
     return Evidence(
         pairs=len(gains),
         effect=min(max(middle, low), high),
+        stated=min(max(stated, low), high),
         low=low,
         high=high,
         wealth=wealth,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loopty.kit.option import option
@@ -34,7 +34,10 @@ class Metric:
     name: str = option("The metric's name: `score`, a CSV column, or `tasks.ID`.")
     direction: Direction = option("Whether a higher (`max`) or a lower (`min`) value is better.", Direction.MAX)
     tolerance: float = option(
-        "Differences up to this count as equal; then the next metric decides.", 0.0, minimum=0
+        "Differences up to this count as equal; then the next metric decides. A gain must exceed it at the stated "
+        "error rate.",
+        0.0,
+        minimum=0,
     )
     weight: float | None = option(
         "With weights on all metrics, their weighted sum is compared instead of one metric after the other.",
@@ -99,6 +102,24 @@ def gain(mine: Metrics, theirs: Metrics, metrics: tuple[Metric, ...]) -> Gain:
         if abs(delta) > metric.tolerance:
             return Gain(delta, metric)
     return Gain(0.0, metrics[0])
+
+
+def gains_beyond_tolerance(
+    pairs: Sequence[tuple[Metrics, Metrics]], metrics: tuple[Metric, ...], place: int
+) -> list[float]:
+    """What each pair says of "better in the metric at `place` by more than its tolerance".
+
+    A pair that is worse in a more important metric, beyond its tolerance, counts against; one that is better in it
+    says nothing here. A gain of exactly the tolerance is 0.
+    """
+    metric, amounts = metrics[place], []
+    for mine, theirs in pairs:
+        before = [(_delta(mine, theirs, one), one.tolerance) for one in metrics[:place]]
+        worse = next((delta for delta, tolerance in before if delta < -tolerance), 0.0)
+        decided = any(delta > tolerance for delta, tolerance in before)
+        own = 0.0 if decided else _delta(mine, theirs, metric) - metric.tolerance
+        amounts.append(worse or own)
+    return amounts
 
 
 def _delta(mine: Metrics, theirs: Metrics, metric: Metric) -> float:

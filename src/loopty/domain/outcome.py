@@ -35,6 +35,8 @@ class Verdict(enum.StrEnum):
     REJECTED = "rejected"
     """A gate or the verifier refused it, or it tampered with the benchmark: it is never kept."""
     QUARANTINED = "quarantined"
+    HELD = "held"
+    """Its gain is too good to be true: it becomes the best only when a person accepts it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,10 @@ Edits = Mapping[str, str | bytes | None]
 """New content by path; None deletes the file."""
 
 
+BY_HAND = "hand"
+"""The operator of a change that a person made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """The next experiment."""

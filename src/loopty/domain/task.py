@@ -194,10 +194,24 @@ class Noise:
     error_rate: float = option(
         "Maximum probability of keeping a candidate that is not better.", 0.05, above=0, below=0.5
     )
+    run_error_rate: float | None = option(
+        "Maximum expected share of false ones among all that a run keeps: later candidates need more evidence "
+        "then. Default: no limit, each candidate has `error_rate`.",
+        None,
+        above=0,
+        below=1,
+    )
     pairs: int = option(
         "Maximum pairs of measurements; a candidate that is then undecided is inconclusive.", 16, minimum=1
     )
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
+    first_look: float | None = option(
+        "How much better than the incumbent's record a first result must be to be worth pairs, in units of the "
+        "noise. Default: 1 where time is the limit (`wall_seconds`) and neither a model nor a person proposes, "
+        "else 0.",
+        None,
+        minimum=0,
+    )
     confirm: int = option(
         "Fresh pairs of the best node and the baseline at the end of a run, for the gain that is stated then; "
         "0: never.",

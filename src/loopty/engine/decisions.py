@@ -12,12 +12,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal, Refusal, identity
+from loopty.domain.proposal import BY_HAND, Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
+from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
@@ -38,12 +39,13 @@ from loopty.record.trials import (
     trial_name,
     trial_parts,
 )
-from loopty.record.verdicts import NodeJudged
+from loopty.record.verdicts import Incumbents, NodeJudged
 
 BASELINE = "baseline"
-BY_HAND = "hand"
 
 LOSSES_UNTIL_QUARANTINE = 5
+FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
+"""In units of the noise. Chosen by whole simulated nights (docs/judge.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,13 @@ class Judging:
     noise: Noise
     review: str = "off"
     """What happens to a winner that the verifier objects to, as in the task."""
+
+    def noise_for(self, node: Node) -> Noise:
+        """The task's rules; where time is the limit and proposals cost none, only what promises gets pairs."""
+        is_free = not node.calls and node.operator != BY_HAND and self.pools.wall_seconds is not None
+        if self.noise.first_look is not None or not is_free:
+            return self.noise
+        return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)
 
 
 def start_run(
@@ -207,14 +216,28 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
     yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
-    ruling = judge(history, node, judging.noise, affordable)
+    ruling = judge(history, node, judging.noise_for(history[node]), affordable)
     if isinstance(ruling, MeasureAgain):
         number = history[ruling.node].trials + 1
         yield TrialStarted(ruling.node, number, Pool.REPEAT, owner, node, ruling.incumbent)
     elif verdict := apply_review(history[node], ruling, judging.review):
-        yield verdict
+        yield hold_leap(history, verdict)
     else:
         yield TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
+
+
+def accept_held(history: History, node: NodeId, why: str) -> list[Event]:
+    """A person keeps a node that was held; it must still beat the incumbent that it was compared with."""
+    found = history[node]
+    if found.verdict is not Verdict.HELD:
+        raise Misuse(f"node {node} is not held ({found.verdict or 'it has no verdict'}): nothing to accept")
+    best = Incumbents.of(history.runs[node.run], found.pool).best
+    if best != found.against:
+        raise Misuse(
+            f"node {node} was compared with {found.against}, and the best is {best} now: "
+            f"make a new one from it with `loopty new --parent {node}`"
+        )
+    return [NodeJudged(node, Verdict.KEPT, f"accepted by hand: {why}", found.against, found.effect)]
 
 
 def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:

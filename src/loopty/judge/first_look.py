@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.evidence import median, noise_floor
@@ -31,19 +32,24 @@ def judge_first_result(
     assert node.outcome is not None
     incumbent, mine, theirs = rival.id, node.outcome.metrics, result.outcome.metrics
     difference = gain(mine, theirs, rules.metrics)
-    if difference.amount <= 0 and node.fresh_rival:
-        theirs = {**theirs, **_medians(node.fresh_rival)}
-        difference = gain(mine, theirs, rules.metrics)
+    if node.fresh_rival:
+        fresh = {**theirs, **_medians(node.fresh_rival)}
+        over_fresh = gain(mine, fresh, rules.metrics)
+        if over_fresh.amount > difference.amount:
+            difference, theirs = over_fresh, fresh
     reason = _comparison(difference, mine, theirs, incumbent)
     noise = _observed_noise(known_noise, node.samples, result.samples)
-    if difference.amount <= 0:
+    sigma = noise_of(difference, rules.metrics, noise)
+    if difference.amount <= max(sigma * _bar(node, rules), 0.0):
         if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
             return MeasureAgain(incumbent)
+        if difference.amount > 0:
+            reason += f", which is less than {_bar(node, rules):g} times the noise"
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
     if not rules.repeats:
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
-    varies = noise_of(difference, rules.metrics, noise) > 0
-    if not varies and len(node.samples) > 1:
+    varies = sigma > 0
+    if not varies and len(node.samples) >= _equal_results_needed(rules.noise.error_rate):
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     if not rules.affordable:
         why = f"{reason}; no repeat measurement is left to confirm it"
@@ -52,6 +58,19 @@ def judge_first_result(
         return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may draw random numbers
     own_turn = node.pairing or (node.fresh_rival and coin(rules.secret, node.id, incumbent, 1))
     return MeasureAgain(node.id if own_turn else incumbent, incumbent)
+
+
+def _equal_results_needed(error_rate: float) -> int:
+    """How often a candidate must give its result where the benchmark does not vary.
+
+    A candidate that tosses coins and is no better in half of its runs passes so many with this error rate.
+    """
+    return max(math.ceil(-math.log2(error_rate)), 2)
+
+
+def _bar(node: Node, rules: Rules) -> float:
+    """How many times the noise a first result must gain to be worth pairs."""
+    return (rules.noise.first_look or 0.0) if rules.repeats and not node.pairing else 0.0
 
 
 def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from loopty.domain.error_spending import candidate_error_rate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -36,11 +37,13 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     metrics = metrics or run.objective.counting_metrics(outcome.metrics, outcome.directions)
     if subject == run.root:
         return _judge_baseline(node, metrics[0], noise, affordable)
-    incumbent = Incumbents.of(run, node.pool).by_fingerprint.get(outcome.fingerprint)
+    incumbents = Incumbents.of(run, node.pool)
+    incumbent = incumbents.by_fingerprint.get(outcome.fingerprint)
     result = history[incumbent].result(outcome.fingerprint) if incumbent else None
     if incumbent is None or result is None:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _why_incomparable(run, outcome))
-    rules = Rules(metrics, noise, affordable, run.secret or str(run.seed))
+    rate = candidate_error_rate(noise.error_rate, noise.run_error_rate, incumbents.compared, incumbents.kept)
+    rules = Rules(metrics, replace(noise, error_rate=rate), affordable, run.secret or str(run.seed))
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, rules)
     known_noise = Cohorts.of(run).noise.get(outcome.fingerprint, {})

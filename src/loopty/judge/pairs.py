@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopty.domain.evidence import Evidence, evidence
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Gain, Metric, gain
+from loopty.domain.objective import Gain, Metric, gain, gains_beyond_tolerance
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
 from loopty.record.node_record import Pairing
@@ -76,6 +76,24 @@ def noise_of(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, 
 
 
 def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
+    """The effect that the pairs show, and the evidence for it. A tolerance must be exceeded, not just reached."""
+    metrics = rules.metrics
+    weighted = all(metric.weight is not None for metric in metrics)
+    if weighted or not any(metric.tolerance for metric in metrics):
+        return _weigh_gains(pairing, rules)
+    rate = rules.noise.error_rate / len(metrics)
+    found = []
+    for place, metric in enumerate(metrics):
+        gains = gains_beyond_tolerance(pairing.pairs, metrics, place)
+        weighed = evidence(gains, pairing.noise.get(metric.name, 0.0), rate, rules.noise.pairs)
+        found.append((_effect(metric.name, weighed, rate, metric.tolerance), weighed))
+    effect, best = next((one for one in found if one[1].better), max(found, key=lambda one: one[1].wealth))
+    futile = all(weighed.futile for _, weighed in found)
+    over = all(weighed.futile or weighed.exhausted for _, weighed in found)
+    return effect, replace(best, futile=not best.better and futile, exhausted=not best.better and over)
+
+
+def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     gains = [gain(mine, theirs, rules.metrics) for mine, theirs in pairing.pairs]
     deciding = {difference.metric for difference in gains if difference.amount} or {rules.metrics[0]}
     if len(deciding) == 1:
@@ -87,8 +105,13 @@ def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
         name, noise = "", 1.0
         amounts = [_in_units_of_noise(difference, rules.metrics, pairing.noise) for difference in gains]
     found = evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
-    low, high = (bound if math.isfinite(bound) else None for bound in (found.low, found.high))
-    return Effect(name, found.effect, low, high, found.pairs, rules.noise.error_rate), found
+    return _effect(name, found, rules.noise.error_rate), found
+
+
+def _effect(name: str, found: Evidence, error_rate: float, tolerance: float = 0.0) -> Effect:
+    """The effect as it is stated: the evidence is about what exceeds the tolerance."""
+    low, high = (bound + tolerance if math.isfinite(bound) else None for bound in (found.low, found.high))
+    return Effect(name, found.stated + tolerance, low, high, found.pairs, error_rate)
 
 
 def _in_units_of_noise(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -60,6 +61,34 @@ class Incumbents(PoolPart):
     by_fingerprint: Mapping[str, NodeId] = field(default_factory=dict)
     since_best: int = 0
     """Verdicts in a row without a new incumbent."""
+    compared: int = 0
+    """Verdicts that rest on pairs."""
+    kept: int = 0
+    """Those of them that kept a node."""
+    largest_gain: float = 0.0
+    """The largest gain in the most important metric by which a node was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreGain:
+    """A node's score beside that of another, in the most important metric; a positive amount is better."""
+
+    score: float
+    older: float
+    amount: float
+
+
+def score_gain(state: FoldState, node: Node, against: NodeId) -> ScoreGain | None:
+    """The node's gain over the other in their records; None where one has no such score."""
+    metrics, outcome = state.metrics(node), node.outcome
+    result = state[against].result(outcome.fingerprint) if outcome else None
+    if not metrics or outcome is None or result is None:
+        return None
+    score, older = outcome.metrics.get(metrics[0].name), result.outcome.metrics.get(metrics[0].name)
+    if score is None or older is None:
+        return None
+    amount = min(metrics[0].direction.sign * (score - older), sys.float_info.max)
+    return ScoreGain(score, older, amount)
 
 
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
@@ -93,9 +122,14 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     is_present = fingerprint == cohorts.fingerprint
     for pool in SEARCH_POOLS if is_baseline else (node.pool,):
         incumbents = Incumbents.of(run, pool)
+        if event.effect:
+            kept = incumbents.kept + (event.verdict is Verdict.KEPT)
+            incumbents = replace(incumbents, compared=incumbents.compared + 1, kept=kept)
         if event.verdict is Verdict.KEPT:
             by_fingerprint = {**incumbents.by_fingerprint, fingerprint: node.id}
-            incumbents = replace(incumbents, by_fingerprint=by_fingerprint)
+            gained = score_gain(state, node, event.against) if event.against else None
+            largest = max(incumbents.largest_gain, gained.amount if gained else 0.0)
+            incumbents = replace(incumbents, by_fingerprint=by_fingerprint, largest_gain=largest)
             if is_present:
                 incumbents = replace(incumbents, best=node.id, since_best=0)
         elif before is Verdict.KEPT:

@@ -21,7 +21,7 @@ LatestRow = Callable[[NodeId], Row | None]
 _WIDEST_BAR = 30
 _NARROWEST_BAR = 8
 _MAX_TRIALS = 4
-_STYLES = {Verdict.KEPT: "good", Verdict.INCONCLUSIVE: "warn", Verdict.REJECTED: "bad"}
+_STYLES = {Verdict.KEPT: "good", Verdict.INCONCLUSIVE: "warn", Verdict.HELD: "warn", Verdict.REJECTED: "bad"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("change", node.summary)
     if detail.parent:
         why = f" ({node.parent_reason})" if node.parent_reason else ""
-        yield Fact("parent", f"{short_id(detail.parent.id)}{why}")
+        yield Fact("parent", f"{short_id(detail.parent.id)}{_over_parent(detail)}{why}")
     if node.children:
         yield Fact("children", f"{node.children:,}")
     if outcome := node.outcome:
@@ -122,6 +122,15 @@ def _interval(effect: Effect) -> str:
     high = "…" if effect.high is None else rough_figure(effect.high)
     # Each side of the interval may be wrong with this error rate.
     return f"; {figure(100 * (1 - 2 * effect.error_rate))} % interval of the gain {low} to {high}"
+
+
+def _over_parent(detail: NodeDetail) -> str:
+    """`, 1.2 % better than it`, with the noise where the two were not compared in pairs."""
+    found = detail.over_parent
+    if found is None:
+        return ""
+    words = f", {change_text(found.change, 'it')}"
+    return words if found.is_paired or not found.noise else f"{words} (unpaired, noise ± {figure(found.noise)})"
 
 
 def _confirmed(detail: NodeDetail) -> ScoreChange | None:

@@ -82,7 +82,11 @@ class PlainProgress:
         node = self._recorder.history[judged.node]
         tampered = node.outcome is not None and node.outcome.ending is Ending.TAMPERED
         rejected_by_verifier = node.review is not None and judged.verdict is Verdict.REJECTED
-        if tampered or rejected_by_verifier or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE):
+        if (
+            tampered
+            or rejected_by_verifier
+            or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE, Verdict.HELD)
+        ):
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
             self._say(f"{word} {short_id(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")

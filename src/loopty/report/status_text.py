@@ -9,7 +9,13 @@ from loopty.domain.pool import Pool
 from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
 from loopty.report.figures import change_text, deviation, dollars, duration, figure, plural, rate
 from loopty.report.live_frame import running_trial_text
-from loopty.report.tally_text import uplift_text, verdicts_text, verifier_text, withdrawn_text
+from loopty.report.tally_text import (
+    false_keeps_text,
+    uplift_text,
+    verdicts_text,
+    verifier_text,
+    withdrawn_text,
+)
 from loopty.report.terminal import Terminal
 from loopty.views.against_baseline import AgainstBaseline
 from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
@@ -119,6 +125,8 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
         yield Fact("", f"and {more} more")
     if tally and tally.reopened:
         yield Fact("unjudged", f"{plural(len(tally.reopened), 'node')} lost only against those: loopty remeasure")
+    if tally and (kept := false_keeps_text(tally.false_keeps)):
+        yield Fact("kept", kept)
     if status.rung:
         yield Fact("ladder", printable_line(status.rung))
     if status.verified:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Review
 from loopty.report.columns import printable_line, short_id
-from loopty.report.figures import percent, plural, rough_figure
+from loopty.report.figures import percent, plural, rough_figure, three_digits
+from loopty.views.false_keeps import FalseKeeps
 from loopty.views.uplift import Uplift
 from loopty.views.verdict_tally import Tally, WithdrawnVerdict
 from loopty.views.verifier_totals import VerifierTotals
@@ -29,6 +30,16 @@ def uplift_text(uplift: Uplift) -> str:
 
 def _chance_text(chance: float) -> str:
     return "less than 0.1 %" if chance < 0.001 else f"{percent(100 * chance)} %"
+
+
+def false_keeps_text(found: FalseKeeps) -> str:
+    """`3 of them kept in pairs; at most 1.2 expected to be luck`; empty where nothing was kept in pairs."""
+    if not found.kept:
+        return ""
+    expected = three_digits(found.expected)
+    return (
+        f"{found.kept:,} of {found.compared:,} compared in pairs; at most {expected} of these expected to be luck"
+    )
 
 
 def verdicts_text(tally: Tally) -> str:

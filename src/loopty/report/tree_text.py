@@ -16,7 +16,7 @@ _NARROWEST_ID = 12
 _WIDEST_ID = 32
 # The verdict covers these.
 _UNREMARKABLE_ENDINGS = (Ending.FINISHED, Ending.REFUSED)
-_REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.REJECTED, Verdict.QUARANTINED)
+_REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.REJECTED, Verdict.QUARANTINED, Verdict.HELD)
 
 
 def tree_text(rows: Iterable[TreeLine], columns: int = 80, terminal: Terminal | None = None) -> str:
@@ -45,7 +45,7 @@ def node_glyph(node: Node) -> tuple[str, str]:
         return "!", "bad"
     if node.outcome is None or not node.outcome.is_finished:
         return "×", "bad"
-    if node.verdict is Verdict.INCONCLUSIVE:
+    if node.verdict in (Verdict.INCONCLUSIVE, Verdict.HELD):
         return "?", "warn"
     if node.pool is Pool.CONTROL:
         return "◦", "other"

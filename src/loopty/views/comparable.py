@@ -13,7 +13,7 @@ from loopty.record.node_record import Node, Result
 from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
 
-_UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED)
+_UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED, Verdict.HELD)
 
 
 def comparable_result(node: Node, fingerprint: str) -> Result | None:

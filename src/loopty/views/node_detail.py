@@ -19,6 +19,7 @@ from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import comparable_result, has_baseline, machine_description, score, sigma
 from loopty.views.over_baseline import over_baseline
+from loopty.views.over_parent import OverParent, over_parent
 from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 
@@ -56,6 +57,8 @@ class NodeDetail:
     """Metrics of the objective first."""
     effect_percent: float | None
     """The effect in percent of the incumbent's score in the same pairs; None if that has no meaning."""
+    over_parent: OverParent | None
+    """The change over the parent; None without one, and where the two were not measured on the same machine."""
     changed_params: Mapping[str, Value | None]
     """Parameters that differ from the parent's, with the parent's value; None if it had none."""
     is_best: bool
@@ -76,6 +79,7 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
         parent,
         _metric_details(history, run, record),
         _effect_percent(record),
+        over_parent(history, record),
         _param_changes(record, parent),
         Incumbents.of(run, Pool.ATTEMPT).best == node,
         (*gates, *NodeGates.of(run).gates_of(node)),

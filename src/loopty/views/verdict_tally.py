@@ -11,6 +11,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
+from loopty.views.false_keeps import FalseKeeps, false_keeps
 from loopty.views.uplift import Uplift, uplift
 
 _MOST_NODES = 2000
@@ -38,6 +39,7 @@ class Tally:
     reopened: tuple[NodeId, ...]
     """Nodes that lost only against a withdrawn one and wait for `loopty remeasure`."""
     over_control: Uplift | None
+    false_keeps: FalseKeeps
 
 
 def is_quick(history: History) -> bool:
@@ -58,6 +60,7 @@ def tally(history: History, run: int) -> Tally:
         ),
         tuple(node.id for node in nodes if node.reopened_for and node.verdict is None),
         uplift(history, run),
+        false_keeps(history, run),
     )
 
 

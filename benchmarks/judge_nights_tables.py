@@ -1,0 +1,188 @@
+"""Write the tables of whole nights into docs/judge.md, between their markers.
+
+python benchmarks/judge_nights_tables.py --measure FILE    measures the judge of the loopty on the path, as JSON
+python benchmarks/judge_nights_tables.py                   measures the present one, and writes the tables
+
+The judge before is in judge_nights_before.json, which `--measure` wrote from a work tree of the commit it names.
+"""
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from judge_machines import MACHINES
+from judge_nights import Night, judged_night, kept_share, mixed_effects, naive_night, no_effect
+
+from loopty.domain.task import Noise
+
+_HERE = Path(__file__).resolve().parent
+_PAGE = _HERE.parent / "docs" / "judge.md"
+_BEFORE, _NOW = _HERE / "judge_nights_before.json", _HERE / "judge_nights_now.json"
+_SIGMAS = (0.003, 0.01, 0.03)
+_NIGHTS = 16
+_NULL_NIGHTS = 10
+_MEASUREMENTS = (150, 300, 600)
+_SEED = 1000
+
+Figures = dict[str, Any]
+RunNight = Callable[..., Night]
+
+
+def main() -> None:
+    options = _options()
+    if options.measure:
+        options.measure.write_text(json.dumps(measure(options.commit), indent=1) + "\n")
+        return
+    if not options.only_write:
+        _NOW.write_text(json.dumps(measure("this commit"), indent=1) + "\n")
+    before, now = json.loads(_BEFORE.read_text()), json.loads(_NOW.read_text())
+    page = _PAGE.read_text()
+    for name, rows in (("nights", nights_table(before, now)), ("rates", rates_table(now))):
+        page = _between(page, name, rows)
+    _PAGE.write_text(page)
+
+
+def measure(commit: str) -> Figures:
+    """The figures of the judge on the path, and of the naive rule."""
+    rules: dict[str, RunNight] = {"judge": judged_night}
+    knows_first_look = "first_look" in Noise.__dataclass_fields__
+    if knows_first_look:
+        rules["promising"] = partial(judged_night, noise=Noise(first_look=1.0))
+    rules["naive"] = naive_night
+    found: Figures = {"commit": commit, "nights": {}, "rates": {}}
+    for machine in MACHINES:
+        for sigma in _SIGMAS:
+            for rule, night in rules.items():
+                found["nights"][f"{machine} {sigma} {rule}"] = _figures(machine, sigma, rule, night)
+            print(machine, sigma, flush=True)
+    if knows_first_look:
+        found["rates"] = dict(_rates())
+    return found
+
+
+def _figures(machine: str, sigma: float, rule: str, night: RunNight) -> Figures:
+    world = MACHINES[machine]
+    mixed = [night(world, sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed) for seed in range(_NIGHTS)]
+    null = [night(world, sigma, no_effect, _MEASUREMENTS[-2], _SEED + seed) for seed in range(_NULL_NIGHTS)]
+    figures = {
+        "gain": [statistics.fmean(_gain_at(one, most) for one in mixed) for most in _MEASUREMENTS],
+        "candidates": statistics.fmean(one.judged for one in mixed),
+        "false": sum(one.false_keeps for one in null) / sum(one.null for one in null),
+        "off": statistics.fmean(abs(one.claim - one.gain) for one in (*mixed, *null)),
+        "boast": statistics.fmean(one.claim > one.gain + max(0.01, sigma) for one in null),
+        "held": _held((*mixed, *null)),
+    }
+    if rule != "naive":
+        noise = Noise(first_look=1.0) if rule == "promising" else Noise()
+        figures["power"], _ = kept_share(world, sigma, 2 * sigma, 60, 2, range(_SEED, _SEED + 20), noise)
+    return figures
+
+
+def _rates() -> Iterator[tuple[str, Figures]]:
+    """What an error rate of the run costs, on a steady machine."""
+    for sigma in _SIGMAS:
+        for name, noise in (
+            ("5 % of each candidate", Noise()),
+            ("1 % of each candidate", Noise(error_rate=0.01)),
+            ("20 % of the run", Noise(run_error_rate=0.2)),
+            ("10 % of the run", Noise(run_error_rate=0.1)),
+        ):
+            nights = [
+                judged_night(MACHINES["steady"], sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed, noise)
+                for seed in range(_NIGHTS)
+            ]
+            shares = [one.false_keeps / max(one.false_keeps + one.true_keeps, 1) for one in nights]
+            yield (
+                f"{sigma} {name}",
+                {
+                    "kept": statistics.fmean(one.false_keeps + one.true_keeps for one in nights),
+                    "false": statistics.fmean(one.false_keeps for one in nights),
+                    "expected": statistics.fmean(one.expected_false for one in nights),
+                    "share": statistics.fmean(shares),
+                    "gain": statistics.fmean(one.gain for one in nights),
+                },
+            )
+
+
+def nights_table(before: Figures, now: Figures) -> Iterator[Sequence[str]]:
+    gains = (f"true gain after {most}" for most in _MEASUREMENTS)
+    yield (
+        "machine", "σ", "rule", "gains of 2 σ kept", "false keeps", *gains, "candidates", "headline off by",
+        "boasts", "interval holds",
+    )  # fmt: skip
+    names = {"judge": "judge", "promising": "judge, first look 1", "naive": "naive"}
+    for machine in MACHINES:
+        for sigma in _SIGMAS:
+            rows = {"judge before": before["nights"][f"{machine} {sigma} judge"]}
+            rows |= {names[rule]: now["nights"][f"{machine} {sigma} {rule}"] for rule in names}
+            for name, row in rows.items():
+                yield (
+                    machine,
+                    _percent(sigma),
+                    name,
+                    _percent(row["power"], 0) if "power" in row else "–",
+                    _percent(row["false"]),
+                    *(_percent(gain) for gain in row["gain"]),
+                    f"{row['candidates']:.0f}",
+                    _percent(row["off"], 2),
+                    _percent(row["boast"], 0),
+                    "–" if row["held"] is None else _percent(row["held"], 0),
+                )
+
+
+def rates_table(now: Figures) -> Iterator[Sequence[str]]:
+    yield ("σ", "error rate", "kept a night", "of them false", "at most, says report", "false share", "true gain")
+    for name, row in now["rates"].items():
+        sigma, _, rate = name.partition(" ")
+        yield (
+            _percent(float(sigma)),
+            rate,
+            f"{row['kept']:.1f}",
+            f"{row['false']:.2f}",
+            f"{row['expected']:.2f}",
+            _percent(row["share"], 0),
+            _percent(row["gain"]),
+        )
+
+
+def _gain_at(night: Night, most: int) -> float:
+    """The true gain of the best node after this many measurements."""
+    return next((gain for spent, gain in reversed(night.gain_at.items()) if spent <= most), 0.0)
+
+
+def _held(nights: Sequence[Night]) -> float | None:
+    """How many of the intervals of headlines hold the true gain; None without intervals."""
+    stated = [night for night in nights if not math.isnan(night.claim_low)]
+    if not stated:
+        return None
+    return statistics.fmean(night.claim_low <= night.gain <= night.claim_high for night in stated)
+
+
+def _between(page: str, name: str, rows: Iterator[Sequence[str]]) -> str:
+    """The page with these rows as a table between the markers of this name."""
+    begin, end = f"<!-- {name}: written by benchmarks/judge_nights_tables.py -->\n", f"<!-- end of {name} -->"
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    lines.insert(1, "|---" * (lines[0].count("|") - 1) + "|")
+    before, after = page.split(begin)[0], page.split(end)[1]
+    return before + begin + "\n".join(lines) + "\n" + end + after
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Write the tables of whole nights into docs/judge.md.")
+    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure only, and write the figures here")
+    parser.add_argument("--commit", default="this commit", help="what the figures say that they are of")
+    parser.add_argument("--only-write", action="store_true", help="write the tables from the last figures")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

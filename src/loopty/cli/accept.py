@@ -1,0 +1,19 @@
+"""`loopty accept`: keep a node that was held."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import here, say
+
+
+@click.command("accept")
+@click.argument("node")
+@click.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
+def command(node: str, why: str) -> None:
+    """Keep NODE, which was held because its gain is too good to be true and it could have cheated.
+
+    Look at its change first: loopty diff NODE.
+    """
+    here().accept(node, why)
+    say(f"{node} is kept and the best of its run now")

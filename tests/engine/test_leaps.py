@@ -1,0 +1,101 @@
+"""A gain that is too good to be true is held, where the candidate could have cheated."""
+
+from dataclasses import replace
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Ending, Integrity, Outcome, Verdict
+from loopty.domain.pool import Pool
+from loopty.domain.proposal import Proposal
+from loopty.engine import decisions
+from loopty.engine.protocols import CommittedFiles
+from loopty.record.verdicts import Incumbents
+
+ROOT = NodeId("1")
+
+
+def best(run):
+    return Incumbents.of(run.run, Pool.ATTEMPT).best
+
+
+def judged(run, place, score, integrity=Integrity.WEAK, tree=None):
+    """Node 1.N with this score, measured to its verdict."""
+    node = NodeId(f"1.{place}")
+    proposal, files = (
+        Proposal("hand", ROOT, "a change", {"x": place / 10}),
+        CommittedFiles("c", tree or f"t{place}"),
+    )
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
+    run.start(node)
+    while run.history[node].verdict is None:
+        outcome = Outcome(Ending.FINISHED, {"score": score}, integrity=integrity)
+        run.end(node, run.history[node].trials, outcome)
+    return run.history[node]
+
+
+@pytest.fixture
+def run(bench):
+    run = bench(lambda _: 0.0)
+    run.start("1")
+    while run.history[ROOT].verdict is None:
+        run.end("1", run.history[ROOT].trials, Outcome(Ending.FINISHED, {"score": 100.0}))
+    assert judged(run, 1, 102.0).verdict is Verdict.KEPT
+    return run
+
+
+def test_a_leap_with_weak_integrity_is_held_and_does_not_become_best(run):
+    node = judged(run, 2, 5000.0)
+    assert node.verdict is Verdict.HELD
+    assert "loopty accept 1.2" in node.reason
+    assert best(run) == "1.1"
+
+
+def test_a_person_can_accept_it(run):
+    judged(run, 2, 5000.0)
+    run.recorder.record(lambda h: decisions.accept_held(h, NodeId("1.2"), "I read it"))
+    assert best(run) == "1.2"
+    assert run.history[NodeId("1.2")].reason == "accepted by hand: I read it"
+
+
+def test_what_is_not_held_cannot_be_accepted(run):
+    with pytest.raises(Misuse, match="is not held"):
+        run.recorder.record(lambda h: decisions.accept_held(h, NodeId("1.1"), "so"))
+
+
+def test_what_was_overtaken_cannot_be_accepted(run):
+    judged(run, 2, 5000.0)
+    judged(run, 3, 110.0)
+    with pytest.raises(Misuse, match=r"the best is 1\.3 now"):
+        run.recorder.record(lambda h: decisions.accept_held(h, NodeId("1.2"), "so"))
+
+
+@pytest.mark.parametrize(
+    ("score", "integrity", "tree"),
+    [
+        (5000.0, Integrity.STRONG, None),
+        (130.0, Integrity.WEAK, None),  # many times the largest gain, but no other order of magnitude
+        (5000.0, Integrity.WEAK, "t0"),  # the files of the baseline: only parameters differ
+    ],
+)
+def test_other_gains_are_kept(run, score, integrity, tree):
+    assert judged(run, 2, score, integrity, tree).verdict is Verdict.KEPT
+
+
+def test_the_first_gain_of_a_run_is_kept_because_there_is_nothing_to_compare_it_with(bench):
+    run = bench(lambda _: 0.0)
+    run.start("1")
+    while run.history[ROOT].verdict is None:
+        run.end("1", run.history[ROOT].trials, Outcome(Ending.FINISHED, {"score": 100.0}))
+    assert judged(run, 1, 5000.0).verdict is Verdict.KEPT
+
+
+def test_what_the_verifier_passed_is_not_held(run):
+    from loopty.judge.leaps import hold_leap
+    from loopty.record.node_record import Review
+
+    node = judged(run, 2, 5000.0)
+    run.history.put(replace(node, verdict=None, review=Review(True, "fine")))
+    ruling = decisions.NodeJudged(node.id, Verdict.KEPT, "better", NodeId("1.1"))
+    assert hold_leap(run.history, ruling) == ruling
