@@ -125,11 +125,11 @@ def test_results_of_another_machine_do_not_use_up_the_patience(bench):
 
 
 def test_a_pruner_compares_a_trial_with_peers_of_its_own_machine_alone(bench):
-    run = begun(bench)
+    run = start_run(bench)
     for x in (0.1, 0.2, 0.3):
-        measured(run, x, 99.0, "server")
-        measured(run, x + 0.5, 2.0, "laptop")
-    node = run.history[added(run, 0.9)]
+        measure_new(run, x, 99.0, "server")
+        measure_new(run, x + 0.5, 2.0, "laptop")
+    node = run.history[add_node(run, 0.9)]
     trial = Trial(node, run.history[ROOT], 1, Pool.ATTEMPT, 0)
     rows = [Row(1.0, {"score": 3.0})]
 
