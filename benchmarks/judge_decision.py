@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopty.domain.evidence import Evidence, evidence, noise_floor
+from loopty.record.node_record import RECENT_SAMPLES
 
 Measure = Callable[[], float]
 """Measures once, now; higher is better."""
@@ -43,7 +44,10 @@ class Record:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Record":
-        return cls(statistics.median(values), noise_floor([{"value": value} for value in values])["value"])
+        return cls(
+            statistics.median(values[-RECENT_SAMPLES:]),
+            noise_floor([{"value": value} for value in values])["value"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def decide_by_pairs(
     measure_ours, measure_theirs = _append_to(candidate, ours), _append_to(incumbent, theirs)
     for pairs in evidence_by_pair(measure_ours, measure_theirs, record, rule, rng):
         if pairs.better:
-            return Decision("kept", pairs.effect, ours, theirs)
+            return Decision("kept", pairs.stated, ours, theirs)
         if pairs.futile:
             return Decision("discarded", pairs.effect, ours, theirs)
         if pairs.exhausted:

@@ -19,6 +19,7 @@ from judge_decision import (
 from judge_noise import NOISES, Noise, gaussian
 
 from loopty.domain.evidence import Evidence
+from loopty.record.node_record import RECENT_SAMPLES
 
 Cells = Sequence[str]
 
@@ -159,14 +160,14 @@ def _judge_night(step: float, rng: random.Random) -> Night:
     known = [world.measure(level)() for _ in range(rule.baseline_measurements)]
     sigma, keeps, spent = Record.of(known).sigma, 0, len(known)
     for _ in range(NIGHT):
-        record = Record(statistics.median(known), sigma)
+        record = Record(statistics.median(known[-RECENT_SAMPLES:]), sigma)
         decision = decide_by_pairs(world.measure(level + step), world.measure(level), record, rule, rng)
         spent += decision.measurements
         if decision.verdict == "kept":
             known, level, keeps = list(decision.candidate_values), level + step, keeps + 1
         else:
             known += decision.incumbent_values
-    record = Record(statistics.median(known), sigma)
+    record = Record(statistics.median(known[-RECENT_SAMPLES:]), sigma)
     last = decide_by_pairs(world.measure(level + _REAL_GAIN), world.measure(level), record, rule, rng)
     return Night(keeps, level, record.score, last.verdict == "kept", spent)
 

@@ -585,3 +585,14 @@ async def test_the_first_look_asks_for_more_where_proposals_cost_nothing(bench):
     run = bench(Noisy(), proposer=verdicts("hand"), pools=Pools(attempts=40), noise=Noise(first_look=99.0))
     await run.drive()
     assert all(node.pairing is None for node in run.history.nodes(1, Pool.ATTEMPT))
+
+
+async def test_after_keeps_that_never_varied_fewer_equal_results_are_needed(bench):
+    proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 100}) for x in range(51, 81)]
+    run = bench(x_of, proposer=ScriptedProposer(proposals), pools=Pools(attempts=30))
+    await run.drive()
+    kept = [node for node in run.history.nodes(1, Pool.ATTEMPT) if node.verdict is Verdict.KEPT and node.id.parent]
+    samples = [len(node.samples) for node in kept]
+    assert samples[:3] == [5, 5, 5]
+    assert samples[-1] == 2
+    assert samples == sorted(samples, reverse=True)

@@ -27,8 +27,8 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
 
     A best node that fails here, or proves worse than the baseline, loses its place to the one before it.
     """
-    while best := _unconfirmed(history, history.runs[run], noise, pairs):
-        pairing = _pairing(history.runs[run], best)
+    while best := _best_to_confirm(history, history.runs[run], noise, pairs):
+        pairing = _fresh_pairs(history.runs[run], best)
         if refutation := _refutation(history, pairing):
             yield from unseat(history, best, Verdict.DISCARDED, refutation)
             continue
@@ -41,16 +41,16 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
 
 def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
     """The time that the confirmation at the end of the run will take, about."""
-    best = _unconfirmed(history, run, noise, noise.confirm)
+    best = _best_to_confirm(history, run, noise, noise.confirm)
     if best is None:
         return 0.0
     counts = [TrialCounts.of(run, pool) for pool in (Pool.ATTEMPT, Pool.REPEAT, Pool.CONFIRM)]
     ended = sum(sum(count.endings.values()) for count in counts)
-    missing = max(noise.confirm - len(_pairing(run, best).pairs_so_far), 0)
+    missing = max(noise.confirm - len(_fresh_pairs(run, best).pairs_so_far), 0)
     return 2 * missing * sum(count.busy_seconds for count in counts) / max(ended, 1)
 
 
-def _unconfirmed(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:
+def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:
     """The best node, where its gain over the baseline is to be confirmed: not where nothing varies."""
     best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
     if noise.repeat == "never" or not pairs or best is None or best == run.root:
@@ -73,7 +73,7 @@ def is_varying(history: History, node: NodeId, fingerprint: str, metric: str) ->
     return any(len({sample.get(metric) for sample in result.samples}) > 1 for result in results if result)
 
 
-def _pairing(run: Run, best: NodeId) -> Pairing:
+def _fresh_pairs(run: Run, best: NodeId) -> Pairing:
     return Confirmation.of(run).pairing_of(best, Cohorts.of(run).fingerprint) or Pairing(run.root)
 
 

@@ -49,7 +49,7 @@ def judge_first_result(
     if not rules.repeats:
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     varies = sigma > 0
-    if not varies and len(node.samples) >= _equal_results_needed(rules.noise.error_rate):
+    if not varies and len(node.samples) >= _equal_results_needed(rules):
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     if not rules.affordable:
         why = f"{reason}; no repeat measurement is left to confirm it"
@@ -60,12 +60,14 @@ def judge_first_result(
     return MeasureAgain(node.id if own_turn else incumbent, incumbent)
 
 
-def _equal_results_needed(error_rate: float) -> int:
+def _equal_results_needed(rules: Rules) -> int:
     """How often a candidate must give its result where the benchmark does not vary.
 
-    A candidate that tosses coins and is no better in half of its runs passes so many with this error rate.
+    A candidate that tosses coins, and is no better in half of its runs, gives so many equal results with at most
+    the error rate. After m keeps that never varied, at most 3/m of the candidates toss coins (at 95 %).
     """
-    return max(math.ceil(-math.log2(error_rate)), 2)
+    tossers = min(1.0, 3 / rules.steady_keeps) if rules.steady_keeps else 1.0
+    return max(math.ceil(math.log2(tossers / rules.noise.error_rate)), 2)
 
 
 def _bar(node: Node, rules: Rules) -> float:

@@ -43,7 +43,9 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     if incumbent is None or result is None:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _why_incomparable(run, outcome))
     rate = candidate_error_rate(noise.error_rate, noise.run_error_rate, incumbents.compared, incumbents.kept)
-    rules = Rules(metrics, replace(noise, error_rate=rate), affordable, run.secret or str(run.seed))
+    rules = Rules(
+        metrics, replace(noise, error_rate=rate), affordable, run.secret or str(run.seed), incumbents.steady_keeps
+    )
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, rules)
     known_noise = Cohorts.of(run).noise.get(outcome.fingerprint, {})

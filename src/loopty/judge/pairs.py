@@ -39,6 +39,8 @@ class Rules:
     """Whether the budget has room for another measurement."""
     secret: str
     """What the order within pairs is drawn from: no candidate may foresee it."""
+    steady_keeps: int = 0
+    """How many nodes in a row were kept whose results never varied."""
 
     @property
     def repeats(self) -> bool:

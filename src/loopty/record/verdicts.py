@@ -65,6 +65,8 @@ class Incumbents(PoolPart):
     """Verdicts that rest on pairs."""
     kept: int = 0
     """Those of them that kept a node."""
+    steady_keeps: int = 0
+    """Nodes kept in a row whose results never varied."""
     largest_gain: float = 0.0
     """The largest gain in the most important metric by which a node was kept."""
 
@@ -124,11 +126,13 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         incumbents = Incumbents.of(run, pool)
         if event.effect:
             kept = incumbents.kept + (event.verdict is Verdict.KEPT)
-            incumbents = replace(incumbents, compared=incumbents.compared + 1, kept=kept)
+            incumbents = replace(incumbents, compared=incumbents.compared + 1, kept=kept, steady_keeps=0)
         if event.verdict is Verdict.KEPT:
             by_fingerprint = {**incumbents.by_fingerprint, fingerprint: node.id}
             gained = score_gain(state, node, event.against) if event.against else None
             largest = max(incumbents.largest_gain, gained.amount if gained else 0.0)
+            if len(node.samples) > 1 and not event.effect and not is_baseline:
+                incumbents = replace(incumbents, steady_keeps=incumbents.steady_keeps + 1)
             incumbents = replace(incumbents, by_fingerprint=by_fingerprint, largest_gain=largest)
             if is_present:
                 incumbents = replace(incumbents, best=node.id, since_best=0)

@@ -64,7 +64,7 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
-    if change := _confirmed(detail):
+    if change := _confirmed_change(detail):
         yield Fact("confirmed", change_text(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
@@ -133,7 +133,7 @@ def _over_parent(detail: NodeDetail) -> str:
     return words if found.is_paired or not found.noise else f"{words} (unpaired, noise ± {figure(found.noise)})"
 
 
-def _confirmed(detail: NodeDetail) -> ScoreChange | None:
+def _confirmed_change(detail: NodeDetail) -> ScoreChange | None:
     """The change over the baseline in fresh pairs."""
     change = detail.metrics[0].over_baseline if detail.metrics else None
     return change if change and change.is_confirmed else None
