@@ -402,4 +402,17 @@ async def test_the_grid_continues_where_it_stopped_also_after_refusals() -> None
     lasting = GridProposer(PLAIN, GridOptions(points=5))
     uninterrupted = await parallel(lambda: lasting, Search(), 20)
     assert uninterrupted == await parallel(lambda: GridProposer(PLAIN, GridOptions(points=5)), Search(), 20)
-    assert uninterrupted == list(PLAIN.grid(5))[:20]
+    assert len({str(params) for params in uninterrupted}) == 20
+
+
+async def test_a_budget_smaller_than_the_grid_sees_every_value_of_every_parameter() -> None:
+    space = Space({f"x{number}": Parameter(ParameterKind.FLOAT, 0.0, 1.0) for number in range(12)})
+    proposer = GridProposer(space, GridOptions(points=4))
+    points = await serial(lambda: proposer, Search(), 40)
+    assert all(len({params[name] for params in points}) == 4 for name in space.parameters)
+
+
+async def test_the_seed_decides_the_order_of_the_grid() -> None:
+    lists = [await serial(lambda: GridProposer(PLAIN, GridOptions()), Search(seed=seed), 25) for seed in (1, 1, 2)]
+    assert lists[0] == lists[1] != lists[2]
+    assert sorted(map(str, lists[0])) == sorted(map(str, lists[2]))
