@@ -7,9 +7,11 @@ import math
 import random
 import statistics
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+import optuna
 import pytest
 
 from loopty.domain.errors import Exhausted
@@ -325,6 +327,16 @@ async def test_the_baseline_is_the_first_point_of_cmaes_and_a_parent_of_nsga2() 
 async def test_a_baseline_outside_the_space_is_not_told(kind: str) -> None:
     told = await Search(baseline={"x": 99.0, "y": 0.0}).asks(make_proposer(kind, PLAIN))
     assert told == await Search().asks(make_proposer(kind, PLAIN))
+
+
+async def test_without_conditions_the_points_of_qmc_are_those_of_optuna() -> None:
+    space = Space({name: Parameter(ParameterKind.FLOAT, 0.0, 1.0) for name in ("second", "first", "third")})
+    with warnings.catch_warnings(action="ignore"):  # Optuna calls it experimental
+        study = optuna.create_study(sampler=optuna.samplers.QMCSampler(seed=0))
+    study.optimize(lambda trial: sum(trial.suggest_float(name, 0.0, 1.0) for name in space.parameters), 20)
+    proposer = make_proposer("qmc", space)
+    theirs = [trial.params for trial in study.trials[1:]]  # the first one is random, to learn the space from
+    assert await serial(lambda: proposer, Search(), 19) == theirs
 
 
 async def test_qmc_spreads_conditional_parameters_too() -> None:

@@ -75,11 +75,11 @@ class _OptunaProposer:
             _require(module, extra, name)
         self._distributions: dict[str, BaseDistribution] = {}
         self._joint_distributions: dict[str, BaseDistribution] = {}
-        """Of the parameters that the sampler draws together, sorted by name as Optuna does.
+        """Of the parameters that the sampler draws together, in the order in which a study is asked for them.
 
-        Optuna would find them by reading every trial, in each question, because each question has a new sampler.
-        It takes a conditional parameter for a common one until a trial comes without it, and CMA-ES, whose
-        dimensions cannot change, draws at random from then on.
+        Optuna finds them by reading trials, which takes a new sampler longer than the draw. It also takes a
+        conditional parameter for a common one until a trial comes without it; CMA-ES, whose dimensions cannot
+        change, draws at random from then on.
         """
         self._order = space.order()
         self._nodes_seen = 0
@@ -100,9 +100,9 @@ class _OptunaProposer:
                 name: _distribution(parameter) for name, parameter in self._space.parameters.items()
             }
             self._joint_distributions = {
-                name: distribution
-                for name, distribution in sorted(self._distributions.items())
-                if self._is_joint(self._space.parameters[name]) and not distribution.single()
+                name: self._distributions[name]
+                for name in self._order
+                if self._is_joint(self._space.parameters[name]) and not self._distributions[name].single()
             }
         up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
         return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
