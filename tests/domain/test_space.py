@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
@@ -107,26 +106,6 @@ def test_a_parameter_exists_only_under_its_conditions() -> None:
 )
 def test_a_fault_says_why_values_are_no_point_of_the_space(params: dict[str, Value], word: str) -> None:
     assert word in (SPACE.fault(params) or "")
-
-
-def test_the_grid_is_every_combination_once_in_natural_order() -> None:
-    points = list(SPACE.grid(2))
-    assert len(points) == len({tuple(sorted(point.items())) for point in points}) == (1 + 2) * 2 + 2
-    assert all(SPACE.fault(point) is None for point in points)
-    plain = Space({"a": Parameter(ParameterKind.INT, 0, 2), "b": OPTIMIZER})
-    expected = [{"a": a, "b": b} for a, b in itertools.product((0, 1, 2), ("sgd", "adam"))]
-    assert list(plain.grid(3)) == expected
-
-
-def test_a_grid_of_many_conditional_parameters_is_not_the_product_of_all() -> None:
-    methods = tuple(f"method{number}" for number in range(30))
-    own = {
-        f"{method}.{name}": Parameter(ParameterKind.FLOAT, 0.0, 1.0, when={"method": method})
-        for method in methods
-        for name in "ab"
-    }
-    space = Space({"method": Parameter(ParameterKind.CATEGORICAL, choices=methods), **own})
-    assert sum(1 for _ in space.grid(5)) == 30 * 25
 
 
 def test_a_circle_of_conditions_is_an_error() -> None:

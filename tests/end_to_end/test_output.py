@@ -44,6 +44,19 @@ def test_a_reading_verb_prints_for_people_or_json_on_stdout_alone(finished, verb
     assert len(lines) == (9 if verb == ["tree"] else 1)
 
 
+def test_the_report_says_which_parameters_matter(parameter_place):
+    place = parameter_place
+    task = (place.top / "loopty.toml").read_text().replace("attempts = 8", "attempts = 24")
+    other = '[parameters.y]\ntype = "categorical"\nchoices = ["a", "b"]\n'
+    place.write("loopty.toml", task + '[proposer]\nkind = "random"\n' + other)
+    place.commit()
+    place.loopty("optimize", "--quiet")
+    first, second = place.json("report")["importance"]
+    assert (first["name"], first["trials"], second["name"]) == ("x", 25, "y")
+    assert first["share"] > 0.8
+    assert "what the score depends on" in place.loopty("report").stdout
+
+
 def test_reading_changes_nothing(finished):
     recorded = events(finished)
     for verb in READING:

@@ -44,13 +44,13 @@ def test_a_trial_that_cannot_become_good_is_pruned_and_its_partial_metrics_are_k
     place.commit()
     place.loopty("optimize", "--quiet")
     history = place.history()
-    better, doomed = history["1.1"], history["1.2"]
+    better, doomed = sorted((history["1.1"], history["1.2"]), key=lambda node: -node.params["slope"])
     assert (better.params["slope"], doomed.params["slope"]) == (6, 1)
     assert (better.outcome.ending, better.verdict) == (Ending.FINISHED, Verdict.KEPT)
     assert better.outcome.metrics == {"height": 18, "cost": 3}
     assert (doomed.outcome.ending, doomed.verdict) == (Ending.PRUNED, Verdict.DISCARDED)
     assert "median" in doomed.outcome.reason
-    folder = place.top / ".loopty/nodes/1.2"
+    folder = place.top / ".loopty/nodes" / doomed.id
     rows = (folder / "metrics.csv").read_text().splitlines()
     assert rows[0] == "iteration,height,cost (lower is better)"
     assert 2 <= len(rows) < 90
@@ -61,7 +61,8 @@ def test_a_trial_that_cannot_become_good_is_pruned_and_its_partial_metrics_are_k
 
 
 def test_a_finished_metrics_stream_alone_is_a_result(place):
-    place.write("loopty.toml", TASK.format(grace=5).replace("attempts = 2", "attempts = 1"))
+    task = TASK.format(grace=5).replace("attempts = 2", "attempts = 1").replace("[5, 6, 1]", "[5, 6]")
+    place.write("loopty.toml", task)
     place.write("bench.py", BENCH.replace("HEEDS", "True"))
     place.commit()
     place.loopty("optimize", "--quiet")

@@ -7,9 +7,11 @@ import math
 import random
 import statistics
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+import optuna
 import pytest
 
 from loopty.domain.errors import Exhausted
@@ -327,6 +329,16 @@ async def test_a_baseline_outside_the_space_is_not_told(kind: str) -> None:
     assert told == await Search().asks(make_proposer(kind, PLAIN))
 
 
+async def test_without_conditions_the_points_of_qmc_are_those_of_optuna() -> None:
+    space = Space({name: Parameter(ParameterKind.FLOAT, 0.0, 1.0) for name in ("second", "first", "third")})
+    with warnings.catch_warnings(action="ignore"):  # Optuna calls it experimental
+        study = optuna.create_study(sampler=optuna.samplers.QMCSampler(seed=0))
+    study.optimize(lambda trial: sum(trial.suggest_float(name, 0.0, 1.0) for name in space.parameters), 20)
+    proposer = make_proposer("qmc", space)
+    theirs = [trial.params for trial in study.trials[1:]]  # the first one is random, to learn the space from
+    assert await serial(lambda: proposer, Search(), 19) == theirs
+
+
 async def test_qmc_spreads_conditional_parameters_too() -> None:
     methods, parts = ("a", "b"), ("p", "q", "r", "s")
     space = Space(
@@ -402,4 +414,17 @@ async def test_the_grid_continues_where_it_stopped_also_after_refusals() -> None
     lasting = GridProposer(PLAIN, GridOptions(points=5))
     uninterrupted = await parallel(lambda: lasting, Search(), 20)
     assert uninterrupted == await parallel(lambda: GridProposer(PLAIN, GridOptions(points=5)), Search(), 20)
-    assert uninterrupted == list(PLAIN.grid(5))[:20]
+    assert len({str(params) for params in uninterrupted}) == 20
+
+
+async def test_a_budget_smaller_than_the_grid_sees_every_value_of_every_parameter() -> None:
+    space = Space({f"x{number}": Parameter(ParameterKind.FLOAT, 0.0, 1.0) for number in range(12)})
+    proposer = GridProposer(space, GridOptions(points=4))
+    points = await serial(lambda: proposer, Search(), 40)
+    assert all(len({params[name] for params in points}) == 4 for name in space.parameters)
+
+
+async def test_the_seed_decides_the_order_of_the_grid() -> None:
+    lists = [await serial(lambda: GridProposer(PLAIN, GridOptions()), Search(seed=seed), 25) for seed in (1, 1, 2)]
+    assert lists[0] == lists[1] != lists[2]
+    assert sorted(map(str, lists[0])) == sorted(map(str, lists[2]))

@@ -77,9 +77,10 @@ class Story:
         summary: str = "a change",
         params: Mapping[str, Value] | None = None,
         operator: str = "rewrite",
+        tree: str = "",
     ) -> NodeId:
         node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
-        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, f"tree of {node}", params or {}))
+        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, tree or f"tree of {node}", params or {}))
         return node
 
     def starts(self, node: NodeId) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from loopty.views.model_spend import SpendReport
     from loopty.views.node_detail import NodeDetail
     from loopty.views.other_machines import Cohort
+    from loopty.views.parameter_importance import ParameterImportance
     from loopty.views.run_status import RunStatus
     from loopty.views.score_points import ScorePoints
     from loopty.views.verdict_tally import Tally
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run at a glance: chart, best nodes, status, and what its time gave."""
+    """A run at a glance: chart, best nodes, status, what its time gave, and which parameters matter."""
 
     points: ScorePoints
     best: list[LeaderboardRow]
@@ -43,6 +44,8 @@ class Report:
     status: RunStatus
     tally: Tally
     goodput: Goodput
+    importance: list[ParameterImportance]
+    """How much each parameter matters; empty where there are too few trials to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ def report(record: SavedRecord, run: int, top: int) -> Report:
     from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
     from loopty.views.other_machines import other_cohorts
+    from loopty.views.parameter_importance import parameter_importance
     from loopty.views.score_points import points
     from loopty.views.verdict_tally import tally
 
@@ -88,6 +92,7 @@ def report(record: SavedRecord, run: int, top: int) -> Report:
         where,
         tally(history, run),
         goodput(history, history.runs[run], where.work_seconds),
+        parameter_importance(history, run),
     )
 
 

@@ -29,6 +29,8 @@ from loopty.cli.output import columns, here, json_option, print_json, run_option
 def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: bool) -> None:
     """Chart the scores of the experiments; list the best nodes, the status, and how the time was spent.
 
+    From 20 trials on, it also says how much of the score each parameter accounts for.
+
     Results from other machines are not comparable, so they are listed separately.
     """
     campaign = here()
@@ -44,18 +46,21 @@ def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: boo
             "best": found.best,
             "other_fingerprints": found.other_cohorts,
             "goodput": found.goodput,
+            "importance": found.importance,
         }
         print_json({"status": status, **codec.plain(parts)})
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text
+    from loopty.report.importance_text import importance_text
     from loopty.report.status_text import status_text
 
     rows = min(max(shutil.get_terminal_size((80, 24)).lines - 8, 12), 24)
     texts = [
         chart(found.points, columns(), rows, terminal()),
         leaderboard_text(found.best, found.points.metric, columns(), terminal()),
+        importance_text(found.importance, columns(), terminal()),
         other_cohorts_text(found.other_cohorts, found.points.metric, columns(), terminal()),
         status_text(found.status, columns(), terminal(), found.tally),
         goodput_text(found.goodput, columns(), terminal()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from loopty.kit.option import option
@@ -147,19 +147,6 @@ class Space:
             if self.is_active(name, params):
                 params[name] = pick(name)
         return params
-
-    def grid(self, points: int) -> Iterator[dict[str, Value]]:
-        """Every combination of grid values; combinations that differ only in inactive parameters, once."""
-        yield from self._combinations(self.order(), points, {})
-
-    def _combinations(self, names: list[str], points: int, params: Params) -> Iterator[dict[str, Value]]:
-        if not names:
-            yield dict(params)
-        elif self.is_active(names[0], params):
-            for value in self.parameters[names[0]].grid(points):
-                yield from self._combinations(names[1:], points, {**params, names[0]: value})
-        else:
-            yield from self._combinations(names[1:], points, params)
 
     def fault(self, params: Params) -> str | None:
         """Why these values are not a point of the space, or None."""

@@ -75,11 +75,11 @@ class _OptunaProposer:
             _require(module, extra, name)
         self._distributions: dict[str, BaseDistribution] = {}
         self._joint_distributions: dict[str, BaseDistribution] = {}
-        """Of the parameters that the sampler draws together, sorted by name as Optuna does.
+        """Of the parameters that the sampler draws together, in the order in which a study is asked for them.
 
-        Optuna would find them by reading every trial, in each question, because each question has a new sampler.
-        It takes a conditional parameter for a common one until a trial comes without it, and CMA-ES, whose
-        dimensions cannot change, draws at random from then on.
+        Optuna finds them by reading trials, which takes a new sampler longer than the draw. It also takes a
+        conditional parameter for a common one until a trial comes without it; CMA-ES, whose dimensions cannot
+        change, draws at random from then on.
         """
         self._order = space.order()
         self._nodes_seen = 0
@@ -100,9 +100,9 @@ class _OptunaProposer:
                 name: _distribution(parameter) for name, parameter in self._space.parameters.items()
             }
             self._joint_distributions = {
-                name: distribution
-                for name, distribution in sorted(self._distributions.items())
-                if self._is_joint(self._space.parameters[name]) and not distribution.single()
+                name: self._distributions[name]
+                for name in self._order
+                if self._is_joint(self._space.parameters[name]) and not self._distributions[name].single()
             }
         up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
         return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
@@ -116,7 +116,7 @@ class _OptunaProposer:
         metrics = ask.history.metrics(ask.root)
         return metrics if self._spec.many_objectives else metrics[:1]
 
-    def _seeded_sampler(self, seed: int) -> BaseSampler:
+    def _sampler_with_seed(self, seed: int) -> BaseSampler:
         """The sampler, with this seed."""
         import optuna
 
@@ -127,7 +127,7 @@ class _OptunaProposer:
     def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
         """The sampler's next trial and its parameters."""
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
-            study.sampler = self._seeded_sampler(rng.randrange(2**31))
+            study.sampler = self._sampler_with_seed(rng.randrange(2**31))
             trial = study.ask()
             params: dict[str, Value] = {}
             for name in self._order:
@@ -250,11 +250,11 @@ class StatefulProposer(_OptunaProposer):
         self._open_trials[now] = self._ask_sampler(study, ask.generator_at(now))
         return self._proposal(ask, dict(self._open_trials[now][1]))
 
-    def _seeded_sampler(self, seed: int) -> BaseSampler:
+    def _sampler_with_seed(self, seed: int) -> BaseSampler:
         """One sampler for all questions: to make another takes longer than to ask it. Its state is replayed."""
         if self._sampler is None:
-            self._sampler = super()._seeded_sampler(seed)
-        _reseed(self._sampler, seed)
+            self._sampler = super()._sampler_with_seed(seed)
+        _set_seed(self._sampler, seed)
         return self._sampler
 
     def _first_study(self, ask: Ask, metrics: Sequence[Metric]) -> Study:
@@ -348,13 +348,13 @@ def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
     return float(trial.suggest_float(name, parameter.low, parameter.high, step=parameter.step, log=parameter.log))
 
 
-def _reseed(sampler: BaseSampler, seed: int) -> None:
+def _set_seed(sampler: BaseSampler, seed: int) -> None:
     """Seed the generators of a sampler and of those that it draws from, as if it was made with this seed."""
     from optuna.samplers import BaseSampler
 
     for part in vars(sampler).values():
         if isinstance(part, BaseSampler):
-            _reseed(part, seed)
+            _set_seed(part, seed)
         elif generator := getattr(part, "rng", None):
             generator.seed(seed)
 
