@@ -65,6 +65,8 @@ class Outcome:
     """None where it is unknown."""
     fingerprint: str = ""
     """Digest of the machine and the toolchain: results under different fingerprints are not comparable."""
+    rows_left_out: int = 0
+    """Rows of the metrics CSV that the curve does not hold, because there were too many. It holds the last one."""
 
     @property
     def is_finished(self) -> bool:
