@@ -70,3 +70,16 @@ def test_proposed_nodes_have_a_branch_and_a_folder_too(made):
         folder = made.top / ".loopty/nodes" / node
         assert {"description.md", "change.diff", "analysis.md"} <= {p.name for p in folder.iterdir()}
     assert made.git("for-each-ref", "refs/loopty") == ""
+
+
+def test_a_node_says_how_many_rows_its_curve_leaves_out(code_place):
+    rows = 'awk \'BEGIN { print "i,a"; for (i = 0; i < 5000; i++) print i "," i }\''
+    code_place.write("bench.sh", f'{rows} > "$LOOPTY_METRICS_CSV"\n')
+    code_place.commit()
+    code_place.loopty("run", "1")
+    outcome = code_place.json("show", "1")["outcome"]
+    assert outcome["metrics"] == {"a": 4999}
+    left_out = outcome["rows_left_out"]
+    assert 1_000 < left_out < 5_000
+    assert f"{left_out:,} rows left out" in code_place.loopty("show", "1").stdout
+    assert len((code_place.top / ".loopty/nodes/1/metrics.csv").read_text().splitlines()) == 5001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -190,7 +191,80 @@ def test_where_a_read_cuts_the_file_makes_no_difference(
     assert [(row.step, row.metrics["a"], row.metrics["b"]) for row in stream.rows] == values
 
 
-def test_too_many_rows_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").write_text("i,a\n" + "0,0\n" * 100_001)
-    with pytest.raises(Unreadable, match="more than 100000 rows"):
-        MetricsStream(tmp_path / "metrics.csv").read_new()
+def test_of_many_rows_every_nth_and_the_last_one_are_kept(file: Path) -> None:
+    stream = stream_of(file, b"i,a\n" + b"".join(b"%d,%d\n" % (step, -step) for step in range(100_001)))
+    steps = [row.step for row in stream.rows]
+    assert 2_000 <= len(steps) <= 4_001
+    assert steps[0] == 0
+    assert len({later - sooner for sooner, later in itertools.pairwise(steps[:-1])}) == 1
+    assert stream.rows[-1] == Row(100_000.0, {"a": -100_000.0})
+    assert stream.rows_left_out == 100_001 - len(steps)
+
+
+def test_which_rows_are_kept_does_not_depend_on_when_they_are_read(file: Path) -> None:
+    raw = b"i,a\n" + b"".join(b"%d,1\n" % step for step in range(20_000))
+    at_once = [row.step for row in stream_of(file, raw).rows]
+    slow = MetricsStream(file)
+    for end in range(0, len(raw) + 997, 997):
+        file.write_bytes(raw[:end])
+        slow.read_new()
+    assert [row.step for row in slow.rows] == at_once
+
+
+def test_a_short_stream_is_kept_whole(file: Path) -> None:
+    stream = stream_of(file, b"i,a\n" + b"".join(b"%d,1\n" % step for step in range(4_000)))
+    assert len(stream.rows) == 4_000
+    assert stream.rows_left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"i," + b",".join(b"%d" % column for column in range(1_000)) + b"\n", "has 1001 columns"),
+        (b"i," + b"a" * (2 << 20), "has a line of more than 1048576 bytes"),
+    ],
+)
+def test_what_would_take_too_much_memory_is_refused(file: Path, raw: bytes, message: str) -> None:
+    with pytest.raises(Unreadable, match=message):
+        stream_of(file, raw)
+
+
+_UNDER_A_LIMIT = """
+import resource, sys
+from pathlib import Path
+from loopty.evaluators.metrics_csv import MetricsStream
+from loopty.kit.untrusted_files import Unreadable
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (40 << 20),) * 2)
+stream = MetricsStream(Path(sys.argv[1]), copy=Path(sys.argv[1] + ".copy"))
+try:
+    stream.read_new()
+except Unreadable as error:
+    print(error)
+else:
+    print(stream.rows[-1].step if stream.rows else "no rows", stream.rows_left_out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "count", "expected"),
+    [
+        # As seen: 18 MB of short cells took 626 MB.
+        (b"i," + b",".join(b"m%d" % column for column in range(90)), b"7" + b",2" * 90, 99_990, "7.0 "),
+        (b"i,a", b"7,1", 5 << 20, "7.0 "),
+        (b"i,a", b"", 18 << 20, "no rows 0"),
+        (b"i,a", b"7,1" + b" " * 190, 1 << 20, "holds 203700004 bytes, more than the 67108864 allowed"),
+    ],
+    ids=["18 MB of columns", "20 MB of rows", "18 MB of line breaks", "200 MB"],
+)
+def test_memory_is_bounded_whatever_a_trial_writes(
+    file: Path, header: bytes, line: bytes, count: int, expected: str
+) -> None:
+    with file.open("wb") as out:
+        out.write(header + b"\n")
+        for _ in range(0, count, 10_000):
+            out.write((line + b"\n") * 10_000)
+    done = subprocess.run(
+        [sys.executable, "-c", _UNDER_A_LIMIT, file], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.startswith(expected), done.stdout + done.stderr

@@ -140,3 +140,9 @@ def test_only_small_regular_files_with_one_name_are_read(tmp_path: Path) -> None
     for name in ("link", "zero", "loop", "hard", "folder", "fifo", "huge"):
         with pytest.raises(Unreadable):
             untrusted_files.content(tmp_path / name, LARGEST_RESULT)
+
+
+def test_more_tasks_than_a_node_can_hold_are_refused() -> None:
+    raw = b'{"score": 1, "tasks": {' + b",".join(b'"%d": 1' % task for task in range(10_001)) + b"}}"
+    with pytest.raises(Unreadable, match="more than 10000 tasks"):
+        parse_result(raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,9 @@ def test_a_file_outside_the_writable_paths_becomes_an_edit_so_that_it_can_be_ref
     assert draft.edits == {"other": b"mine"}
 
 
-@pytest.mark.parametrize("kind", ["link to a file", "link to a directory", "dangling link", "pipe", "huge"])
+@pytest.mark.parametrize(
+    "kind", ["link to a file", "link to a directory", "dangling link", "hard link", "pipe", "huge"]
+)
 def test_anything_but_a_regular_file_is_refused_in_one_line(draft: Draft, kind: str, tmp_path: Path) -> None:
     odd = draft.folder / "src" / "odd"
     (tmp_path / "secret").write_text("secret")
@@ -74,6 +77,8 @@ def test_anything_but_a_regular_file_is_refused_in_one_line(draft: Draft, kind: 
             odd.symlink_to("/etc")
         case "dangling link":
             odd.symlink_to("nowhere")
+        case "hard link":
+            odd.hardlink_to(tmp_path / "secret")
         case "pipe":
             os.mkfifo(odd)
         case _:
@@ -82,6 +87,37 @@ def test_anything_but_a_regular_file_is_refused_in_one_line(draft: Draft, kind: 
     with pytest.raises(Misuse, match="regular file") as caught:
         assert draft.edits
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("level", ["the draft", "the folder of drafts"])
+def test_a_draft_that_was_replaced_by_a_link_is_refused(draft: Draft, level: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder = draft.folder
+    if level == "the draft":
+        folder.rename(tmp_path / "elsewhere" / "draft")
+        folder.symlink_to(tmp_path / "elsewhere" / "draft")
+    else:
+        (tmp_path / "drafts").symlink_to(tmp_path)
+        folder = tmp_path / "drafts" / "draft"
+    with pytest.raises(Misuse, match="is a link"):
+        drafts.edits_in(folder)
+
+
+def test_removing_a_draft_that_is_a_link_leaves_its_target(draft: Draft, tmp_path: Path) -> None:
+    draft.folder.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "src" / "a.py").chmod(0o400)
+    draft.folder.symlink_to(tmp_path / "elsewhere")
+    drafts.remove(draft.folder)
+    assert not draft.folder.is_symlink()
+    assert stat.S_IMODE((tmp_path / "elsewhere" / "src" / "a.py").stat().st_mode) == 0o400
+
+
+def test_a_layout_that_was_replaced_by_a_link_is_refused(draft: Draft, tmp_path: Path) -> None:
+    layout = draft.folder.with_name("draft.json")
+    layout.rename(tmp_path / "moved")
+    layout.symlink_to(tmp_path / "moved")
+    with pytest.raises(Misuse, match="is a link"):
+        assert draft.edits
 
 
 def test_a_missing_draft_is_misuse_and_removing_twice_is_fine(draft: Draft) -> None:

@@ -69,6 +69,8 @@ class Outcome:
     """Digest of the machine and the toolchain: results under different fingerprints are not comparable."""
     step: float | None = None
     """The step of the last metrics, for a pruned trial."""
+    rows_left_out: int = 0
+    """Rows of the metrics CSV that the curve does not hold, because there were too many. It holds the last one."""
 
     @property
     def is_finished(self) -> bool:

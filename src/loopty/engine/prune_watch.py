@@ -11,6 +11,9 @@ from loopty.engine.protocols import OnMetrics, Pruner, ReadCurve, Trial
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
+_MAX_REPORTED = 64
+"""Curves of trials of this session that are kept in memory until a peer needs them."""
+
 
 class PruneWatch:
     """Compares each running trial of a session with its peers: those of its pool that finished on this machine."""
@@ -37,6 +40,8 @@ class PruneWatch:
             if not trial.pool.rules.searches:  # a repeated measurement is worth its full time
                 return None
             self._reported[trial.node.id] = rows, directions
+            if len(self._reported) > _MAX_REPORTED:  # the oldest trial has ended; its curve is in its folder
+                del self._reported[next(iter(self._reported))]
             if self._pruner is None or not rows:
                 return None
             history, run = self._history(), trial.node.id.run

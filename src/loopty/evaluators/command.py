@@ -143,7 +143,7 @@ class CommandEvaluator:
                 await watching
         watch.read_new()
         outcome = self._outcome(stage, watch, end, cancel.is_set())
-        return replace(outcome, seconds=round(end.seconds, 6))
+        return replace(outcome, seconds=round(end.seconds, 6), rows_left_out=watch.stream.rows_left_out)
 
     def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, cancelled: bool) -> Outcome:
         metrics = watch.last_metrics

@@ -6,22 +6,26 @@ import csv
 import math
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
+from loopty.evaluators.row_sample import RowSample
 from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
 LARGEST_STREAM = 64 << 20
-_MAX_ROWS = 100_000
+_CHUNK = 256 << 10
+_LONGEST_LINE = 1 << 20
+_MAX_COLUMNS = 1_000
 _HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
 
 
 class MetricsStream:
     """Reads a growing file: each call reads the complete lines that were appended since the last.
 
-    With a `copy`, everything read is also appended there, out of reach of the trial that writes the file.
+    With a `copy`, everything read is also appended there, out of reach of the trial that writes the file. It takes
+    little memory, whatever the trial writes: of very many rows only a sample is kept.
     """
 
     def __init__(self, path: Path, copy: Path | None = None) -> None:
@@ -30,41 +34,53 @@ class MetricsStream:
         self._bytes_read = 0
         self._incomplete_line = b""
         self._names: list[str] | None = None
+        self._sample = RowSample()
         self.directions: dict[str, Direction] = {}
-        self.rows: list[Row] = []
+        self.rows: Sequence[Row] = self._sample.rows
+        """The rows, or every n-th where there are very many; the last one is always the newest."""
+
+    @property
+    def rows_left_out(self) -> int:
+        return self._sample.left_out
 
     def read_new(self) -> bool:
         """Read the new rows; returns whether there were any.
 
         Raises Unreadable when the file breaks the contract.
         """
-        before = len(self.rows)
-        lines = (self._incomplete_line + self._read_appended()).split(b"\n")
-        self._incomplete_line = lines.pop()
-        for line in lines:
-            self._parse_line(line.rstrip(b"\r"))
-        return len(self.rows) > before
+        newest = self.rows[-1] if self.rows else None
+        for chunk in self._appended_chunks():
+            lines = (self._incomplete_line + chunk).split(b"\n")
+            self._incomplete_line = lines.pop()
+            self._parse_lines([line for line in lines if line.strip()])
+            if len(self._incomplete_line) > _LONGEST_LINE:
+                raise Unreadable(f"has a line of more than {_LONGEST_LINE} bytes")
+        return bool(self.rows) and self.rows[-1] is not newest
 
-    def _parse_line(self, line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
+    def _parse_lines(self, lines: Sequence[bytes]) -> None:
+        """Read the lines that are kept, and the last one. The others would take minutes if there are millions."""
+        position = 0
+        if self._names is None and lines:
             # Spreadsheets and some writers put a byte order mark before the header.
-            (cells,) = csv.reader([line.decode("utf-8" if self._names else "utf-8-sig")], strict=True)
-        except (UnicodeDecodeError, csv.Error, ValueError) as error:
-            raise Unreadable(f"has a line that is not valid CSV ({error})") from None
-        if self._names is None:
-            self._names = self._parse_header(cells)
-            return
+            self._names, position = self._parse_header(_cells(lines[0], "utf-8-sig")), 1
+        while position < len(lines):
+            unwanted = min(self._sample.unwanted, len(lines) - 1 - position)
+            self._sample.skip(unwanted)
+            self._sample.add(self._parse_row(lines[position + unwanted]))
+            position += unwanted + 1
+
+    def _parse_row(self, line: bytes) -> Row:
+        assert self._names is not None
+        cells = _cells(line, "utf-8")
         if len(cells) != len(self._names) + 1:
             raise Unreadable(f"has a row of {len(cells)} cells under a header of {len(self._names) + 1}")
-        if len(self.rows) >= _MAX_ROWS:
-            raise Unreadable(f"has more than {_MAX_ROWS} rows")
         values = [_number(cell) for cell in cells]
-        self.rows.append(Row(values[0], dict(zip(self._names, values[1:], strict=True))))
+        return Row(values[0], dict(zip(self._names, values[1:], strict=True)))
 
     def _parse_header(self, cells: Sequence[str]) -> list[str]:
-        names = []
+        names: list[str] = []
+        if len(cells) > _MAX_COLUMNS:
+            raise Unreadable(f"has {len(cells)} columns, more than the {_MAX_COLUMNS} allowed")
         for cell in cells[1:]:
             name, direction = parse_column(cell)
             if direction is not None:
@@ -74,11 +90,11 @@ class MetricsStream:
             raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
         return names
 
-    def _read_appended(self) -> bytes:
+    def _appended_chunks(self) -> Iterator[bytes]:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
-            return b""
+            return
         except OSError:
             raise Unreadable("is a link or cannot be opened") from None
         try:
@@ -89,12 +105,15 @@ class MetricsStream:
                 raise Unreadable(f"holds {status.st_size} bytes, more than the {LARGEST_STREAM} allowed")
             if status.st_size < self._bytes_read:
                 raise Unreadable("was truncated: rows may only be appended")
-            chunk = os.pread(descriptor, status.st_size - self._bytes_read, self._bytes_read)
-            self._bytes_read += len(chunk)
-            if self._copy and chunk:
-                with self._copy.open("ab") as copy:
-                    copy.write(chunk)
-            return chunk
+            while self._bytes_read < status.st_size:
+                chunk = os.pread(descriptor, min(_CHUNK, status.st_size - self._bytes_read), self._bytes_read)
+                if not chunk:
+                    return
+                self._bytes_read += len(chunk)
+                if self._copy:
+                    with self._copy.open("ab") as copy:
+                        copy.write(chunk)
+                yield chunk
         finally:
             os.close(descriptor)
 
@@ -107,6 +126,14 @@ def parse_column(column: str) -> tuple[str, Direction | None]:
             rest = column[:at] + column[at + len(hint) :]
             return rest.replace("()", "").replace("[]", "").strip(" \t-,;:") or column.strip(), direction
     return column.strip(), None
+
+
+def _cells(line: bytes, encoding: str) -> list[str]:
+    try:
+        (cells,) = csv.reader([line.rstrip(b"\r").decode(encoding)], strict=True)
+    except (UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise Unreadable(f"has a line that is not valid CSV ({error})") from None
+    return cells
 
 
 def _number(cell: str) -> float:

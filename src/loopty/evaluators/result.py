@@ -10,6 +10,8 @@ from loopty.domain.objective import SCORE, Direction
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 LARGEST_RESULT = 4 << 20
+_MAX_TASKS = 10_000
+"""Each is a metric of the node, which stays in memory as long as loopty runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ def parse_result(raw: bytes) -> ParsedResult:
     meta = document.get("tasks_meta") or {}
     if not isinstance(tasks, dict) or not isinstance(meta, dict):
         raise Unreadable("has tasks or tasks_meta that are not objects")
+    if len(tasks) > _MAX_TASKS or len(meta) > _MAX_TASKS:
+        raise Unreadable(f"has more than {_MAX_TASKS} tasks")
     for name, value in tasks.items():
         if not is_printable_name(name):
             raise Unreadable(f"has a task whose name is not one short line: {name[:40]!r}")

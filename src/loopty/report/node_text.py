@@ -88,6 +88,8 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
             yield Fact("machine", f"{detail.other_machine}: not comparable with the present machine")
         if outcome.integrity:
             yield Fact("integrity", _INTEGRITY[outcome.integrity])
+        if outcome.rows_left_out:
+            yield Fact("curve", f"{plural(outcome.rows_left_out, 'row')} left out; metrics.csv has them all")
         if outcome.unenforced:
             yield Fact("unenforced", ", ".join(outcome.unenforced))
     for other in detail.other_results:

@@ -6,10 +6,14 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
+from loopty.kit import untrusted_files
+from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
@@ -31,11 +35,20 @@ def lay_out(repository: Repository, files: NodeFiles, parent: Node, folder: Path
 
 
 def edits_in(folder: Path) -> Edits:
-    """How the directory differs from what was laid out. Raises Misuse for links and other special files."""
+    """How the directory differs from what was laid out.
+
+    Raises Misuse where it, or anything in it, is a link, has a second name, or is no regular file: through a link,
+    files of the user would become part of a node.
+    """
     if not folder.is_dir() or not _layout_file(folder).is_file():
         raise Misuse(f"the draft's directory {folder} is gone: make a new node with `loopty new`")
-    laid_out = json.loads(_layout_file(folder).read_text())
-    files = dict(_files_below(folder))
+    with _open_folder(folder.parent) as above, _open_folder(folder, above) as root:
+        try:
+            layout = untrusted_files.content(Path(_layout_file(folder).name), _LARGEST, above)
+            laid_out = untrusted_files.json_object(layout or b"{}")
+        except Unreadable as error:
+            raise Misuse(f"{_layout_file(folder)} {error}: make a new node with `loopty new`") from None
+        files = dict(_files_below(folder, root))
     changed = {path: content for path, content in files.items() if laid_out.get(path) != _digest(content)}
     return {**changed, **{path: None for path in laid_out if path not in files}}
 
@@ -54,32 +67,40 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _files_below(folder: Path) -> list[tuple[str, bytes]]:
-    files = []
-    for current, directories, names in os.walk(folder, onerror=_refuse_unreadable, followlinks=False):
+@contextmanager
+def _open_folder(folder: Path, above: int | None = None) -> Iterator[int]:
+    """The descriptor of a folder that is not a link; `above` is that of the folder above it."""
+    name = folder if above is None else folder.name
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    except OSError:
+        raise Misuse(
+            f"{folder} is a link, or cannot be read: drafts are edited in their own folders, "
+            "so make a new node with `loopty new`"
+        ) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _files_below(folder: Path, root: int) -> Iterator[tuple[str, bytes]]:
+    """The files in a draft. Each folder is opened once, from the one above it, so that none is left meanwhile."""
+    for current, directories, names, descriptor in os.fwalk(".", onerror=_refuse_unreadable, dir_fd=root):
         directories[:] = sorted(name for name in directories if name not in _IGNORED_NAMES)
         for name in sorted(name for name in names if name not in _IGNORED_NAMES):
-            path = Path(current, name)
-            files.append((str(path.relative_to(folder)), _regular_content(path)))
+            path = os.path.normpath(f"{current}/{name}")
+            try:
+                content = untrusted_files.content(Path(name), _LARGEST, descriptor)
+            except Unreadable as error:
+                raise Misuse(f"{folder / path} {error}: only regular files can be part of a node") from None
+            if content is not None:
+                yield path, content
         for name in directories:
-            if Path(current, name).is_symlink():
-                raise Misuse(f"{Path(current, name)} is a link: only regular files can be part of a node")
-    return files
+            if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                raise Misuse(f"{folder / current / name} is a link: only regular files can be part of a node")
 
 
 def _refuse_unreadable(error: OSError) -> None:
     # If it were silently skipped, its files would count as deleted.
     raise Misuse(f"{error.filename} cannot be read: make it readable, or delete it")
-
-
-def _regular_content(path: Path) -> bytes:
-    """The content of a regular file. Raises Misuse for anything else, without blocking on it."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        raise Misuse(f"{path} is a link or not readable: only regular files can be part of a node") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise Misuse(f"{path} is not a regular file of at most {_LARGEST >> 20} MB")
-        return file.read()

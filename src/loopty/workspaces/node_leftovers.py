@@ -10,6 +10,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,20 +55,27 @@ class NodeLeftovers:
 
 def _traces(folder: Path) -> Iterator[tuple[str, str]]:
     """The traces of tasks, failed tasks first."""
-    traces = [(name, trace) for name in _trace_names(folder)[:_MAX_READ] if (trace := _json_object(folder / name))]
-    traces.sort(key=lambda item: not _has_failed(item[1]))
-    for name, trace in traces[:_MAX_TRACES]:
-        task = str(trace.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
-        yield (
-            task,
-            "\n".join(
-                f"{key}: {_value_text(trace[key])}" for key in _TRACE_KEYS if trace.get(key) not in (None, "")
-            ),
-        )
+    traces = [trace for name in _trace_names(folder)[:_MAX_READ] if (trace := _trace(folder, name))]
+    traces.sort(key=lambda trace: not trace.has_failed)
+    yield from ((trace.task, trace.text) for trace in traces[:_MAX_TRACES])
 
 
-def _has_failed(trace: Mapping[str, Any]) -> bool:
-    return bool(trace.get("failure_reason")) or trace.get("status") == "failed"
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """What is shown of a trace. A megabyte of JSON can take forty in memory, so it is not kept."""
+
+    task: str
+    text: str
+    has_failed: bool
+
+
+def _trace(folder: Path, name: str) -> _Trace | None:
+    found = _json_object(folder / name)
+    if not found:
+        return None
+    task = _value_text(found.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
+    lines = (f"{key}: {_value_text(found[key])}" for key in _TRACE_KEYS if found.get(key) not in (None, ""))
+    return _Trace(task, "\n".join(lines), bool(found.get("failure_reason")) or found.get("status") == "failed")
 
 
 def _artifacts(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove the folder and everything below it, if it exists."""
+    """Remove the folder and everything below it, if it exists; of a link only the link."""
+    if folder.is_symlink():
+        folder.unlink()  # `chmod -R` below would follow it
+        return
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
