@@ -22,7 +22,7 @@ class Ending(enum.StrEnum):
 
 
 class Integrity(enum.StrEnum):
-    """Whether the candidate could reach the evaluator."""
+    """Whether the candidate could reach the evaluator, or run while the evaluator measures something else."""
 
     STRONG = "strong"
     WEAK = "weak"
@@ -65,6 +65,8 @@ class Outcome:
     """None where it is unknown."""
     fingerprint: str = ""
     """Digest of the machine and the toolchain: results under different fingerprints are not comparable."""
+    outside_cpu_seconds: float = 0.0
+    """The CPU that an isolated candidate used between the benchmark's calls, while it should stand still."""
 
     @property
     def is_finished(self) -> bool:
