@@ -93,16 +93,20 @@ class Function:
     def _exchange(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
         # The answer must repeat the nonce: an answer that was sent before the question does not know it.
         nonce = os.urandom(_NONCE_BYTES)
+        session.thaw()
         started_at = time.perf_counter()
         deadline = Deadline(seconds)
-        head = session.exchange_until(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
-        size, returned, kind = frames.HEAD.unpack(head)
-        if returned != nonce:
-            raise session.end_with_error("garbage", "answered a question that was not asked")
-        if size > self._limit:
-            raise session.end_with_error("garbage", f"answered with {size} bytes; the limit is {self._limit}")
-        raw = session.exchange_until(b"", size, deadline)
-        self.seconds = time.perf_counter() - started_at
+        try:
+            head = session.exchange_until(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
+            size, returned, kind = frames.HEAD.unpack(head)
+            if returned != nonce:
+                raise session.end_with_error("garbage", "answered a question that was not asked")
+            if size > self._limit:
+                raise session.end_with_error("garbage", f"answered with {size} bytes; the limit is {self._limit}")
+            raw = session.exchange_until(b"", size, deadline)
+            self.seconds = time.perf_counter() - started_at
+        finally:
+            session.freeze()
         try:
             value = values.decode(raw)
         except values.NotData as error:

@@ -25,6 +25,12 @@ class Process:
 
     channel: socket.socket
 
+    def freeze(self) -> None:
+        """Stop all processes of the candidate until `thaw`, where loopty runs it."""
+
+    def thaw(self) -> None:
+        """Let them go on."""
+
     def wait_or_kill(self, grace: float) -> ProcessEnd:
         """Wait up to `grace` seconds for the process to end, then kill it. Returns how it ended."""
         raise NotImplementedError

@@ -39,6 +39,7 @@ class Session:
         self._exchange_seconds = seconds
         self._process: Process | None = start_process(argv, None, memory_mb, env)
         self._wire = Wire(self._process.channel)
+        self._is_frozen = False
         self.seconds = 0.0
         """How long the last exchange took, by the benchmark's clock."""
 
@@ -49,14 +50,32 @@ class Session:
         """
         if self._process is not None and self._wire.has_input():
             raise self.end_with_error("garbage", "sent output before it was asked, or ended")
-        return self.exchange_until(question, size, Deadline(self._exchange_seconds))
+        return self._exchange_once(question, size)
 
     def send(self, data: bytes) -> None:
-        self.exchange_until(data, 0, Deadline(self._exchange_seconds))
+        self._exchange_once(data, 0)
 
     def receive(self, size: int) -> bytes:
         """The next `size` bytes, whenever they were sent."""
-        return self.exchange_until(b"", size, Deadline(self._exchange_seconds))
+        return self._exchange_once(b"", size)
+
+    def _exchange_once(self, question: bytes, size: int) -> bytes:
+        self.thaw()
+        try:
+            return self.exchange_until(question, size, Deadline(self._exchange_seconds))
+        finally:
+            self.freeze()
+
+    def freeze(self) -> None:
+        """Stop the candidate until the next exchange: it must not slow down what the benchmark does meanwhile."""
+        if self._process is not None and not self._is_frozen:
+            self._process.freeze()
+            self._is_frozen = True
+
+    def thaw(self) -> None:
+        if self._process is not None and self._is_frozen:
+            self._process.thaw()
+            self._is_frozen = False
 
     def exchange_until(self, question: bytes, size: int, deadline: Deadline) -> bytes:
         """Send the question and receive exactly `size` bytes before the deadline. Raises CandidateError."""

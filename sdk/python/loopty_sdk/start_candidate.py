@@ -55,12 +55,34 @@ class _SandboxedProcess(Process):
                 [_encode_request({"start": request})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             )
 
+        self._end: dict[str, Any] | None = None
+        """How the process ended, where that came instead of another answer."""
+
+    def freeze(self) -> None:
+        self._set_frozen(True)
+
+    def thaw(self) -> None:
+        self._set_frozen(False)
+
+    def _set_frozen(self, frozen: bool) -> None:
+        """Return when loopty has done it, so that nothing of the candidate runs beside what is measured next."""
+        if self._end is not None:
+            return
+        try:  # noqa: SIM105 - contextlib is slow to import
+            self._loopty.send(_encode_request({"freeze": frozen}))
+        except OSError:
+            pass  # it has ended, and the reply says how
+        reply = _receive_reply(self._loopty)
+        if "frozen" not in reply:
+            self._end = reply
+
     def wait_or_kill(self, grace: float) -> ProcessEnd:
         with self._loopty as loopty:
-            if not select.select([loopty], [], [], grace)[0]:
-                loopty.shutdown(socket.SHUT_WR)
-            reply = _receive_reply(loopty)
-        return ProcessEnd(reply["code"], reply["seconds"], reply["stop"], reply["stderr"])
+            if self._end is None:
+                if not select.select([loopty], [], [], grace)[0]:
+                    loopty.shutdown(socket.SHUT_WR)
+                self._end = _receive_reply(loopty)
+        return ProcessEnd(self._end["code"], self._end["seconds"], self._end["stop"], self._end["stderr"])
 
 
 def _connect(path: str) -> socket.socket:
@@ -74,7 +96,11 @@ def _encode_request(request: Mapping[str, Any]) -> bytes:
 
 
 def _receive_reply(loopty: socket.socket) -> dict[str, Any]:
-    reply: dict[str, Any] = json.loads(loopty.recv(_PACKET) or b'{"error": "loopty closed the connection"}')
+    try:
+        raw = loopty.recv(_PACKET)
+    except ConnectionResetError:
+        raw = loopty.recv(_PACKET)  # loopty left a request unread because the candidate ended; its reply comes now
+    reply: dict[str, Any] = json.loads(raw or b'{"error": "loopty closed the connection"}')
     if "error" in reply:
         raise CandidateError("refused", reply["error"])
     return reply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -34,6 +34,22 @@ class Bounds:
     disk_mb: int
 
 
+class Freezer(Protocol):
+    """Stops every process of a launch, and lets them go on."""
+
+    def freeze(self) -> None:
+        """Return when no process of the launch runs any more. Raises OSError when that cannot be done."""
+        ...
+
+    def thaw(self) -> None:
+        """Let them go on; does nothing when they are dead."""
+        ...
+
+    def cpu_seconds(self) -> float:
+        """The CPU time that they have used so far."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A command, its view of the file system, and its bounds."""
@@ -50,6 +66,8 @@ class Launch:
     network: bool = False
     channel: int | None = None
     """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""
+    on_start: Callable[[Freezer], None] | None = None
+    """Called before the command starts, with what can stop its processes; never where nothing can."""
 
 
 class Stop(enum.StrEnum):

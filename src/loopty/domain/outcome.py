@@ -22,7 +22,7 @@ class Ending(enum.StrEnum):
 
 
 class Integrity(enum.StrEnum):
-    """Whether the candidate could reach the evaluator."""
+    """Whether the candidate could reach the evaluator, or run while the evaluator measures something else."""
 
     STRONG = "strong"
     WEAK = "weak"
@@ -71,6 +71,8 @@ class Outcome:
     """The step of the last metrics, for a pruned trial."""
     rows_left_out: int = 0
     """Rows of the metrics CSV that the curve does not hold, because there were too many. It holds the last one."""
+    outside_cpu_seconds: float = 0.0
+    """The CPU that an isolated candidate used between the benchmark's calls, while it should stand still."""
 
     @property
     def is_finished(self) -> bool:

@@ -13,6 +13,7 @@ from loopty.domain.outcome import Integrity
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
+from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 
 FindTampering = Callable[[Trial], str | None]
@@ -35,6 +36,14 @@ class Command:
     mounts: tuple[Mount, ...]
     stdout: Path
     stderr: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """How a command ended, and what the candidates that it called did outside its calls."""
+
+    exit: Exit
+    conduct: CandidateConduct
 
 
 class BenchmarkRunner:
@@ -62,7 +71,7 @@ class BenchmarkRunner:
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
         self.integrity = Integrity.STRONG if strong else Integrity.WEAK
 
-    async def run(self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event) -> Exit:
+    async def run(self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event) -> CommandEnd:
         """Run a command to its end; no process of the trial is alive afterwards.
 
         Raises SandboxError when the sandbox failed and TamperingFound when the benchmark was changed.
@@ -83,7 +92,7 @@ class BenchmarkRunner:
             end = await self._sandbox.run(launch, cancel)
         if reason := await asyncio.to_thread(self._find_tampering, trial):
             raise TamperingFound(reason)
-        return end
+        return CommandEnd(end, access.conduct)
 
     def stop_reason(self, stop: Stop, seconds: float) -> str:
         """The limit that ended a command, in words."""
@@ -100,7 +109,7 @@ class BenchmarkRunner:
     async def _candidate_access(self, stage: Stage) -> AsyncIterator[_CandidateAccess]:
         """The access of a command to the candidate when they run in separate sandboxes."""
         if not self._benchmark.isolated:
-            yield _CandidateAccess({}, ())
+            yield _CandidateAccess({}, (), CandidateConduct())
             return
         # The SDK is not on the candidate's path: it is not part of the candidate, and is started by its own path.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
@@ -108,12 +117,14 @@ class BenchmarkRunner:
         paths = self._paths
         server = f"{paths.sdk}/serve.py"
         limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network)
-        async with CandidateServer(self._sandbox, stage, limits).serve() as socket:
+        candidates = CandidateServer(self._sandbox, stage, limits)
+        async with candidates.serve() as socket:
             target = paths.candidate
-            yield _CandidateAccess({"LOOPTY_CANDIDATE": target}, (Mount(socket, target),))
+            yield _CandidateAccess({"LOOPTY_CANDIDATE": target}, (Mount(socket, target),), candidates.conduct)
 
 
 @dataclass(frozen=True, slots=True)
 class _CandidateAccess:
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
+    conduct: CandidateConduct

@@ -3,6 +3,9 @@
 {"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512}}    env, seconds, memory_mb optional
 {"read": {"path": "kernel.c", "limit": 65536}}
 
+Once a candidate is started, the same connection carries {"freeze": true} and {"freeze": false}: stop all its
+processes, and let them go on.
+
 In argv, `loopty:serve` is replaced by the path at which the candidate sees the SDK's server of functions.
 """
 
@@ -51,6 +54,15 @@ def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | 
             return ReadRequest(path, limit)
         case _:
             raise Unreadable("is neither a start nor a read")
+
+
+def parse_freeze(raw: bytes) -> bool:
+    """Whether the processes of a started candidate are to be stopped, or to go on. Raises Unreadable."""
+    match untrusted_files.json_object(raw):
+        case {"freeze": bool(wanted), **rest} if not rest:
+            return wanted
+        case _:
+            raise Unreadable("is not a freeze, and the candidate is started already")
 
 
 def _parse_start(fields: Mapping[str, Any], seconds: float, memory_mb: int) -> StartRequest:

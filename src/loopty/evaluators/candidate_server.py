@@ -2,8 +2,9 @@
 
 The benchmark connects to a socket that only its own sandbox shows, and sends one request per connection
 (`candidate_requests.py`). With a start it passes a descriptor, which becomes the candidate's standard input and
-output: loopty does not see what they exchange. When the candidate is dead, the answer says how it ended; when the
-benchmark disconnects, the candidate is killed.
+output: loopty does not see what they exchange. Between calls the benchmark has the candidate frozen, by further
+packets on the same connection. When the candidate is dead, the answer says how it ended; when the benchmark
+disconnects, the candidate is killed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Sto
 from loopty.domain.task import Limits
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
+from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness
 from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable
 
@@ -56,6 +58,7 @@ class CandidateServer:
         self._memory_by_launch: dict[int, int] = {}
         """Megabytes of each running launch."""
         self._launches = 0
+        self.conduct = CandidateConduct()
         self._failure: SandboxError | None = None
 
     @contextlib.asynccontextmanager
@@ -145,7 +148,7 @@ class CandidateServer:
         stderr: Path,
         connection: socket.socket,
     ) -> Exit:
-        limits = self._limits
+        limits, stillness = self._limits, CandidateStillness(self.conduct)
         launch = Launch(
             argv=tuple(limits.server if word == candidate_requests.SERVER else word for word in start.argv),
             cwd=limits.tree,
@@ -156,15 +159,15 @@ class CandidateServer:
             mounts=(*limits.mounts, *self._stage.candidate),
             network=limits.network,
             channel=channel.detach(),
+            on_start=stillness.take_freezer,
         )
         disconnected = asyncio.Event()
-        # The connection carries no second request, so any event on it means that the benchmark disconnects.
-        loop = asyncio.get_running_loop()
-        loop.add_reader(connection, disconnected.set)
+        following = asyncio.create_task(_follow(connection, stillness, disconnected))
         try:
             return await self._sandbox.run(launch, disconnected)
         finally:
-            loop.remove_reader(connection)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
     def _refuse_too_many(self, start: candidate_requests.StartRequest) -> None:
         if len(self._memory_by_launch) >= _MAX_CANDIDATES:
@@ -175,6 +178,20 @@ class CandidateServer:
                 f"asks for {start.memory_mb} MB while other candidates have {used} of the task's {total} MB: "
                 "close them first, or give each less with memory_mb"
             )
+
+
+async def _follow(connection: socket.socket, stillness: CandidateStillness, disconnected: asyncio.Event) -> None:
+    """Freeze and thaw the candidate as the benchmark asks, until that disconnects or asks for something else."""
+    try:
+        while raw := await asyncio.get_running_loop().sock_recv(connection, candidate_requests.LARGEST_REQUEST):
+            done = await stillness.set(candidate_requests.parse_freeze(raw))
+            await _send(connection, {"frozen": done})
+    except (Unreadable, ConnectionError):
+        pass
+    finally:
+        with contextlib.suppress(OSError):
+            stillness.charge()
+        disconnected.set()
 
 
 async def _receive(

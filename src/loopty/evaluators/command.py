@@ -14,11 +14,12 @@ from loopty.domain.curve import Row
 from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import contract, gates, harvest, model_access, result
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
+from loopty.evaluators.candidate_stillness import NOT_FROZEN
 from loopty.evaluators.contract import METRICS, RESULT, SandboxPaths
 from loopty.evaluators.gates import GateResult
 from loopty.evaluators.metrics_csv import MetricsStream
@@ -68,7 +69,8 @@ class CommandEvaluator:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
             except TamperingFound as finding:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))
-        return replace(outcome, unenforced=self._runner.unenforced, integrity=self._runner.integrity)
+        integrity = self._runner.integrity if outcome.integrity is None else outcome.integrity
+        return replace(outcome, unenforced=(*self._runner.unenforced, *outcome.unenforced), integrity=integrity)
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
         """Run each gate on the node now; gates on metrics only if the node has metrics."""
@@ -142,8 +144,16 @@ class CommandEvaluator:
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
         watch.read_new()
-        outcome = self._outcome(stage, watch, end, cancel.is_set())
-        return replace(outcome, seconds=round(end.seconds, 6), rows_left_out=watch.stream.rows_left_out)
+        outcome = self._outcome(stage, watch, end.exit, cancel.is_set())
+        outcome = replace(
+            outcome,
+            seconds=round(end.exit.seconds, 6),
+            rows_left_out=watch.stream.rows_left_out,
+            outside_cpu_seconds=round(end.conduct.outside_cpu_seconds, 6),
+        )
+        if end.conduct.is_frozen:
+            return outcome
+        return replace(outcome, unenforced=(NOT_FROZEN,), integrity=Integrity.WEAK)
 
     def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, cancelled: bool) -> Outcome:
         metrics = watch.last_metrics

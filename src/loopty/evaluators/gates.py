@@ -47,7 +47,7 @@ async def run_gate(
         stdout=log.with_name(f"{log.name}.stdout.log"),
         stderr=log.with_name(f"{log.name}.stderr.log"),
     )
-    end = await runner.run(trial, stage, command, cancel)
+    end = (await runner.run(trial, stage, command, cancel)).exit
     if end.stop is Stop.CANCELLED or (cancel.is_set() and end.stop is not None):
         return GateResult(gate, "stopped on request", end.seconds, stopped=True)
     if end.stop is not None:

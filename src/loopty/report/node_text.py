@@ -29,6 +29,8 @@ _INTEGRITY = {
     Integrity.STRONG: "strong: the candidate ran apart from the code that scored it",
     Integrity.WEAK: "weak: the candidate ran in the benchmark's own sandbox",
 }
+_NOTABLE_CPU = 0.1
+"""Seconds between calls from which they are shown; stopping a candidate takes some."""
 _WITH_BASELINE = 50
 """Columns from which the baseline's metrics are shown, too."""
 
@@ -90,6 +92,11 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
             yield Fact("integrity", _INTEGRITY[outcome.integrity])
         if outcome.rows_left_out:
             yield Fact("curve", f"{plural(outcome.rows_left_out, 'row')} left out; metrics.csv has them all")
+        if outcome.outside_cpu_seconds >= _NOTABLE_CPU:
+            used = duration(outcome.outside_cpu_seconds)
+            yield Fact(
+                "outside", f"the candidate used {used} of CPU between calls, while it should stand still", "warn"
+            )
         if outcome.unenforced:
             yield Fact("unenforced", ", ".join(outcome.unenforced))
     for other in detail.other_results:

@@ -25,6 +25,7 @@ from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.resource_usage import Footprint, sees_files_between_processes, threads_of_tree
 from loopty.sandboxes.root_bind import BindAliases, open_source
+from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 from loopty.sandboxes.trial_user import trial_owner
 
@@ -139,7 +140,10 @@ class Bubblewrap:
             process = _start_process(self._as_trial_user(command), theirs, inherited, launch.channel)
         resources.enter_context(process)
         resources.callback(process.kill)
-        tree = _Namespace(process, status, ours, launch, cgroup)
+        freezer = None
+        if launch.on_start and (freezer := Cgroup.create_freezer(cgroup)) is not None:
+            resources.callback(freezer.remove)
+        tree = _Namespace(process, status, ours, launch, cgroup, freezer)
         resources.callback(tree.close)
         return tree
 
@@ -178,6 +182,7 @@ class _Namespace:
         guard: socket.socket,
         launch: Launch,
         cgroup: Cgroup | None,
+        freezer: Cgroup | None,
     ) -> None:
         self.pipes = pipes_of(process)
         self.code: int | None = None
@@ -192,6 +197,7 @@ class _Namespace:
         self._first_pid: int | None = None
         self._footprint: Footprint | None = None
         self._cgroup = cgroup
+        self._freezer = freezer
         # Only its children matter, but the first admission takes longest; so bubblewrap itself is admitted while
         # it sets up.
         self._tasks = [asyncio.create_task(self._admit(process.pid))]
@@ -227,6 +233,8 @@ class _Namespace:
             return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first_pidfd, signal.SIGKILL)
+        if self._freezer is not None:
+            self._freezer.thaw()
 
     async def wait_until_dead(self) -> None:
         await wait_readable(self._bwrap_pidfd)
@@ -266,12 +274,26 @@ class _Namespace:
         self._read_status()
         if self._first_pid is not None:
             await self._admit(*threads_of_tree(self._first_pid))
+            await self._offer_freezer(self._first_pid)
         if self.problem:
             self.kill()
             return
         self.start_time = time.monotonic()
         with contextlib.suppress(ConnectionError):
             self._guard.send(b"\n")
+
+    async def _offer_freezer(self, first_pid: int) -> None:
+        """Say how the processes can be stopped: by their cgroup, else by signals."""
+        if self._launch.on_start is None:
+            return
+        if self._freezer is None:
+            self._launch.on_start(SignalFreezer(lambda: threads_of_tree(first_pid)))
+            return
+        try:
+            await asyncio.to_thread(self._freezer.admit, *threads_of_tree(first_pid))
+        except OSError as error:
+            self.problem = f"{error.strerror}"
+        self._launch.on_start(self._freezer)
 
     async def _admit(self, *pids: int) -> None:
         if self._cgroup is None:

@@ -20,6 +20,10 @@ UNCOUNTED_MEMORY = (
 )
 """The gap in a sandbox that cannot create cgroups."""
 _UNBOUNDED = "max"
+_FREEZE = "cgroup.freeze"
+_FREEZER = "candidate"
+_FREEZING_SECONDS = 5.0
+_FREEZING_PAUSE = 0.0001
 _REMOVING_SECONDS = 0.1
 _SMALL = Bounds(seconds=1, memory_mb=16, processes=1, output_mb=1, disk_mb=1)
 
@@ -45,6 +49,46 @@ class Cgroup:
             group.remove()
             return None
         return group
+
+    @classmethod
+    def create_freezer(cls, outer: Cgroup | None) -> Cgroup | None:
+        """Create a group that can be frozen, inside the outer one where that can; None where there is no such.
+
+        Freezing needs the second version of the kernel's interface, but none of its controllers. The processes
+        around a trial stay in the outer group: they must be able to end it.
+        """
+        folder = outer._folder / _FREEZER if outer else None
+        if folder is None or not (folder.parent / _FREEZE).exists():
+            if (parent := _freezer_parent()) is None:
+                return None
+            folder = parent / fresh_name()
+        try:
+            folder.mkdir()
+        except OSError:
+            return None
+        group = cls(folder)
+        if not (folder / _FREEZE).exists():
+            group.remove()
+            return None
+        return group
+
+    def freeze(self) -> None:
+        """Stop every process of the group and return when none runs. Raises OSError when that takes too long."""
+        (self._folder / _FREEZE).write_text("1", encoding="ascii")
+        deadline = time.monotonic() + _FREEZING_SECONDS
+        while "frozen 1" not in (self._folder / "cgroup.events").read_text(encoding="ascii"):
+            if time.monotonic() > deadline:
+                raise TimeoutError("the processes of a candidate do not stop")
+            time.sleep(_FREEZING_PAUSE)
+
+    def thaw(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (self._folder / _FREEZE).write_text("0", encoding="ascii")
+
+    def cpu_seconds(self) -> float:
+        """The CPU time that processes of the group have used since it was created."""
+        lines = (self._folder / "cpu.stat").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
     def admit(self, *pids: int) -> None:
         """Put processes into the group, and with them all that they start from now on; dead ones are skipped.
@@ -110,12 +154,34 @@ def _parent() -> _CgroupParent | None:
     """Where this process can create groups, or None; removes what dead processes left there."""
     with contextlib.suppress(OSError, ValueError):
         for parent in _possible_parents():
-            if os.access(parent.folder, os.W_OK) and os.access(parent.folder / "cgroup.procs", os.W_OK):
-                for child in parent.folder.iterdir():
-                    if is_abandoned(child.name):
-                        Cgroup(child).remove()
+            if _may_create_in(parent.folder):
+                _remove_abandoned(parent.folder)
                 return parent
     return None
+
+
+@functools.cache
+def _freezer_parent() -> Path | None:
+    """Where this process can create groups that can be frozen, or None."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        path = next(line[len("0::") :] for line in lines if line.startswith("0::"))
+        folder = _folder_of("cgroup2", "", path)
+        if _may_create_in(folder):
+            _remove_abandoned(folder)
+            return folder
+    return None
+
+
+def _may_create_in(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    for child in folder.iterdir():
+        if is_abandoned(child.name):
+            Cgroup(child / _FREEZER).remove()
+            Cgroup(child).remove()
 
 
 def _possible_parents() -> Iterator[_CgroupParent]:

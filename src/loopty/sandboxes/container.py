@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
@@ -28,8 +29,9 @@ from loopty.sandboxes.container_leftovers import remove_abandoned, start_watcher
 from loopty.sandboxes.container_options import ContainerSetup, run_options, temporary_directories
 from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.owned_names import fresh_name
-from loopty.sandboxes.resource_usage import Footprint
+from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import open_source
+from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise
 from loopty.sandboxes.trial_user import trial_owner
 
@@ -147,13 +149,26 @@ class _RunningContainer:
         self._is_over = asyncio.Event()
         self._lock = threading.Lock()
         self._is_removed = False
+        self._freezer = SignalFreezer(self._pids_alive)
+        if launch.on_start:
+            launch.on_start(self._freezer)
 
-    def excess(self) -> Stop | None:
+    def _pids_alive(self) -> Iterable[int]:
+        """The container's processes on this host. Raises OSError where they are not visible."""
+        if not (first := self._find_first_pid()):
+            raise ProcessLookupError("the processes of the container are not visible here")
+        return threads_of_tree(first)
+
+    def _find_first_pid(self) -> int | None:
         with self._lock:
             if self._first_pid is None and not self._is_removed:
                 self._first_pid = self._first_process()
-        if self._first_pid is None:
+        return self._first_pid
+
+    def excess(self) -> Stop | None:
+        if self._find_first_pid() is None:
             return None
+        assert self._first_pid is not None
         if self._footprint is None:
             root = Path(f"/proc/{self._first_pid}/root")
             self._footprint = Footprint(
@@ -164,6 +179,9 @@ class _RunningContainer:
         return self._footprint.excess(self._launch.bounds)
 
     def kill(self) -> None:
+        if self._launch.on_start:
+            with contextlib.suppress(OSError):  # a stopped process does not end when it is asked to
+                self._freezer.thaw()
         # Not SIGKILL: podman killed in the middle of its work leaves broken layers and stuck processes.
         self._process.terminate()
         self._is_over.set()

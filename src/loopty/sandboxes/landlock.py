@@ -22,8 +22,9 @@ from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder
 from loopty.sandboxes.landlock_supervisor.supervisor import ENDED
 from loopty.sandboxes.layout import Layout, show_as_link
-from loopty.sandboxes.resource_usage import Footprint
+from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import open_source
+from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 from loopty.sandboxes.trial_user import trial_owner
 
@@ -173,7 +174,13 @@ class _SupervisedTree:
         self._bounds = launch.bounds
         self._cgroup = cgroup
         self._problem = ""
+        if launch.on_start:
+            launch.on_start(SignalFreezer(self._pids_alive))
         self._begin_task = asyncio.create_task(self._begin())
+
+    def _pids_alive(self) -> Iterator[int]:
+        """The processes of the trial, without the supervisor, which answers their calls and ends them."""
+        return (pid for pid in threads_of_tree(self._process.pid) if pid != self._process.pid)
 
     @property
     def kernel_stop(self) -> Stop | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.sandboxes.layout import Layout, show_as_copy
 from loopty.sandboxes.resource_usage import Footprint
+from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
 
 _NOT_FOUND = 127
@@ -98,6 +99,8 @@ class _Session:
             process.pid, (), tuple(Mount(path, str(path), True) for path in layout.writable_paths)
         )
         self._bounds = launch.bounds
+        if launch.on_start:
+            launch.on_start(SignalFreezer(self._pids_alive))
 
     def excess(self) -> Stop | None:
         return self._footprint.excess(self._bounds)

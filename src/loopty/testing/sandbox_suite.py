@@ -7,6 +7,7 @@ BoundConformance. The tests are for pytest with asyncio in automatic mode.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import secrets
@@ -15,10 +16,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
-from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox, SandboxError, Stop
+from loopty.domain.launch import Bounds, Exit, Freezer, Launch, Mount, Sandbox, SandboxError, Stop
 from loopty.testing.sandbox_harness import SandboxHarness, bounds_with, pids_with, wait_until
 
 _BOUNDS = Bounds(seconds=30.0, memory_mb=512, processes=64, output_mb=2, disk_mb=64)
@@ -41,9 +43,26 @@ os.wait()
 """
 """A Python script that leaves a process: forked twice, in its own session, deaf to signals, no descriptors."""
 
-# Runs a trial that does not end, and kills itself after some seconds when the arguments name them.
+SPINNERS = """
+import os
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            while True:
+                pass
+        os._exit(0)
+    os.wait()
+while True:
+    pass
+"""
+"""A Python script that uses all CPU it can get, in processes that have left its session, too."""
+
+# Runs a trial that does not end, and kills itself after some seconds when the arguments name them; with "frozen",
+# when the trial has begun and is stopped.
 _LOOPTY = """
 import asyncio, importlib, os, sys
+from dataclasses import replace
 from pathlib import Path
 from loopty.domain.launch import Bounds, Launch
 
@@ -53,9 +72,19 @@ bounds = Bounds(seconds=1000, memory_mb=512, processes=32, output_mb=4, disk_mb=
 script = "setsid sleep 1000 & echo; sleep 1000; : " + token
 launch = Launch(("/bin/sh", "-c", script), "/", bounds, root / "out", root / "err", {"PATH": "/usr/bin:/bin"})
 
+def freeze_and_die(freezer):
+    if not (root / "out").exists() or not (root / "out").read_text():
+        asyncio.get_running_loop().call_later(0.05, freeze_and_die, freezer)
+        return
+    freezer.freeze()
+    os.kill(os.getpid(), 9)
+
 async def main():
+    global launch
     sandbox = getattr(importlib.import_module(module), name)()
-    if seconds:
+    if seconds == ["frozen"]:
+        launch = replace(launch, on_start=freeze_and_die)
+    elif seconds:
         asyncio.get_running_loop().call_later(float(seconds[0]), os.kill, os.getpid(), 9)
     await sandbox.run(launch, asyncio.Event())
 
@@ -118,6 +147,28 @@ class SandboxConformance:
         token = _fresh_token()
         await self._run_shell(sandbox, tmp_path, f"(exec sleep 61 {token} >/dev/null 2>&1) & sleep 0.1")
         assert pids_with(token) == []
+
+    async def test_its_processes_can_be_stopped_and_go_on(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        """Also one that was forked twice and has left its session; CPU time says whether it runs."""
+        offer: asyncio.Future[Freezer] = asyncio.get_running_loop().create_future()
+        cancel = asyncio.Event()
+        harness = SandboxHarness.create(tmp_path, sandbox)
+        launch = harness.launch(*harness.interpreter, SPINNERS, on_start=offer.set_result)
+        running = asyncio.create_task(harness.run(launch, cancel))
+        try:
+            freezer = await offer
+            await _wait_for_cpu(freezer, 0.2)
+            await asyncio.to_thread(freezer.freeze)
+            before = freezer.cpu_seconds()
+            await asyncio.sleep(0.5)
+            assert freezer.cpu_seconds() - before < 0.03  # two ticks of the clock by which some are counted
+            await asyncio.to_thread(freezer.thaw)
+            await _wait_for_cpu(freezer, before + 0.2)
+            await asyncio.to_thread(freezer.freeze)
+        finally:
+            cancel.set()
+            result = await running
+        assert result.exit.stop is Stop.CANCELLED
 
     async def test_a_channel_is_its_standard_input_and_output(self, sandbox: Sandbox, tmp_path: Path) -> None:
         ours, theirs = socket.socketpair()
@@ -247,6 +298,12 @@ class IsolationConformance:
             process.kill()
         _wait_until_gone(token)
 
+    def test_a_stopped_trial_dies_when_loopty_is_killed(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        token = _fresh_token()
+        with _start_loopty(sandbox, tmp_path, token, "frozen") as process:
+            assert process.wait() == -signal.SIGKILL
+        _wait_until_gone(token)
+
     def test_a_trial_dies_when_loopty_is_killed_during_set_up(self, sandbox: Sandbox, tmp_path: Path) -> None:
         for delay in _SET_UP_DELAYS:
             token = _fresh_token()
@@ -365,6 +422,17 @@ time.sleep(1000)
     ) -> None:
         harness = SandboxHarness.create(tmp_path, sandbox)
         assert int((await harness.shell("read score < /proc/self/oom_score_adj; echo $score")).out) >= 500
+
+
+async def _wait_for_cpu(freezer: Freezer, seconds: float) -> None:
+    """Wait until the processes have used this much; an engine may take a moment to show them."""
+    deadline = time.monotonic() + 60
+    while True:
+        with contextlib.suppress(OSError):
+            if freezer.cpu_seconds() >= seconds:
+                return
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
 
 
 def _fresh_token() -> str:
