@@ -20,11 +20,11 @@ def best(run):
     return Incumbents.of(run.run, Pool.ATTEMPT).best
 
 
-def judged(run, place, score, integrity=Integrity.WEAK, tree=None):
+def judged(run, place, score, integrity=Integrity.WEAK, tree=None, operator="rewrite"):
     """Node 1.N with this score, measured to its verdict."""
     node = NodeId(f"1.{place}")
     proposal, files = (
-        Proposal("hand", ROOT, "a change", {"x": place / 10}),
+        Proposal(operator, ROOT, "a change", {"x": place / 10}),
         CommittedFiles("c", tree or f"t{place}"),
     )
     run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
@@ -99,3 +99,7 @@ def test_what_the_verifier_passed_is_not_held(run):
     run.history.put(replace(node, verdict=None, review=Review(True, "fine")))
     ruling = decisions.NodeJudged(node.id, Verdict.KEPT, "better", NodeId("1.1"))
     assert hold_leap(run.history, ruling) == ruling
+
+
+def test_what_a_person_made_is_not_held(run):
+    assert judged(run, 2, 5000.0, operator="hand").verdict is Verdict.KEPT

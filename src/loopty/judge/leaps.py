@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from loopty.domain.outcome import Integrity, Verdict
 from loopty.domain.pool import Pool
+from loopty.domain.proposal import BY_HAND
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents, NodeJudged, score_gain
 
@@ -17,14 +18,14 @@ def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
     """The ruling; or that the node is held, if it would become the best by a leap while its integrity is weak.
 
     A leap is a gain ten times as large as any before in this run, to a score ten times as high or as low. A node
-    that only sets parameters cannot cheat, and one that the verifier has passed was looked at.
+    that only sets parameters cannot cheat; one that a person made, or that the verifier passed, was looked at.
     """
     node, run = history[ruling.node], history.runs[ruling.node.run]
     is_attempt = ruling.verdict is Verdict.KEPT and node.id.parent is not None and node.pool is Pool.ATTEMPT
     if not is_attempt or ruling.against is None or node.outcome is None:
         return ruling
     could_cheat = node.outcome.integrity is Integrity.WEAK and node.tree != history[run.root].tree
-    if not could_cheat or (node.review and node.review.passed):
+    if not could_cheat or node.operator == BY_HAND or (node.review and node.review.passed):
         return ruling
     largest, found = Incumbents.of(run, node.pool).largest_gain, score_gain(history, node, ruling.against)
     if found is None or not largest or found.amount <= _TIMES_THE_LARGEST * largest:
