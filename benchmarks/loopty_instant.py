@@ -80,7 +80,7 @@ def main(kind: str, proposals: int, batch: int, folder: Path) -> None:
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
         identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
         subprocess.run(["git", *identity, *command], cwd=repository, check=True)
-    asyncio.run(_loop(CampaignContext.open(repository, print), folder / "evaluated").drive())
+    asyncio.run(_loop(CampaignContext.open(repository, print, allow=True), folder / "evaluated").drive())
 
 
 def _configurations(numbers: Iterable[int]) -> str:

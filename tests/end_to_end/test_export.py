@@ -15,6 +15,7 @@ import pytest
 from loopty.record.cohorts import Cohorts
 
 from .conftest import CODE_TASK, NUMBER_BENCH, PARAMETER_TASK, Place
+from .serving import model, table, vendor
 
 NOISY = 'echo "{\\"score\\": $(cat src/x.txt).$(od -An -N1 -tu1 /dev/urandom | tr -d " ")}" > "$EVO_RESULT_PATH"\n'
 
@@ -212,6 +213,26 @@ def test_an_artifact_gets_access_to_the_machine_only_with_trust(place, elsewhere
     assert str(secret) in output
     assert "--trust" in output
     assert "reproduced" in elsewhere.loopty("replay", "./w", "--trust").stdout
+
+
+def test_an_artifact_chooses_no_model(place, elsewhere, monkeypatch):
+    """The benchmark's model belongs to whoever replays: an artifact names neither an address nor weights."""
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
+    with vendor() as server:
+        own = model(server)
+        place.write("loopty.toml", CODE_TASK.format(attempts=8) + own + table("roles.user", model="near"))
+        place.commit()
+        place.loopty("run", "1")
+        place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+        for trust in ((), ("--trust",)):
+            refused = elsewhere.loopty("replay", "./w", *trust, code=2).stderr
+            assert f"{server.url}/v1" in refused
+            assert "config.toml" in refused
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(elsewhere.top / "config"))
+        elsewhere.write("config/loopty/config.toml", own)
+        assert "reproduced" in elsewhere.loopty("replay", "./w").stdout
+        assert not server.requests
 
 
 def test_data_outside_the_artifact_is_required_and_compared(place, elsewhere):

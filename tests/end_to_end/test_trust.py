@@ -142,3 +142,13 @@ def test_the_repository_cannot_bring_its_own_trust(stranger, monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_STATE_HOME", ".local/state")  # a relative path is ignored
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     stranger.loopty("run", "1", code=2)
+
+
+def test_doctor_says_what_is_not_allowed_and_tries_no_image_of_a_stranger(stranger):
+    image = NETWORK + '[sandbox]\nkind = "container"\nimage = "strange"\nrequire = []\n'
+    (stranger.top / "loopty.toml").write_text(image)
+    shown = stranger.loopty("doctor", code=None).stdout
+    assert "`loopty trust`" in shown
+    assert "kind = container" not in shown
+    stranger.loopty("trust", "--yes")
+    assert "kind = container" in stranger.loopty("doctor", code=None).stdout

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from loopty.cli.findings import Finding
-from loopty.cli.output import json_option, print_beside, print_json
+from loopty.cli.output import here, json_option, print_beside, print_json
 from loopty.sandboxes.back_ends import BACK_ENDS
 
 if TYPE_CHECKING:
     from loopty.domain.task import SandboxSpec, Task
+    from loopty.taskfile.task_requests import TaskRequest
 
 
 @click.command("doctor")
@@ -41,7 +42,7 @@ def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None
         from loopty.cli.doctor_attacks import attack_sandbox
 
         sys.exit(0 if attack_sandbox(_sandbox_spec(kind), failed, as_json) else 1)
-    findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_models()]
+    findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_trust(), *_models()]
     if as_json:
         from loopty.kit import codec
 
@@ -113,6 +114,17 @@ def _task() -> Finding:
     return Finding("task", True, f"{task.proposer.kind}, {task.pools.attempts} attempts")
 
 
+def _trust() -> Iterator[Finding]:
+    """What the task asks for beyond the default, and whether the user has allowed it."""
+    if requests := _requests():
+        asked = "; ".join(map(str, requests))
+        is_trusted = here().is_trusted()
+        detail = (
+            asked if is_trusted else f"nothing of the task runs before you allow, with `loopty trust`: {asked}"
+        )
+        yield Finding("trust", is_trusted, detail, needed=False)
+
+
 def _models() -> list[Finding]:
     """The models of the task; without a task, those of the user's own configuration."""
     from loopty.cli.doctor_models import task_findings, user_findings
@@ -129,14 +141,23 @@ def _models() -> list[Finding]:
 
 
 def _sandbox_spec(kind: str | None = None) -> SandboxSpec:
-    """The sandbox that the task asks for; with a kind, that one, whatever it does not protect from."""
+    """The sandbox that the task asks for; with a kind, that one, whatever it does not protect from.
+
+    A task that asks for more than the user allows gets the default: its image, for example, is not tried.
+    """
     from dataclasses import replace
 
     from loopty.domain.task import SandboxSpec
 
     task = _load_task()
-    spec = SandboxSpec() if isinstance(task, str) else task.sandbox
+    is_refused = bool(_requests()) and not here().is_trusted()
+    spec = SandboxSpec() if isinstance(task, str) or is_refused else task.sandbox
     return replace(spec, kind=kind, require=()) if kind else spec
+
+
+def _requests() -> tuple[TaskRequest, ...]:
+    """What the task asks for beyond the default; nothing without a task."""
+    return () if isinstance(_load_task(), str) else here().requests()
 
 
 def _load_task() -> Task | str:
