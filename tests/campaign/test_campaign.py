@@ -102,11 +102,13 @@ def test_lines_for_a_person_go_to_the_caller(campaign, lines, code_place):
 def test_the_examples_of_the_python_page_run(code_place):
     page = (Path(__file__).parents[2] / "docs/python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 2
-    whole_run, by_hand = blocks
+    assert len(blocks) == 3
+    whole_run, by_hand, taken_back = blocks
     exec(whole_run.replace("path/of/your/repository", str(code_place.top)), {})
     assert code_place.git("branch", "--list", "loopty-best-*")
     code_place.write("loopty.toml", CODE_TASK.format(attempts=20))
     names = {"campaign": Campaign(code_place.top), "new_source": "9999\n"}
     exec(by_hand.replace("src/kernel.c", "src/x.txt"), names)
     assert names["judged"].verdict is Verdict.KEPT
+    exec(taken_back.replace("1.3", names["judged"].id), names)
+    assert names["change"].withdrawn == (names["judged"].id,)

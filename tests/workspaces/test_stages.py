@@ -92,15 +92,17 @@ def test_a_stage_is_gone_afterwards_and_its_export_stays(
     assert not (export / "src" / "new.py").exists()
 
 
-def test_leftovers_of_dead_trials_are_swept_and_live_checks_are_not(
+def test_leftovers_of_dead_processes_are_swept_and_those_of_living_ones_are_not(
     staged: Callable[..., Any], node: Callable[..., Any], user: Any
 ) -> None:
-    stages, _ = staged(Access(write=("src",)), {}, node)
+    stages, trial = staged(Access(write=("src",)), {}, node)
     trials = user.top / ".loopty" / "trials"
-    for name in ("1.7-1", f"check-{os.getpid()}-1.2", "check-999999999-1.2"):
+    # The last two: of a process that had our pid before, and of an older loopty.
+    for name in ("1-aa", "999999999-bb", f"{os.getpid()}-cc", "1.7-1"):
         (trials / name / "out").mkdir(parents=True)
-    stages.sweep(History)
-    assert [path.name for path in trials.iterdir()] == [f"check-{os.getpid()}-1.2"]
+    with stages.stage(trial):
+        stages.sweep(History)
+        assert {path.name for path in trials.iterdir()} == {"1-aa", f"{os.getpid()}-{trial.token}"}
 
 
 def test_a_missing_mount_of_the_task_is_misuse(
@@ -146,7 +148,7 @@ def test_a_stage_is_readable_under_any_umask(staged: Callable[..., Any], node: C
     before = os.umask(0o077)
     try:
         stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build",))
-        trials = [replace(trial, number=number) for number in range(1, 9)]
+        trials = [replace(trial, number=number, token=str(number)) for number in range(1, 9)]
         with ThreadPoolExecutor(8) as threads:
             assert list(threads.map(unreadable_paths, trials)) == [[]] * 8
     finally:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import random
+import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -141,6 +142,8 @@ class Trial:
     pool: Pool
     seed: int
     gates: tuple[Gate, ...] = ()
+    token: str = field(default_factory=lambda: secrets.token_hex(16), compare=False)
+    """Names what the candidate may see of the trial, such as its folder: it tells neither node nor role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,8 @@ class Stage:
     """Where the node keeps what is worth keeping."""
     candidate: tuple[Mount, ...] = ()
     """What the candidate sees when it runs apart from the benchmark."""
+    empty_scratch: Callable[[], None] = lambda: None
+    """Remove what the candidate has written so far."""
 
 
 MakeStage = Callable[[Trial], AbstractContextManager[Stage]]

@@ -21,7 +21,7 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.trials import TrialEnded, TrialStarted, trial_name, trial_token
 from loopty.record.verdicts import NodeJudged
 
 Watch = Callable[[Trial], OnMetrics]
@@ -147,7 +147,8 @@ class TrialRunner:
         scope = event.pool.rules.gates
         if scope is not GateScope.ALL:
             gates = tuple(gate for gate in gates if gate.metric and scope is GateScope.METRICS)
-        return Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates)
+        token = trial_token(run, trial_name(event.node, event.number))
+        return Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates, token)
 
     def _conclude(self, recorded: Sequence[Event]) -> None:
         for event in recorded:

@@ -90,6 +90,9 @@ class CommandEvaluator:
     async def _evaluate(self, trial: Trial, stage: Stage, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         if refusal := await self._gate_refusal(When.BEFORE, trial, stage, cancel):
             return refusal
+        if command_gates(trial.gates, When.BEFORE):
+            # Gates run once per node: what the candidate left in one would tell it that this is its first trial.
+            await asyncio.to_thread(stage.empty_scratch)
         outcome = await self._run_benchmark(trial, stage, on_metrics, cancel)
         if not outcome.is_finished:
             return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
-from loopty.record.run_record import PoolPart, RunPart
+from loopty.record.run_record import PoolPart, Run, RunPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,12 @@ class TrialCounts(PoolPart):
 
 def trial_name(node: NodeId, number: int) -> str:
     return f"{node}#{number}"
+
+
+def trial_token(run: Run, name: str) -> str:
+    """A name for the trial that tells nothing about it: only who knows the run's secret can compute it."""
+    key = hashlib.sha256((run.secret or str(run.started_at)).encode()).digest()
+    return hashlib.blake2b(name.encode(), key=key, digest_size=16).hexdigest()
 
 
 def trial_parts(name: str) -> tuple[NodeId, int]:

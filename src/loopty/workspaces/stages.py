@@ -16,7 +16,7 @@ from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
 from loopty.kit import codec
 from loopty.record.history import History
-from loopty.record.trials import Trials, trial_parts
+from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
@@ -31,6 +31,9 @@ TREE = "/loopty/tree"
 BENCHMARK = "/loopty/benchmark"
 INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
+
+_staged_here: set[str] = set()
+"""The folders of the trials that this process runs now: one before it may have had the same pid."""
 
 
 def results_folder(state: StateFolder, trial: Trial) -> Path:
@@ -81,6 +84,7 @@ class Stages:
         remove_tree(trial_folder)  # a process may have died before it recorded anything
         results = results_folder(self._state, trial)
         results.mkdir(parents=True, exist_ok=True)
+        _staged_here.add(trial_folder.name)
         try:
             with self._preparation_lock, _readable_for_trials():
                 stage = self._prepare(trial, trial_folder, results)
@@ -91,6 +95,7 @@ class Stages:
         finally:
             self._signatures_at_start.pop(trial_folder, None)
             remove_tree(trial_folder)
+            _staged_here.discard(trial_folder.name)
 
     def find_tampering(self, trial: Trial) -> str | None:
         """What changed in the benchmark of a staged trial, with the remedy, or None."""
@@ -114,13 +119,12 @@ class Stages:
             return
         # List the folders first, then read the history: a trial is recorded before its directory is made.
         folders = list(self._state.trials.iterdir())
-        running = {
-            self._state.trial_folder(*trial_parts(name)).name
-            for run in refresh().runs.values()
-            for name in Trials.of(run).running
-        }
+        running = {trial_token(run, name) for run in refresh().runs.values() for name in Trials.of(run).running}
         for folder in folders:
-            if folder.name not in running and not _is_live_check(folder.name):
+            # A check is not recorded, but its process is alive; a trial may run where its process is not visible.
+            pid, _, token = folder.name.partition("-")
+            is_alive = folder.name in _staged_here if pid == str(os.getpid()) else _is_alive(pid)
+            if token not in running and not is_alive:
                 remove_tree(folder)
 
     def _prepare(self, trial: Trial, trial_folder: Path, results: Path) -> Stage:
@@ -136,12 +140,18 @@ class Stages:
             return Stage((*tree, *self._data.mounts(TREE), *boxes), inbox, outbox, results)
         export = Mount(self._benchmark_export(trial.root.commit), BENCHMARK)
         benchmark = (export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
-        return Stage(benchmark, inbox, outbox, results, (*tree, *self._scratch_mounts(trial_folder / "scratch")))
+        area = trial_folder / "scratch"
+        candidate = (*tree, *self._scratch_mounts(area))
+        return Stage(benchmark, inbox, outbox, results, candidate, lambda: self._empty_scratch(area))
+
+    def _empty_scratch(self, area: Path) -> None:
+        remove_tree(area)
+        with self._preparation_lock, _readable_for_trials():
+            self._scratch_mounts(area)
 
     def _trial_folder(self, trial: Trial) -> Path:
-        if trial.pool is Pool.CHECK:
-            return self._state.trials / f"check-{os.getpid()}-{trial.node.id.name}"
-        return self._state.trial_folder(trial.node.id, trial.number)
+        # The candidate can read this path among its mounts, so it must not tell which trial it is.
+        return self._state.trials / f"{os.getpid()}-{trial.token}"
 
     def _tree_mounts(self, trial: Trial, area: Path) -> list[Mount]:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
@@ -237,11 +247,6 @@ def _readable_for_trials() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
-
-
-def _is_live_check(name: str) -> bool:
-    """Whether this is the directory of a check whose process is still alive."""
-    return name.startswith("check-") and _is_alive(name.split("-")[1])
 
 
 def _is_alive(pid: str) -> bool:

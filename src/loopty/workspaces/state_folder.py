@@ -34,6 +34,7 @@ class StateFolder:
 
     @property
     def trials(self) -> Path:
+        """The directories of trials, each removed when its trial ends."""
         return self.folder / "trials"
 
     @property
@@ -72,10 +73,6 @@ class StateFolder:
     def draft_folder(self, node: NodeId) -> Path:
         """Where a node that is made by hand is edited until it runs."""
         return self.folder / "drafts" / node.name
-
-    def trial_folder(self, node: NodeId, number: int) -> Path:
-        """The directory of a trial, removed when the trial ends."""
-        return self.trials / f"{node.name}-{number}"
 
     def prepare(self) -> None:
         """Create the folder with a .gitignore of its own: the user's .gitignore stays unchanged. Raises Misuse."""
