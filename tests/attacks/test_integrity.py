@@ -110,7 +110,7 @@ def optimize(top: Path) -> None:
     # The sandbox shows the first interpreter on the path, which must be the one that has pytest.
     path = f"{sys.prefix}/bin:{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, "-m", "loopty.cli.main", "optimize", "--quiet"],
+        [sys.executable, "-m", "loopty.cli.main", "optimize", "--quiet", "--trust"],
         cwd=top,
         env={**os.environ, "PYTHONPATH": str(top.with_name("packages")), "PATH": path},
         capture_output=True,
