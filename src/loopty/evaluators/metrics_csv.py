@@ -64,10 +64,10 @@ class MetricsStream:
             # Spreadsheets and some writers put a byte order mark before the header.
             self._names, position = self._parse_header(_cells(lines[0], "utf-8-sig")), 1
         while position < len(lines):
-            unwanted = min(self._sample.unwanted, len(lines) - 1 - position)
-            self._sample.skip(unwanted)
-            self._sample.add(self._parse_row(lines[position + unwanted]))
-            position += unwanted + 1
+            skip_count = min(self._sample.skip_count, len(lines) - 1 - position)
+            self._sample.skip(skip_count)
+            self._sample.add(self._parse_row(lines[position + skip_count]))
+            position += skip_count + 1
 
     def _parse_row(self, line: bytes) -> Row:
         assert self._names is not None

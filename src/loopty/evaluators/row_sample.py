@@ -27,7 +27,7 @@ class RowSample:
         return self._count - len(self.rows)
 
     @property
-    def unwanted(self) -> int:
+    def skip_count(self) -> int:
         """How many of the next rows are not kept, unless one of them is the newest."""
         return -self._count % self._stride
 
