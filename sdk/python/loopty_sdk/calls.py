@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from .answer_checks import AnswerChecks
+
 _NONCE_BYTES = 16
 _LONGEST_MESSAGE = 500
 _SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
@@ -38,6 +40,7 @@ class Function:
         start_seconds: float,
         limit: int,
         env: Mapping[str, str] | None,
+        checks: AnswerChecks | None = None,
     ) -> None:
         if not all(target.rpartition(":")):
             raise ValueError(f"{target!r} does not name a function: write it as 'program.py:solve'")
@@ -47,6 +50,9 @@ class Function:
         self._start_seconds = start_seconds
         self._limit = limit
         self._env = env
+        self._checks = checks
+        if checks is not None:
+            _finish_at_exit(self)
         self._session: Session | None = None
         self.seconds = 0.0
         """How long the last call took, by the benchmark's clock, without the start of the process."""
@@ -59,6 +65,13 @@ class Function:
         return self._ask(self._session, frames.CALL, question, self._call_seconds)
 
     def close(self) -> None:
+        """End the process, then check the answers, if a check was asked for. Raises CandidateError."""
+        self._end_session()
+        checks, self._checks = self._checks, None
+        if checks is not None:
+            checks.finish()
+
+    def _end_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -69,6 +82,8 @@ class Function:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if error is not None:
+            self._checks = None  # that error says enough
         self.close()
 
     def _start_session(self) -> Session:
@@ -87,7 +102,7 @@ class Function:
             return self._exchange(session, kind, question, seconds)
         except CandidateError as error:
             if error.kind != "raised":
-                self.close()
+                self._end_session()
             raise
 
     def _exchange(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
@@ -112,10 +127,27 @@ class Function:
         except values.NotData as error:
             raise session.end_with_error("garbage", f"answered with malformed data: {error}") from None
         if kind == frames.VALUE:
+            if self._checks is not None and question:
+                self._checks.note(question, raw)
             return value
         if kind == frames.RAISED and isinstance(value, str):
             raise CandidateError("raised", f"{self._target} raised {_one_line(value)}")
         raise session.end_with_error("garbage", "answered with neither a value nor an exception")
+
+
+def _finish_at_exit(function: Function) -> None:
+    """Check the answers also where the benchmark never closes the function."""
+    import atexit
+
+    def finish() -> None:
+        try:
+            function.close()
+        except CandidateError as error:
+            sys.stdout.flush()
+            print(f"loopty_sdk.CandidateError: {error}", file=sys.stderr, flush=True)
+            os._exit(1)  # an exception would not change the exit code any more
+
+    atexit.register(finish)
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,8 @@ from .wire import Deadline, OverTime, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
 LARGEST_ANSWER = 16 << 20
 
@@ -45,12 +46,23 @@ class Candidate:
         start_seconds: float = 60.0,
         limit: int = LARGEST_ANSWER,
         env: Mapping[str, str] | None = None,
+        check: Callable[..., Any] | None = None,
+        sample: float = 1.0,
+        tolerance: float = 0.0,
     ) -> Function:
         """A Python function of the candidate: `program.py:solve`, or `package.module:solve`.
 
         `seconds` limits each call, `start_seconds` the loading of the module, `limit` the bytes of an answer.
+        `check` is a reference: when the function closes, a random share of the answers (`sample`, at least one) is
+        compared with what the reference returns, numbers within `tolerance`. An answer that differs is a
+        CandidateError of kind `wrong`.
         """
-        return Function(target, seconds, memory_mb, start_seconds, limit, env)
+        checks = None
+        if check is not None:
+            from .answer_checks import AnswerChecks
+
+            checks = AnswerChecks(target, check, sample, tolerance)
+        return Function(target, seconds, memory_mb, start_seconds, limit, env, checks)
 
     def run(
         self,

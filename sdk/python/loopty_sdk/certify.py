@@ -4,6 +4,9 @@
 
 `inputs(rng)` makes the positional arguments of one call, as a tuple, from a `random.Random`. The reference is part
 of the benchmark and runs in this process; the candidate runs in its own. Exits with 1 at the first difference.
+
+A candidate that passes is right for these calls. It may still be wrong for later ones, in the measured run: check
+those too, with `candidate(…, check=reference)`.
 """
 
 from __future__ import annotations
@@ -11,8 +14,6 @@ from __future__ import annotations
 import argparse
 import copy
 import importlib.util
-import itertools
-import math
 import os
 import random
 import sys
@@ -21,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from .candidates import candidate
+from .equality import are_equal, short_repr
 from .errors import CandidateError
-
-_LONGEST_SHOWN = 120
 
 
 def main() -> int:
@@ -49,44 +49,19 @@ def main() -> int:
                 # The reference may change its arguments, so it gets a copy.
                 value, expected = function(*args), reference(*copy.deepcopy(args))
             except CandidateError as error:
-                print(f"round {number}: {error} for {_short_repr(args)}", file=sys.stderr)
+                print(f"round {number}: {error} for {short_repr(args)}", file=sys.stderr)
                 return 1
             if not are_equal(value, expected, options.tolerance):
                 difference = (
-                    f"returns {_short_repr(value)} instead of {_short_repr(expected)} for {_short_repr(args)}"
+                    f"returns {short_repr(value)} instead of {short_repr(expected)} for {short_repr(args)}"
                 )
                 print(f"round {number}: {options.candidate} {difference}", file=sys.stderr)
                 return 1
     print(f"{options.candidate} agrees with {options.reference} on {options.rounds} random inputs")
+    print(
+        "this does not prove that it is right in the measured run: check there with candidate(…, check=reference)"
+    )
     return 0
-
-
-def are_equal(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two values are equal at any depth, numbers within the tolerance; NaN equals NaN."""
-    if hasattr(one, "tolist") or hasattr(other, "tolist"):
-        shapes = [getattr(value, "shape", None) for value in (one, other)]
-        if None not in shapes and shapes[0] != shapes[1]:
-            return False
-        one, other = (value.tolist() if hasattr(value, "tolist") else value for value in (one, other))
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(are_equal, one, other, itertools.repeat(tolerance)))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(are_equal(one[key], other[key], tolerance) for key in one)
-    numbers = (int, float, complex)
-    if (
-        isinstance(one, numbers)
-        and isinstance(other, numbers)
-        and isinstance(one, bool) is isinstance(other, bool)
-    ):
-        return one == other or _are_close(complex(one), complex(other), tolerance)
-    return type(one) is type(other) and bool(one == other)
-
-
-def _are_close(one: complex, other: complex, tolerance: float) -> bool:
-    pairs = ((one.real, other.real), (one.imag, other.imag))
-    if any(math.isnan(number) for pair in pairs for number in pair):
-        return all(math.isnan(a) is math.isnan(b) and (math.isnan(a) or a == b) for a, b in pairs)
-    return tolerance > 0 and all(math.isclose(*pair, rel_tol=tolerance, abs_tol=tolerance) for pair in pairs)
 
 
 def _load(target: str) -> Callable[..., Any]:
@@ -102,11 +77,6 @@ def _load(target: str) -> Callable[..., Any]:
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, name)  # type: ignore[no-any-return]
-
-
-def _short_repr(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 if __name__ == "__main__":
