@@ -72,7 +72,9 @@ class Bench:
         self.reviewer = None
         self.recorder = self.new_recorder()
         self.recorder.record(
-            lambda history: decisions.start_run(history, self.task, "", "", CommittedFiles("c0", "t0"), "first")
+            lambda history: decisions.start_run(
+                history, self.task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first"
+            )
         )
 
     def new_recorder(self):

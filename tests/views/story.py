@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Mapping
 
@@ -56,7 +57,7 @@ class Story:
         self.now = 1000.0
         self.recorder = Recorder(self.ledger, self._tick)
         self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
-        self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "t0"))
+        self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "f0" * 20))
         if driven:
             self.tell(SessionStarted(1, OWNER))
         if baseline is not None:
@@ -79,7 +80,11 @@ class Story:
         operator: str = "rewrite",
     ) -> NodeId:
         node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
-        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, f"tree of {node}", params or {}))
+        self.tell(
+            NodeAdded(
+                node, pool, operator, summary, "b" * 40, hashlib.sha1(node.encode()).hexdigest(), params or {}
+            )
+        )
         return node
 
     def starts(self, node: NodeId) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.curve import Curve, Row
 from loopty.domain.gate_spec import Gate
+from loopty.domain.git_names import ObjectName
 from loopty.domain.launch import Mount
 from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
@@ -201,8 +202,8 @@ class Reviewer(Protocol):
 class CommittedFiles:
     """The files of a node as a git commit and its tree."""
 
-    commit: str
-    tree: str
+    commit: ObjectName
+    tree: ObjectName
 
 
 class Workspaces(Protocol):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from loopty.domain.errors import Misuse
+from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
@@ -39,6 +40,8 @@ _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
 # Foreign objects are checked. Zero-padded modes of old gits are harmless and occur in good repositories.
 _FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore", "protocol.file.allow=always")
+_END_OF_OPTIONS = "--end-of-options"
+"""Before every value that a record or a person gives: what follows is never read as an option."""
 _NODE_BRANCH_PREFIX = "loopty-"
 _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 
@@ -114,8 +117,8 @@ class Repository:
             tree = self._git("write-tree", env=env).strip()
         if tree == head.tree:
             return head
-        commit = self._git("commit-tree", tree, "-p", head.commit, "-m", message).strip()
-        return CommittedFiles(commit, tree)
+        commit = self._git("commit-tree", "-p", head.commit, "-m", message, _END_OF_OPTIONS, tree).strip()
+        return CommittedFiles(ObjectName(commit), ObjectName(tree))
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
@@ -134,7 +137,8 @@ class Repository:
         changes, head = self.changes(base, commit), self.head().commit
         entries = self.entries(head, [change.path for change in changes])
         if any(entries.get(change.path) != change.before for change in changes):
-            return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip(), base
+            tree = f"{commit}^{{tree}}"
+            return self._git("commit-tree", "-p", base, "-m", message, _END_OF_OPTIONS, tree).strip(), base
         edits = {change.path: self.blob(change.after.blob) if change.after else None for change in changes}
         modes = {change.path: change.after for change in changes if change.after}
         return self.commit(head, edits, modes, message).commit, head
@@ -155,7 +159,8 @@ class Repository:
     def _commit_undated(self, tree: str, message: str, *parents: str) -> str:
         dates = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
         encoding = ("i18n.commitEncoding=UTF-8",)
-        return self._git("commit-tree", tree, *parents, "-m", message, env=dates, config=encoding).strip()
+        options = (*parents, "-m", message, _END_OF_OPTIONS)
+        return self._git("commit-tree", *options, tree, env=dates, config=encoding).strip()
 
     @classmethod
     def from_bundle(cls, bundle: Path, top: Path) -> tuple[Repository, CommittedFiles, CommittedFiles]:
@@ -171,14 +176,19 @@ class Repository:
         )
         refspecs = (f"{ref}:{ref}" for ref in (_BASELINE, _WINNER))
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc")
-        repository._git("fetch", *quiet, str(bundle.resolve()), *refspecs, config=_FETCH_CONFIG)
+        source = (_END_OF_OPTIONS, str(bundle.resolve()))
+        repository._git("fetch", *quiet, *source, *refspecs, config=_FETCH_CONFIG)
         branch, work_tree = _BASELINE.removeprefix("refs/heads/"), {"GIT_WORK_TREE": str(top)}
         repository._git("checkout", "--quiet", branch, "--", env=work_tree, cwd=top)
         return repository, repository._resolve(_BASELINE), repository._resolve(_WINNER)
 
     def _resolve(self, revision: str) -> CommittedFiles:
-        commit, tree = self._git("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}").split()
-        return CommittedFiles(commit, tree)
+        # One by one: for several, git repeats --end-of-options among the answers.
+        names = (
+            self._git("rev-parse", "--verify", _END_OF_OPTIONS, f"{revision}^{{{kind}}}").strip()
+            for kind in ("commit", "tree")
+        )
+        return CommittedFiles(*map(ObjectName, names))
 
     def tree_with_patch(self, tree: str, patch: bytes) -> str | None:
         """The tree with this patch applied, or None when the patch does not apply."""
@@ -186,7 +196,7 @@ class Repository:
             return tree
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-            self._git("read-tree", tree, env=env)
+            self._git("read-tree", _END_OF_OPTIONS, tree, env=env)
             try:
                 self._git("apply", "--cached", "--binary", "--whitespace=nowarn", "-", stdin=patch, env=env)
             except GitError:
@@ -199,7 +209,7 @@ class Repository:
         if not move and name.startswith(_NODE_BRANCH_PREFIX) and self._create_branch(name, commit):
             return
         try:
-            self._git("branch", "--no-track", *(("--force",) if move else ()), name, commit)
+            self._git("branch", "--no-track", *(("--force",) if move else ()), _END_OF_OPTIONS, name, commit)
         except GitError as error:
             if move or self.tip(name) != commit:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
@@ -217,13 +227,14 @@ class Repository:
     def tip(self, branch: str) -> str | None:
         """The commit of a branch, or None when there is no such branch."""
         try:
-            return self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").strip()
+            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, f"refs/heads/{branch}").strip()
         except GitError:
             return None
 
     def branches(self, pattern: str) -> list[str]:
         """The names of the branches that match."""
-        return self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{pattern}").splitlines()
+        name = "--format=%(refname:lstrip=2)"
+        return self._git("for-each-ref", name, _END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
@@ -263,9 +274,8 @@ class Repository:
         """The difference between two commits, for people."""
         if not colour:
             return self.patch(before, after).decode(errors="replace")
-        return self._git_bytes("diff", *_NO_PROGRAMS, "--color=always", before, after, "--").decode(
-            errors="replace"
-        )
+        commits = (_END_OF_OPTIONS, before, after, "--")
+        return self._git_bytes("diff", *_NO_PROGRAMS, "--color=always", *commits).decode(errors="replace")
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference between two commits for `git apply`, independent of the user's diff settings."""
@@ -288,7 +298,7 @@ class Repository:
         """Write these files of a commit into an empty directory outside any working tree."""
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
-            self._git("read-tree", commit, env=env)
+            self._git("read-tree", _END_OF_OPTIONS, commit, env=env)
             names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=names)
 
