@@ -16,6 +16,7 @@ from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
 from loopty.evaluators import metrics_csv
 from loopty.evaluators.metrics_csv import MetricsStream, parse_column
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 
@@ -26,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 def stream_of(file: Path, raw: bytes) -> MetricsStream:
     file.write_bytes(raw)
-    stream = MetricsStream(file)
+    stream = MetricsStream(SafeFolder(file.parent).file(file.name))
     stream.read_new()
     return stream
 
@@ -144,11 +145,11 @@ def test_links_pipes_and_huge_files_are_refused(tmp_path: Path) -> None:
         huge.truncate(metrics_csv.LARGEST_STREAM + 1)
     for name in ("link", "fifo", "hard", "huge"):
         with pytest.raises(Unreadable):
-            MetricsStream(tmp_path / name).read_new()
+            MetricsStream(SafeFolder(tmp_path).file(name)).read_new()
 
 
 def test_a_missing_file_has_no_new_rows(file: Path) -> None:
-    stream = MetricsStream(file)
+    stream = MetricsStream(SafeFolder(file.parent).file(file.name))
     assert not stream.read_new()
     file.write_bytes(b"i,a\n1,2\n")
     assert stream.read_new()
@@ -164,7 +165,7 @@ def test_a_writer_that_appends_byte_by_byte_is_followed_live(file: Path) -> None
         "        file.write(bytes([byte]))\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", script, str(file), "\n".join(lines) + "\n"])
-    stream, until = MetricsStream(file), time.monotonic() + 60
+    stream, until = MetricsStream(SafeFolder(file.parent).file(file.name)), time.monotonic() + 60
     while writer.poll() is None and time.monotonic() < until:
         stream.read_new()
         assert all(row.metrics["a"] == row.step / 7 for row in stream.rows)
@@ -183,7 +184,7 @@ def test_where_a_read_cuts_the_file_makes_no_difference(
     raw = "".join(f"{step},{one!r},{two!r}\n" for step, one, two in values)
     whole = f"i,a,b\n{raw}".encode()
     file = tmp_path_factory.mktemp("torn") / "metrics.csv"
-    stream = MetricsStream(file)
+    stream = MetricsStream(SafeFolder(file.parent).file(file.name))
     for cut in [*sorted(cuts), len(whole)]:
         file.write_bytes(whole[:cut])
         stream.read_new()
@@ -193,4 +194,4 @@ def test_where_a_read_cuts_the_file_makes_no_difference(
 def test_too_many_rows_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("i,a\n" + "0,0\n" * 100_001)
     with pytest.raises(Unreadable, match="more than 100000 rows"):
-        MetricsStream(tmp_path / "metrics.csv").read_new()
+        MetricsStream(SafeFolder(tmp_path).file("metrics.csv")).read_new()

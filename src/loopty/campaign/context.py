@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.models.purse import RunPurse
 from loopty.record.cohorts import Cohorts
@@ -35,7 +37,7 @@ from loopty.taskfile import read
 from loopty.workspaces import stages
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
@@ -66,8 +68,11 @@ class CampaignContext:
         """The context of the repository around this directory. Closes what dead processes left open."""
         repository = Repository.open(start)
         task = read.load(repository.top)
-        state = StateFolder(repository.top)
+        state = StateFolder.of(repository.folders)
+        _refuse_tracked_files(repository)
         state.prepare()
+        if state.has_old_ledger():
+            say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
         recorder = Recorder(ledger, time.time)
         owners = ProcessLocks(state.owners)
@@ -190,8 +195,18 @@ class CampaignContext:
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
         )
 
-    def _traces_folder(self, trial: Trial) -> Path:
-        return stages.results_folder(self.state, trial) / "traces"
+    def _traces_folder(self, trial: Trial) -> SafeFolder:
+        return stages.results_folder(self.state, trial).below("traces")
+
+
+def _refuse_tracked_files(repository: Repository) -> None:
+    """Refuse a repository that brings files into loopty's own folder: they could be links to the user's."""
+    if path := repository.foreign_state_path():
+        folder = path.partition("/")[0]
+        raise Misuse(
+            f"the repository tracks {path!r}, where loopty keeps files of its own: look at it, then remove it "
+            f"with `git rm -r --cached {shlex.quote(folder)}` and `rm -r {shlex.quote(folder)}`"
+        )
 
 
 def _throwaway_recorder() -> Recorder:

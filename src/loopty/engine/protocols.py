@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.curve import Curve, Row
@@ -19,6 +18,7 @@ from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
@@ -150,11 +150,11 @@ class Stage:
 
     mounts: tuple[Mount, ...]
     """What the benchmark sees."""
-    inbox: Path
+    inbox: SafeFolder
     """Files for the trial: read-only for it, and they may grow while it runs."""
-    outbox: Path
+    outbox: SafeFolder
     """Files from the trial: it may write anything here, so nothing in it can be trusted."""
-    folder: Path
+    folder: SafeFolder
     """Where the node keeps what is worth keeping."""
     candidate: tuple[Mount, ...] = ()
     """What the candidate sees when it runs apart from the benchmark."""

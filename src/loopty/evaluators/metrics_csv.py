@@ -7,10 +7,10 @@ import math
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
 
 from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
+from loopty.kit.safe_folder import SafeFile
 from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
 LARGEST_STREAM = 64 << 20
@@ -24,8 +24,8 @@ class MetricsStream:
     With a `copy`, everything read is also appended there, out of reach of the trial that writes the file.
     """
 
-    def __init__(self, path: Path, copy: Path | None = None) -> None:
-        self._path = path
+    def __init__(self, file: SafeFile, copy: SafeFile | None = None) -> None:
+        self._file = file
         self._copy = copy
         self._bytes_read = 0
         self._incomplete_line = b""
@@ -76,7 +76,7 @@ class MetricsStream:
 
     def _read_appended(self) -> bytes:
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = self._file.open(os.O_RDONLY)
         except FileNotFoundError:
             return b""
         except OSError:
@@ -92,8 +92,7 @@ class MetricsStream:
             chunk = os.pread(descriptor, status.st_size - self._bytes_read, self._bytes_read)
             self._bytes_read += len(chunk)
             if self._copy and chunk:
-                with self._copy.open("ab") as copy:
-                    copy.write(chunk)
+                self._copy.append(chunk)
             return chunk
         finally:
             os.close(descriptor)

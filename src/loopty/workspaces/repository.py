@@ -16,12 +16,11 @@ from loopty.domain.errors import Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
+from loopty.workspaces.git_folders import SAFE_CONFIG, GitFolders, environment_without_git, is_work_folder
 from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
 from loopty.workspaces.git_session import GitError, GitSession, read_line
 from loopty.workspaces.object_store import ObjectStore
 
-# A planted fsmonitor or hook would run with our permissions.
-_SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "loopty",
     "GIT_AUTHOR_EMAIL": "loopty@localhost",
@@ -49,13 +48,14 @@ _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 class Repository:
     """Runs git in subprocesses, with explicit directories, without hooks and fsmonitor."""
 
-    def __init__(self, top: Path, git_dir: Path) -> None:
-        self.top = top
-        self._git_dir = git_dir
+    def __init__(self, folders: GitFolders) -> None:
+        self.folders = folders
+        self.top = folders.top
+        self._git_dir = folders.git_dir
         self._env = {
-            **_environment_without_git(os.environ),
+            **environment_without_git(os.environ),
             **_IDENTITY,
-            "GIT_DIR": str(git_dir),
+            "GIT_DIR": str(folders.git_dir),
             "LC_ALL": "C.UTF-8",
         }
         content_session, size_session = (
@@ -71,29 +71,20 @@ class Repository:
     @classmethod
     def open(cls, start: Path) -> Repository:
         """The repository that contains this directory. Raises Misuse when there is none."""
-        command = ["git", *_SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
-        try:
-            result = subprocess.run(
-                command, cwd=start, env=_environment_without_git(os.environ), capture_output=True, text=True
-            )
-        except FileNotFoundError:
-            raise Misuse("git is not installed: install it with the system's package manager") from None
-        if result.returncode:
-            reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
-            raise Misuse(f"{reason}: start in a git repository, or create one with `git init`")
-        top, git_dir = (Path(line) for line in result.stdout.splitlines())
-        # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
-        if state_folder := next((above for above in top.parents if above.name == ".loopty"), None):
-            raise Misuse(
-                f"{top} is not your repository, it lies in {state_folder}: start in {state_folder.parent}"
-            )
-        return cls(top, git_dir)
+        return cls(GitFolders.find(start))
 
     def head(self) -> CommittedFiles:
         try:
             return self._resolve("HEAD")
         except GitError:
             raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
+
+    def foreign_state_path(self) -> str | None:
+        """A tracked path in a folder that some file system takes for loopty's own, or None."""
+        # The name begins with a dot, or with a character beyond ASCII that the file system ignores.
+        starts = (f":(top,glob){start}{end}" for start in (".", "[^ -~]") for end in ("*", "*/**"))
+        paths = self._git("ls-files", "-z", "--", *starts).split("\0")
+        return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
     def snapshot(self, message: str) -> CommittedFiles:
         """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
@@ -170,7 +161,7 @@ class Repository:
         """
         with bundle.open("rb") as file:
             kind = "sha256" if b"\n@object-format=sha256\n" in file.read(64) else "sha1"
-        repository = cls(top, top / ".git")
+        repository = cls(GitFolders(top, top / ".git", top / ".git"))
         repository._git(
             "init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top
         )
@@ -342,9 +333,4 @@ class Repository:
 
 
 def _git_command(*args: str, config: Iterable[str] = ()) -> list[str]:
-    return ["git", *_SAFE_CONFIG, *(part for setting in config for part in ("-c", setting)), *args]
-
-
-def _environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without variables that point git at another repository or index."""
-    return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    return ["git", *SAFE_CONFIG, *(part for setting in config for part in ("-c", setting)), *args]
