@@ -18,6 +18,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
+from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import StateFolder
 
 _TEMPLATE = NodeId("1.1")
@@ -25,7 +26,9 @@ _NODES_PER_WRITE = 1000
 
 
 def main(shape: str, count: int) -> None:
-    recorder = Recorder(SqliteLedger(StateFolder(Path.cwd()).ledger), time.time)
+    recorder = Recorder(
+        SqliteLedger(StateFolder.of(GitFolders.find(Path.cwd())).ledger.path_for_programs()), time.time
+    )
     template = recorder.history[_TEMPLATE]
     more = {"chain": _chain, "siblings": _siblings}[shape](count - 1)
     while batch := list(itertools.islice(more, _NODES_PER_WRITE)):

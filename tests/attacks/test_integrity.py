@@ -74,7 +74,7 @@ def run_cheats(folder: Path, benchmark: dict[str, str], proposals: dict[str, Che
     top = create_repository(folder, benchmark, proposals, isolated)
     optimize(top)
     history = SavedRecord(top).history
-    events = [item.event for item in SqliteLedger(top / ".loopty/ledger.sqlite").read()]
+    events = [item.event for item in SqliteLedger(top / ".git/loopty/ledger.sqlite").read()]
     return CheatRun(
         top,
         {history[node].operator: history[node] for node in history.ids},
@@ -203,10 +203,10 @@ def test_a_benchmark_that_is_replaced_while_it_runs_is_noticed(tmp_path, isolate
 
 def swap(top: Path, put_back: bool) -> None:
     deadline = time.monotonic() + 60
-    while not list((top / ".loopty/trials").glob("*/out")) and time.monotonic() < deadline:
+    while not list((top / ".git/loopty/trials").glob("*/out")) and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.5)
-    for place in (top / ".loopty/exports").glob("*/evaluate.py"):
+    for place in (top / ".git/loopty/exports").glob("*/evaluate.py"):
         honest, status = place.read_bytes(), place.stat()
         place.chmod(0o644)
         place.write_text("forged")

@@ -75,12 +75,14 @@ import subprocess, sys
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import run_events
+from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import StateFolder
 
 def test_the_verb_counts_and_is_listed(tmp_path):
-    state = StateFolder(tmp_path)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    state = StateFolder.of(GitFolders.find(tmp_path))
     state.prepare()
-    Recorder(SqliteLedger(state.ledger), lambda: 0.0).record(lambda _: run_events())
+    Recorder(SqliteLedger(state.ledger.path_for_programs()), lambda: 0.0).record(lambda _: run_events())
     loopty = [sys.executable, "-m", "loopty"]
     assert subprocess.check_output([*loopty, "count"], cwd=tmp_path, text=True) == "1 nodes\\n"
     assert "Count the nodes" in subprocess.check_output([*loopty, "--help"], text=True)

@@ -54,6 +54,11 @@ class Place:
 
     top: Path
 
+    @property
+    def state(self) -> Path:
+        """Where loopty keeps its state."""
+        return self.top / ".git/loopty"
+
     def write(self, path: str, text: str) -> None:
         (self.top / path).parent.mkdir(parents=True, exist_ok=True)
         (self.top / path).write_text(text)
@@ -94,6 +99,13 @@ class Place:
     def json(self, *args: str):
         return json.loads(self.loopty(*args, "--json").stdout)
 
+    @property
+    def state_folder(self):
+        from loopty.workspaces.git_folders import GitFolders
+        from loopty.workspaces.state_folder import StateFolder
+
+        return StateFolder.of(GitFolders.find(self.top))
+
     def history(self):
         from loopty.campaign.saved_record import SavedRecord
 
@@ -130,7 +142,7 @@ def parameter_place(place) -> Place:
 @pytest.fixture
 def small_disk(place):
     """A small disk for loopty's state, which a test can fill."""
-    state = place.top / ".loopty"
+    state = place.state
     state.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", state]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:

@@ -9,12 +9,12 @@ from loopty.ledgers.sqlite import SqliteLedger
 
 from .conftest import GIT, Place
 
-OURS = ("objects/", "refs/heads/loopty-", "logs/refs/heads/loopty-")
+OURS = ("objects/", "loopty/", "refs/heads/loopty-", "logs/refs/heads/loopty-")
 
 
 def events(place: Place) -> list:
     """All events in the ledger of this repository."""
-    return [item.event for item in SqliteLedger(place.top / ".loopty/ledger.sqlite").read()]
+    return [item.event for item in SqliteLedger(place.state / "ledger.sqlite").read()]
 
 
 def user_state(place: Place) -> dict:

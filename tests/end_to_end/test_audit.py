@@ -247,7 +247,7 @@ def test_a_killed_audit_counts_as_a_look_and_the_next_one_works(split_place):
     split_place.loopty("audit")
     slow = tried(split_place, "import os, time\nif os.path.exists('heldout'):\n    time.sleep(30)\n" + HONEST)
     process = split_place.start("audit", slow)
-    while not (split_place.top / ".loopty/audits" / f"{slow}-2").exists():
+    while not (split_place.state / "audits" / f"{slow}-2").exists():
         assert process.poll() is None
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
@@ -260,7 +260,7 @@ def test_a_killed_audit_counts_as_a_look_and_the_next_one_works(split_place):
     assert [row["look"] for row in again] == [1, 2, 3]
     assert again[-1]["ended"] == ""
     assert Trials.of(split_place.history().runs[1]).running == {}
-    assert list((split_place.top / ".loopty/trials").iterdir()) == []
+    assert list((split_place.state / "trials").iterdir()) == []
 
 
 @pytest.mark.parametrize(("room", "lacking"), [(500_000, "the split's files"), (4096, "the record")])

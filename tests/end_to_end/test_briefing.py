@@ -7,7 +7,6 @@ from loopty.engine.protocols import Ask
 from loopty.proposers.prompt_context import PromptContext
 from loopty.taskfile.read import load
 from loopty.workspaces.node_leftovers import NodeLeftovers
-from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import Place
 
@@ -44,8 +43,8 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     place.commit()
     place.loopty("optimize")
     place.loopty("audit", "best", code=1)  # equal scores on both splits are flagged as contamination
-    state, task, history = StateFolder(place.top), load(place.top).without_held_out(), place.history()
-    assert any(b"forty-two" in log.read_bytes() for log in (state.folder / "audits").rglob("stdout.log"))
+    state, task, history = place.state_folder, load(place.top).without_held_out(), place.history()
+    assert any(b"forty-two" in log.read_bytes() for log in (place.state / "audits").rglob("stdout.log"))
 
     briefing = PromptContext(task.statement, task.access, NodeLeftovers(state).read)
     ask = Ask(history, 1, Pool.ATTEMPT, random.Random, ())

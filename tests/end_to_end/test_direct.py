@@ -17,7 +17,6 @@ from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import ECHO_X, PARAMETER_TASK, Place
 from .state import events
@@ -26,11 +25,11 @@ from .state import events
 @pytest.fixture
 def ran(place: Place) -> Place:
     """A repository with a run that has just started."""
-    state = StateFolder(place.top)
+    state = place.state_folder
     state.prepare()
     began = RunStarted(1, "c", Objective(), 0, "the first run")
-    baseline = NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0")
-    Recorder(SqliteLedger(state.ledger), lambda: 1.0).record(lambda _: [began, baseline])
+    baseline = NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "f0" * 20)
+    Recorder(SqliteLedger(state.ledger.path_for_programs()), lambda: 1.0).record(lambda _: [began, baseline])
     return place
 
 
@@ -82,7 +81,7 @@ def test_a_directive_applies_to_a_session_that_is_running(place):
     place.commit()
     running = place.start("optimize")
     try:
-        until(lambda: (place.top / ".loopty/trials").is_dir() and NodeCount.of(place.history().runs[1]).nodes > 1)
+        until(lambda: (place.state / "trials").is_dir() and NodeCount.of(place.history().runs[1]).nodes > 1)
         place.loopty("direct", "Try a heap.")
         until(lambda: isinstance(events(place)[-1], NodeAdded | TrialStarted | TrialEnded | NodeJudged))
         running.send_signal(signal.SIGINT)

@@ -65,7 +65,7 @@ def restated(folder: Path, **changes) -> None:
 
 def test_the_best_node_is_packed_into_one_file_below_the_state_folder(won, elsewhere):
     output = won.loopty("export", "best").stdout
-    assert output.startswith(f"{won.top}/.loopty/artifacts/loopty-1.1.tar.gz holds 1.1, digest ")
+    assert output.startswith(f"{won.top}/.git/loopty/artifacts/loopty-1.1.tar.gz holds 1.1, digest ")
     result = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
     assert result["path"] == str(elsewhere.top / "w")
     assert result["digest"].startswith(output.split()[-1])
@@ -263,10 +263,10 @@ def test_there_must_be_something_to_export(won):
 
 def test_nothing_is_overwritten_without_force(won, elsewhere):
     won.loopty("export", "1.1")
-    first = (won.top / ".loopty/artifacts/loopty-1.1.tar.gz").read_bytes()
+    first = (won.state / "artifacts/loopty-1.1.tar.gz").read_bytes()
     assert "--force" in won.loopty("export", "1.1", code=2).stderr
     won.loopty("export", "1.1", "--force")
-    assert (won.top / ".loopty/artifacts/loopty-1.1.tar.gz").read_bytes() == first
+    assert (won.state / "artifacts/loopty-1.1.tar.gz").read_bytes() == first
     assert "--to" in won.loopty("export", "1.1", "--to", str(elsewhere.top / "no/such"), code=2).stderr
 
 

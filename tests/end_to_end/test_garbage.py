@@ -53,7 +53,7 @@ def test_the_message_about_an_empty_task_file_names_everything_that_is_missing(d
 
 @pytest.mark.parametrize("left", [100, 10000])
 def test_a_truncated_ledger_is_reported_in_one_line(damaged, left):
-    ledger = damaged.top / ".loopty/ledger.sqlite"
+    ledger = damaged.state / "ledger.sqlite"
     os.truncate(ledger, left)
     before = ledger.read_bytes()
     assert_one_line(damaged, "ledger.sqlite", "status", "optimize")
@@ -61,12 +61,12 @@ def test_a_truncated_ledger_is_reported_in_one_line(damaged, left):
 
 
 def test_garbage_in_place_of_a_ledger_is_reported_in_one_line(damaged):
-    (damaged.top / ".loopty/ledger.sqlite").write_bytes(os.urandom(30_000))
+    (damaged.state / "ledger.sqlite").write_bytes(os.urandom(30_000))
     assert_one_line(damaged, "ledger.sqlite", "status", "optimize")
 
 
 def test_a_ledger_with_a_damaged_middle_is_reported_in_one_line(damaged):
-    ledger = damaged.top / ".loopty/ledger.sqlite"
+    ledger = damaged.state / "ledger.sqlite"
     raw = ledger.read_bytes()
     ledger.write_bytes(raw[:4096] + b"\xff" * (len(raw) - 4096))
     assert_one_line(damaged, "ledger.sqlite", "status", "optimize")
@@ -85,7 +85,7 @@ def test_a_nested_repository_without_a_commit_is_reported_in_one_line(damaged):
 
 
 def test_deleted_caches_and_folders_are_rebuilt(damaged):
-    for path in (damaged.top / ".loopty").iterdir():
+    for path in (*(damaged.top / ".loopty").iterdir(), *damaged.state.iterdir()):
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name == ".gitignore":
@@ -100,7 +100,7 @@ def test_deleted_caches_and_folders_are_rebuilt(damaged):
 
 
 def test_without_any_state_a_new_run_starts(damaged):
-    shutil.rmtree(damaged.top / ".loopty")
+    shutil.rmtree(damaged.state)
     assert_one_line(damaged, "nothing has run here yet", "status", "tree", "best")
     damaged.loopty("optimize", "--quiet", code=None)
     assert damaged.history().run.number >= 1

@@ -57,7 +57,7 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
     assert TrialCounts.of(run, Pool.ATTEMPT).started == 30
     assert all(place.history()[node].verdict for node in place.history().ids)
     assert_never_over(events, 30)
-    assert list(SavedRecord(place.top).state.trials.iterdir()) == []
+    assert SavedRecord(place.top).state.trials.names() == []
 
 
 def assert_soon_gone(token: str) -> None:

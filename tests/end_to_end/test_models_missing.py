@@ -35,7 +35,7 @@ def test_garbage_in_the_users_config_file_is_reported_with_its_line(own, case):
     assert "config/loopty/config.toml" in refused.stderr
     assert expected in refused.stderr
     assert refused.stderr.count("\n") == 1
-    assert not (own.top / ".loopty/ledger.sqlite").exists()
+    assert not (own.state / "ledger.sqlite").exists()
 
 
 MISSING = {

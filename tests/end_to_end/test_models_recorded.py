@@ -21,7 +21,7 @@ def test_recorded_calls_give_the_same_run_again_and_cost_nothing(code_place):
     with vendor(number(7), "no change at all", number(3), number(9), number(8)) as server:
         task(code_place, evolver(server, input_usd=1.0, output_usd=1.0))
         code_place.loopty("optimize")
-        played = table("models.near", provider="recorded", file=".loopty/calls")
+        played = table("models.near", provider="recorded", file=".git/loopty/calls")
         task(code_place, played + table("roles.evolver", model="near") + table("proposer", kind="llm-code"))
         code_place.loopty("optimize", "--new-run")
     assert len(server.requests) == 5

@@ -213,7 +213,7 @@ def test_a_deep_node_is_found_by_its_branch_and_by_its_shortened_id(tmp_path):
     place.write("src/x.txt", "1\n")
     place.commit()
     place.loopty("run", "1")
-    recorder = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 0.0)
+    recorder = Recorder(SqliteLedger(place.state / "ledger.sqlite"), lambda: 0.0)
     root = recorder.history[NodeId("1")]
     deep = NodeId("1" + ".1" * 60 + ".7")
     lineage = deep.lineage[1:]

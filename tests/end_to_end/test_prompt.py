@@ -14,7 +14,6 @@ from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
-from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import CODE_TASK, Place
 from .serving import evolver, number, vendor
@@ -27,13 +26,13 @@ REPLY = Reply('{"x": 1}', Usage(100, 30, 40, 10))
 @pytest.fixture
 def proposed(place: Place) -> Place:
     """A run with a node that took two calls, one of which failed."""
-    state = StateFolder(place.top)
+    state = place.state_folder
     state.prepare()
-    recorder = Recorder(SqliteLedger(state.ledger), lambda: 1.0)
-    archive = Archive(state.folder / "calls")
+    recorder = Recorder(SqliteLedger(state.ledger.path_for_programs()), lambda: 1.0)
+    archive = Archive(state.calls)
     events = [
         RunStarted(1, "c", Objective(), 0, "the first run"),
-        NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "t0"),
+        NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "as it is", "a" * 40, "f0" * 20),
     ]
     for call, reply, failure in (("c1", None, "503: overloaded"), ("c2", REPLY, "")):
         names = {"model": "lab:large", "role": "evolver", "operator": "code:diff", "node": NodeId("1")}
@@ -42,7 +41,9 @@ def proposed(place: Place) -> Place:
             CallReserved(1, call, "evolver", 500, 0.5, "me", "lab:large", "code:diff", NodeId("1"), Pool.ATTEMPT)
         )
         events.append(CallSettled(1, call, 130 if reply else 0, 0.01, reply and reply.usage, failure))
-    added = NodeAdded(NodeId("1.1"), Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=("c1", "c2"))
+    added = NodeAdded(
+        NodeId("1.1"), Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "f1" * 20, calls=("c1", "c2")
+    )
     recorder.record(lambda _: [*events, added])
     return place
 
@@ -82,13 +83,13 @@ def test_a_node_that_no_model_made_says_so(proposed):
 
 
 def test_a_call_whose_record_is_missing_or_torn_is_shown_from_the_ledger(proposed):
-    folder = StateFolder(proposed.top).folder / "calls"
+    folder = proposed.state / "calls"
     file = folder / "c1.jsonl"
     file.write_bytes(file.read_bytes().partition(b"\n")[2][:-40])
     shown = proposed.json("show", "1.1", "--prompt")["calls"]
     assert [call["prompt"] for call in shown] == [None, None]
     assert shown[1]["tokens"] == 130
-    assert "not in .loopty/calls" in proposed.loopty("show", "1.1", "--prompt").stdout
+    assert "no longer in the archive of calls" in proposed.loopty("show", "1.1", "--prompt").stdout
 
 
 def test_show_mentions_the_calls(proposed):

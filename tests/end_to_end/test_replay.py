@@ -94,7 +94,7 @@ def test_a_killed_replay_loses_nothing_and_the_next_one_works(code_place):
     code_place.loopty("run", "1")
     before, node = events(code_place), code_place.history()["1"]
     process = code_place.start("replay", "1")
-    while not (code_place.top / ".loopty/nodes/1/replay-4").exists():
+    while not (code_place.state / "nodes/1/replay-4").exists():
         assert process.poll() is None
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_a_killed_replay_loses_nothing_and_the_next_one_works(code_place):
     after = code_place.history()["1"]
     assert (after.verdict, after.outcome, after.samples) == (node.verdict, node.outcome, node.samples)
     assert Trials.of(code_place.history().runs[1]).running == {}
-    assert list((code_place.top / ".loopty/trials").iterdir()) == []
+    assert list((code_place.state / "trials").iterdir()) == []
 
 
 def test_an_interrupted_replay_compares_nothing(code_place):
@@ -114,7 +114,7 @@ def test_an_interrupted_replay_compares_nothing(code_place):
     code_place.loopty("run", "1")
     before = record(code_place)
     process = code_place.start("replay", "1")
-    while not (code_place.top / ".loopty/nodes/1/replay-4").exists():
+    while not (code_place.state / "nodes/1/replay-4").exists():
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

@@ -35,13 +35,13 @@ def ran(parameter_place) -> Place:
 
 def call(place: Place, name: str, model: str, money_usd: float) -> None:
     """A call of the evolver that gave the first node that there is not yet."""
-    recorder = Recorder(SqliteLedger(place.top / ".loopty/ledger.sqlite"), lambda: 1.0)
+    recorder = Recorder(SqliteLedger(place.state / "ledger.sqlite"), lambda: 1.0)
 
     def made(history):
         node = NodeId("1").child(history[NodeId("1")].children + 1)
         yield CallReserved(1, name, "evolver", 900, 0.1, "host:1:1", model, "invent", NodeId("1"), Pool.ATTEMPT)
         yield CallSettled(1, name, 700, money_usd, Usage(500, 200))
-        yield NodeAdded(node, Pool.ATTEMPT, "invent", "", "a" * 40, f"t{node}", calls=(name,))
+        yield NodeAdded(node, Pool.ATTEMPT, "invent", "", "a" * 40, "f0" * 20, calls=(name,))
 
     recorder.record(made)
 

@@ -87,11 +87,13 @@ def test_two_working_trees_of_one_repository_do_not_move_each_others_branches(co
     code_place.git("worktree", "add", "-q", str(code_place.top.with_name("other")))
     other = type(code_place)(code_place.top.with_name("other"))
     other.write("src/x.txt", "50\n")
-    for place in (code_place, other):
-        place.loopty("run", "1")
-    for place in (code_place, other):
-        node = place.history().run.root
-        assert place.git("rev-parse", node.branch).strip() == place.history()[node].commit
+    code_place.loopty("run", "1")
+    other.loopty("optimize", "--new-run", "--quiet", code=None)
+    history = code_place.history()
+    assert sorted(history.runs) == [1, 2]
+    assert other.git("show", "loopty-2:src/x.txt") == "50\n"
+    for run in history.runs.values():
+        assert code_place.git("rev-parse", run.root.branch).strip() == history[run.root].commit
 
 
 def test_a_branch_of_the_user_with_the_name_of_a_node_is_not_moved(code_place):
@@ -105,7 +107,7 @@ def test_a_branch_of_the_user_with_the_name_of_a_node_is_not_moved(code_place):
 def test_branches_stay_when_the_state_folder_is_lost(code_place):
     code_place.loopty("run", "1")
     lost = code_place.git("rev-parse", "loopty-1")
-    shutil.rmtree(code_place.top / ".loopty")
+    shutil.rmtree(code_place.state)
     code_place.write("src/x.txt", "50\n")
     code_place.loopty("run", "1", code=None)
     assert lost in code_place.git("for-each-ref", "refs/heads/loopty-*", "--format=%(objectname)%0a")
@@ -113,7 +115,7 @@ def test_branches_stay_when_the_state_folder_is_lost(code_place):
 
 def test_folders_left_by_a_lost_ledger_are_not_taken_for_those_of_new_nodes(code_place):
     code_place.loopty("run", "1")
-    (code_place.top / ".loopty/ledger.sqlite").unlink()
+    (code_place.state / "ledger.sqlite").unlink()
     code_place.write("src/x.txt", "50\n")
     code_place.loopty("run", "1")
     history = code_place.history()

@@ -74,7 +74,7 @@ class Bench:
         self.recorder = self.new_recorder()
         self.recorder.record(
             lambda history: decisions.start_run(
-                history, self.task, "", "", CommittedFiles("c0", "t0"), "first", secret=secret
+                history, self.task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first", secret=secret
             )
         )
 

@@ -78,7 +78,9 @@ class ReviewedRun(Bench):
 
     def add(self, x):
         proposal = Proposal("hand", NodeId("1"), "a change", {"x": x})
-        self.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), Pool.ATTEMPT))
+        self.recorder.record(
+            lambda h: decisions.add_node(h, proposal, CommittedFiles("c1" * 20, "f1" * 20), Pool.ATTEMPT)
+        )
 
     def judged(self):
         return [item.event for item in self.ledger.read() if isinstance(item.event, NodeJudged)]

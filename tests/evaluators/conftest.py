@@ -25,6 +25,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.gates import GateResult
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models.endpoint.trial_access import ServeTrial
 from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
@@ -115,8 +116,13 @@ class Bench:
         tree = Mount(self.root / "tree", PATHS.tree)
         scratch_mount = Mount(scratch, f"{PATHS.tree}/build", writable=True)
         benchmark = Mount(self.root / "benchmark", PATHS.benchmark)
+        here = SafeFolder(self.root)
         yield Stage(
-            (benchmark if self.isolated else tree, *boxes), inbox, outbox, self.folder, (tree, scratch_mount)
+            (benchmark if self.isolated else tree, *boxes),
+            here.below("in"),
+            here.below("out").written_by(owner[0] if owner else None),
+            here.below("node"),
+            (tree, scratch_mount),
         )
 
 

@@ -22,6 +22,7 @@ from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
@@ -53,9 +54,9 @@ class Place:
                 os.chown(owned, *owner)
         yield Stage(
             (Mount(tree, "/t/tree"), Mount(inbox, "/t/in"), Mount(outbox, "/t/out", writable=True)),
-            inbox,
-            outbox,
-            folder,
+            SafeFolder(inbox),
+            SafeFolder(outbox).written_by(owner[0] if owner else None),
+            SafeFolder(folder),
         )
 
     async def run(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopty.evaluators import harvest
+from loopty.kit.safe_folder import SafeFolder
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def outbox(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def traces(outbox: Path, tmp_path: Path) -> harvest.TraceCopies:
-    return harvest.TraceCopies(outbox / "traces", tmp_path / "node")
+    return harvest.TraceCopies(SafeFolder(outbox, ("traces",)), SafeFolder(tmp_path, ("node",)))
 
 
 def test_traces_are_copied_as_they_come_and_again_when_they_change(
@@ -78,7 +79,7 @@ def test_links_pipes_and_huge_traces_are_left_behind(
 )
 def test_the_last_line_is_short_and_printable(tmp_path: Path, output: bytes, expected: str) -> None:
     (tmp_path / "log").write_bytes(output)
-    assert harvest.last_line(tmp_path / "log") == expected
+    assert harvest.last_line(SafeFolder(tmp_path).file("log")) == expected
 
 
 def test_traces_that_come_and_go_do_not_fill_the_disk(

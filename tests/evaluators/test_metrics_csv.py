@@ -17,6 +17,7 @@ from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
 from loopty.evaluators import metrics_csv
 from loopty.evaluators.metrics_csv import MetricsStream, parse_column
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 
@@ -27,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 def stream_of(file: Path, raw: bytes) -> MetricsStream:
     file.write_bytes(raw)
-    stream = MetricsStream(file)
+    stream = MetricsStream(SafeFolder(file.parent).file(file.name))
     stream.read_new()
     return stream
 
@@ -145,11 +146,11 @@ def test_links_pipes_and_huge_files_are_refused(tmp_path: Path) -> None:
         huge.truncate(metrics_csv.LARGEST_STREAM + 1)
     for name in ("link", "fifo", "hard", "huge"):
         with pytest.raises(Unreadable):
-            MetricsStream(tmp_path / name).read_new()
+            MetricsStream(SafeFolder(tmp_path).file(name)).read_new()
 
 
 def test_a_missing_file_has_no_new_rows(file: Path) -> None:
-    stream = MetricsStream(file)
+    stream = MetricsStream(SafeFolder(file.parent).file(file.name))
     assert not stream.read_new()
     file.write_bytes(b"i,a\n1,2\n")
     assert stream.read_new()
@@ -165,7 +166,7 @@ def test_a_writer_that_appends_byte_by_byte_is_followed_live(file: Path) -> None
         "        file.write(bytes([byte]))\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", script, str(file), "\n".join(lines) + "\n"])
-    stream, until = MetricsStream(file), time.monotonic() + 60
+    stream, until = MetricsStream(SafeFolder(file.parent).file(file.name)), time.monotonic() + 60
     while writer.poll() is None and time.monotonic() < until:
         stream.read_new()
         assert all(row.metrics["a"] == row.step / 7 for row in stream.rows)
@@ -184,7 +185,7 @@ def test_where_a_read_cuts_the_file_makes_no_difference(
     raw = "".join(f"{step},{one!r},{two!r}\n" for step, one, two in values)
     whole = f"i,a,b\n{raw}".encode()
     file = tmp_path_factory.mktemp("torn") / "metrics.csv"
-    stream = MetricsStream(file)
+    stream = MetricsStream(SafeFolder(file.parent).file(file.name))
     for cut in [*sorted(cuts), len(whole)]:
         file.write_bytes(whole[:cut])
         stream.read_new()
@@ -204,7 +205,7 @@ def test_of_many_rows_every_nth_and_the_last_one_are_kept(file: Path) -> None:
 def test_which_rows_are_kept_does_not_depend_on_when_they_are_read(file: Path) -> None:
     raw = b"i,a\n" + b"".join(b"%d,1\n" % step for step in range(20_000))
     at_once = [row.step for row in stream_of(file, raw).rows]
-    slow = MetricsStream(file)
+    slow = MetricsStream(SafeFolder(file.parent).file(file.name))
     for end in range(0, len(raw) + 997, 997):
         file.write_bytes(raw[:end])
         slow.read_new()
@@ -233,10 +234,12 @@ _UNDER_A_LIMIT = """
 import resource, sys
 from pathlib import Path
 from loopty.evaluators.metrics_csv import MetricsStream
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (40 << 20),) * 2)
-stream = MetricsStream(Path(sys.argv[1]), copy=Path(sys.argv[1] + ".copy"))
+folder, name = SafeFolder(Path(sys.argv[1]).parent), Path(sys.argv[1]).name
+stream = MetricsStream(folder.file(name), copy=folder.file(name + ".copy"))
 try:
     stream.read_new()
 except Unreadable as error:

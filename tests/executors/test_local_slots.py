@@ -17,6 +17,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.local_slots import LocalExecutor, lock_path
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 
 NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, order=1, position=0)
@@ -133,11 +134,12 @@ def test_any_name_makes_a_lock_of_its_own() -> None:
 
 
 def test_this_process_is_alive_and_a_dead_one_is_not(tmp_path: Path) -> None:
-    locks = ProcessLocks(tmp_path)
+    locks = ProcessLocks(SafeFolder(tmp_path))
     assert locks.is_alive(locks.claim())
     script = (
         "import os, sys; from pathlib import Path; from loopty.executors.process_locks import ProcessLocks\n"
-        "print(ProcessLocks(Path(sys.argv[1])).claim(), flush=True); os.kill(os.getpid(), 9)"
+        "from loopty.kit.safe_folder import SafeFolder\n"
+        "print(ProcessLocks(SafeFolder(Path(sys.argv[1]))).claim(), flush=True); os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
     name = killed.stdout.strip()
@@ -146,11 +148,12 @@ def test_this_process_is_alive_and_a_dead_one_is_not(tmp_path: Path) -> None:
 
 
 def test_a_living_process_is_alive_under_any_host_name(tmp_path: Path) -> None:
-    name = ProcessLocks(tmp_path).claim()
+    name = ProcessLocks(SafeFolder(tmp_path)).claim()
     renamed = f"another-name:1:{name.rpartition(':')[2]}"
     script = (
         "import sys; from pathlib import Path; from loopty.executors.process_locks import ProcessLocks\n"
-        "print(ProcessLocks(Path(sys.argv[1])).is_alive(sys.argv[2]))"
+        "from loopty.kit.safe_folder import SafeFolder\n"
+        "print(ProcessLocks(SafeFolder(Path(sys.argv[1]))).is_alive(sys.argv[2]))"
     )
     result = subprocess.run([sys.executable, "-c", script, tmp_path, renamed], capture_output=True, text=True)
     assert result.stdout.strip() == "True"

@@ -12,6 +12,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.kit import codec
+from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.recorder import Recorder
@@ -110,3 +111,50 @@ def test_pages_of_an_older_fold_are_rebuilt_from_the_events(tmp_path):
     history = SqliteLedger(path).history()
     assert history["1.1"] == recorder.history["1.1"]
     assert codec.plain(history.runs) == codec.plain(recorder.history.runs)
+
+
+def test_a_ledger_that_has_become_read_only_is_reported_in_one_line(tmp_path):
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    recorder = Recorder(ledger, lambda: 0.0)
+    recorder.record(lambda _: run_events())
+    ledger._db.execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that turned read-only
+    with pytest.raises(Misuse, match="has become read-only: make it writable") as caught:
+        recorder.record(child_events)
+    assert "\n" not in str(caught.value)
+    assert len(list(ledger.read())) == 2
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_a_link_in_place_of_a_file_of_the_ledger_is_refused(tmp_path, suffix):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "state").mkdir()
+    (tmp_path / f"state/ledger.sqlite{suffix}").symlink_to(tmp_path / "mine")
+    with pytest.raises(UnsafePath):
+        SqliteLedger(tmp_path / "state/ledger.sqlite")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_link_in_place_of_the_folder_of_the_ledger_is_refused(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "state").symlink_to(tmp_path / "mine")
+    with pytest.raises(UnsafePath):
+        SqliteLedger(tmp_path / "state/ledger.sqlite")
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_ledger_that_is_replaced_while_it_is_open_is_saved_beside_the_other(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    recorder = Recorder(SqliteLedger(path), lambda: 0.0)
+    recorder.record(lambda _: run_events())
+    for file in tmp_path.iterdir():
+        file.unlink()
+    other = Recorder(SqliteLedger(path), lambda: 0.0)
+    other.record(lambda _: run_events(7))
+    with pytest.raises(Misuse, match="nothing is lost") as caught:
+        recorder.record(child_events)
+    (saved,) = (file for file in tmp_path.glob("ledger-*.sqlite"))
+    assert str(saved) in str(caught.value)
+    assert len(list(SqliteLedger(saved).read())) == 3
+    recorder.record(child_events)
+    assert len(list(SqliteLedger(saved).read())) == 4, "and goes on there"
+    assert list(SqliteLedger(path).history().runs) == [7]

@@ -5,6 +5,7 @@ import random
 
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Pools
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.meter import Meter, Settlements
@@ -25,7 +26,7 @@ class PaidRun:
     def __init__(self, folder, pools=None, roles=None, ledger=None):
         self.time = Time()
         self.ledger = ledger or MemoryLedger()
-        self.archive = Archive(folder / "calls", itertools.count(1.0).__next__)
+        self.archive = Archive(SafeFolder(folder, ("calls",)), itertools.count(1.0).__next__)
         self.recorder = Recorder(self.ledger, lambda: 0.0)
         if not self.recorder.history.runs:
             self.recorder.record(lambda _: run_events())

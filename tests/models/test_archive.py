@@ -8,6 +8,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 
 PROMPT = Prompt(
@@ -26,7 +27,7 @@ CALL = "0123456789abcdef0123456789abcdef"
 
 @pytest.fixture
 def archive(tmp_path):
-    return Archive(tmp_path / "calls", lambda: 12.5)
+    return Archive(SafeFolder(tmp_path, ("calls",)), lambda: 12.5)
 
 
 def test_a_call_is_read_back_unchanged(archive):
@@ -54,8 +55,8 @@ def test_a_failure_is_kept_with_its_prompt(archive):
 def test_another_process_finds_the_call(archive, tmp_path):
     archive.keep("first", Prompt('"call":"second"', (), {"call": "second"}), REPLY)
     archive.keep("second", PROMPT, Reply("the second", Usage()))
-    Archive(tmp_path / "calls").keep("third", PROMPT, Reply("the third", Usage()))
-    other = Archive(tmp_path / "calls")
+    Archive(SafeFolder(tmp_path, ("calls",))).keep("third", PROMPT, Reply("the third", Usage()))
+    other = Archive(SafeFolder(tmp_path, ("calls",)))
     assert [other.reply(call).text for call in ("third", "second", "first", "third")] == [
         "the third",
         "the second",
@@ -81,7 +82,7 @@ def test_a_torn_or_missing_line_gives_no_record(archive, tmp_path, content):
 def test_several_calls_are_read_in_one_pass(archive, tmp_path):
     for call in ("first", "second", "third"):
         archive.keep(call, Prompt("", (), {"call": "missing"}), Reply(call, Usage()))
-    other = Archive(tmp_path / "calls")
+    other = Archive(SafeFolder(tmp_path, ("calls",)))
     records = other.records_of(["third", "missing", "first"])
     assert {call: record.reply.text for call, record in records.items()} == {"first": "first", "third": "third"}
     assert other.records_of([]) == {}
@@ -93,7 +94,7 @@ def test_a_torn_line_leaves_other_lines_readable(archive, tmp_path):
     file = tmp_path / "calls" / "first.jsonl"
     file.write_bytes(file.read_bytes().replace(b'{"call":"second"', b'\xff"call":"second"')[:-5])
     archive.keep("fourth", PROMPT, REPLY)
-    other = Archive(tmp_path / "calls")
+    other = Archive(SafeFolder(tmp_path, ("calls",)))
     assert other.reply("first").text == "first"
     assert [other.record(call) for call in ("second", "third")] == [None, None]
 
@@ -156,7 +157,7 @@ def test_keys_are_removed_and_placeholders_are_not(archive, tmp_path):
 
 def test_records_come_oldest_first(tmp_path):
     now = iter((3.0, 1.0, 2.0))
-    archive = Archive(tmp_path, lambda: next(now))
+    archive = Archive(SafeFolder(tmp_path), lambda: next(now))
     for name in ("a", "b", "c"):
         archive.keep(name, PROMPT, REPLY)
     assert [record.call for record in archive.records()] == ["b", "c", "a"]

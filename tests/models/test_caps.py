@@ -17,6 +17,7 @@ from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, 
 from loopty.domain.task import Pools, RoleBudget, Roles
 from loopty.engine import decisions
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.allowance import AllowanceExceeded
 from loopty.models.meter import RequestSize, Subject
@@ -184,6 +185,7 @@ from loopty.record.recorder import Recorder
 from loopty.record.calls import Spend
 from loopty.domain.task import Pools
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
 from loopty.models.metered_model import MeteredModel
@@ -196,7 +198,7 @@ from loopty.testing.ledger_suite import run_events
 top = Path(sys.argv[1])
 recorder = Recorder(SqliteLedger(top / "ledger.sqlite"), lambda: 0.0)
 recorder.record(lambda _: run_events())
-purse = RunPurse(recorder, 1, Pools(), ProcessLocks(top / "owners").claim())
+purse = RunPurse(recorder, 1, Pools(), ProcessLocks(SafeFolder(top, ("owners",))).claim())
 
 class Hanging:
     name = "scripted:hanging"
@@ -211,7 +213,7 @@ meter = Meter(
     Role.EVOLVER, "hanging", spec, rates_of(spec), purse, Throttle(None), Settlements(), time.monotonic
 )
 retry = Retry("hanging", 5, 600.0, random.Random(0), time.monotonic, asyncio.sleep)
-role_model = MeteredModel(Role.EVOLVER, Hanging(), spec, meter, Archive(top / "calls"), retry)
+role_model = MeteredModel(Role.EVOLVER, Hanging(), spec, meter, Archive(SafeFolder(top, ("calls",))), retry)
 asyncio.run(role_model.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
 """
 
@@ -222,7 +224,7 @@ def test_a_process_killed_in_a_paid_call_is_charged_once_and_as_reserved(tmp_pat
         tokens, money_usd = json.loads(child.stdout.readline())
         os.kill(child.pid, signal.SIGKILL)
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
-    recorder, owners = Recorder(ledger, lambda: 0.0), ProcessLocks(tmp_path / "owners")
+    recorder, owners = Recorder(ledger, lambda: 0.0), ProcessLocks(SafeFolder(tmp_path, ("owners",)))
     assert len(Spend.of(recorder.history.runs[1]).reservations) == 1
     for _ in range(2):
         recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))

@@ -10,6 +10,7 @@ from loopty.domain.model import Message, ModelSpec, Prompt, Role, Speaker
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Pools
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.purse import RunPurse
@@ -68,7 +69,7 @@ async def test_smollm2_answers_a_question(catalogue):
 async def test_smollm2_proposes_valid_parameters(catalogue, tmp_path):
     desk = Desk(tmp_path / "calls")
     role_model = catalogue.role_model(
-        Role.EVOLVER, "small", RunPurse(desk.recorder, 1, Pools(), "me"), Archive(tmp_path / "calls")
+        Role.EVOLVER, "small", RunPurse(desk.recorder, 1, Pools(), "me"), Archive(SafeFolder(tmp_path, ("calls",)))
     )
     proposer = ParametersProposer(SPACE, role_model, Plain(), ParametersOptions(batch=2))
     for _ in range(MAX_REQUESTS):

@@ -10,6 +10,7 @@ from loopty.domain.proposal import Proposal, Refusal
 from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 from loopty.models.purse import RunPurse
 from loopty.models.scripted_model import ScriptedModel
@@ -39,7 +40,7 @@ def make_role_model(recorder, folder, model, pools=None):
     """A role model over this model that never retries."""
     purse = RunPurse(recorder, 1, pools or Pools(), "me")
     limits = {"retries": 0, "outage_seconds": 0.0, "max_output_tokens": 256}
-    return metered_model(model, purse, Archive(folder), Time(), **limits)
+    return metered_model(model, purse, Archive(SafeFolder(folder)), Time(), **limits)
 
 
 class Desk:

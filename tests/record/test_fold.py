@@ -45,7 +45,9 @@ class RandomRun:
         self.clock = 0.0
         self.recorder = Recorder(ledger, self.time)
         task = make_task(pools=POOLS)
-        self.recorder.record(lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0", "t0"), "first"))
+        self.recorder.record(
+            lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first")
+        )
         self.recorder.record(lambda h: decisions.start_session(h, 1, "me"))
         self.recorder.record(lambda h: self.start_trial(h, NodeId("1")))
 
@@ -87,7 +89,9 @@ class RandomRun:
         rng, ids = self.rng, list(self.recorder.history.ids)
         pool, params = rng.choice([Pool.ATTEMPT, Pool.CONTROL]), {"x": rng.randint(0, 30) / 30}
         proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.index_in_reply())
-        self.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c", "t"), pool, False, 1))
+        self.recorder.record(
+            lambda h: decisions.add_node(h, proposal, CommittedFiles("c1" * 20, "f1" * 20), pool, False, 1)
+        )
 
     def refuse(self):
         objection = self.rng.choice(list(Objection))

@@ -102,7 +102,7 @@ def test_a_refused_call_shows_its_reason_and_a_retried_one_is_marked():
 def test_a_call_in_flight_and_a_missing_text_are_marked():
     text = calls_text([(ModelCall(reserved("c2", "verifier", "review"), AT), None)])
     assert "900 tokens reserved" in text
-    assert "not in .loopty/calls" in text
+    assert "no longer in the archive of calls" in text
 
 
 def test_a_terminal_without_unicode_gets_ascii():

@@ -11,6 +11,7 @@ import pytest
 
 from loopty.domain.launch import Bounds, Launch, Protection, SandboxError
 from loopty.domain.task import SandboxSpec
+from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes import choice
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 
@@ -68,24 +69,24 @@ def test_the_message_on_macos_says_what_is_needed():
 
 
 def test_the_report_of_a_probe_is_cached(tmp_path):
-    cache = tmp_path / "probes.json"
+    cache = SafeFolder(tmp_path).file("probes.json")
     choice.choose_sandbox(SandboxSpec(), cache)
-    known = json.loads(cache.read_text())
+    known = json.loads(cache.read())
     known["bubblewrap"]["probe"]["gaps"] = [{"protection": "calls", "words": "from the cache"}]
-    cache.write_text(json.dumps(known))
+    cache.write(json.dumps(known).encode())
     assert [gap.words for gap in choice.choose_sandbox(SandboxSpec(), cache).gaps] == ["from the cache"]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"bubblewrap": 3}', '{"bubblewrap": {"key": "stale"}}'])
 def test_a_stale_or_broken_cache_is_ignored(tmp_path, text):
-    cache = tmp_path / "probes.json"
-    cache.write_text(text)
+    cache = SafeFolder(tmp_path).file("probes.json")
+    cache.write(text.encode())
     assert choice.choose_sandbox(SandboxSpec(), cache).gaps == ()
-    assert json.loads(cache.read_text())["bubblewrap"]["probe"]["name"] == "bubblewrap"
+    assert json.loads(cache.read())["bubblewrap"]["probe"]["name"] == "bubblewrap"
 
 
 def test_a_problem_is_not_cached(tmp_path, monkeypatch):
-    cache = tmp_path / "probes.json"
+    cache = SafeFolder(tmp_path).file("probes.json")
     path = os.environ["PATH"]
     monkeypatch.setenv("PATH", "")
     with pytest.raises(SandboxError):
@@ -95,7 +96,9 @@ def test_a_problem_is_not_cached(tmp_path, monkeypatch):
 
 
 def test_a_cache_that_cannot_be_written_is_no_problem(tmp_path):
-    assert choice.choose_sandbox(SandboxSpec(), tmp_path / "absent" / "probes.json").name == "bubblewrap"
+    (tmp_path / "file").touch()
+    cache = SafeFolder(tmp_path, ("file",)).file("probes.json")
+    assert choice.choose_sandbox(SandboxSpec(), cache).name == "bubblewrap"
 
 
 def test_the_image_is_part_of_the_cache_key():

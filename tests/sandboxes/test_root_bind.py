@@ -11,6 +11,8 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Mount
+from loopty.sandboxes.owned_names import fresh_name
+from loopty.sandboxes.root_bind import BindAliases
 from loopty.sandboxes.trial_user import trial_owner
 
 pytestmark = pytest.mark.skipif(trial_owner() is None, reason="only root has folders that its trials cannot enter")
@@ -71,5 +73,15 @@ def test_the_host_never_sees_the_aliases(closed_folder, end):
     )
     assert not alias.exists()
     if end == "killed":
-        alias.parent.rmdir()
+        assert alias.parent.exists(), "nobody was left to remove it"
+        BindAliases(61000, 61000)
     assert not alias.parent.exists()
+
+
+def test_the_folders_of_living_processes_and_of_others_stay():
+    mine, foreign = Path("/run", fresh_name()), Path("/run/loopty-somebody-else")
+    for folder in (mine, foreign):
+        folder.mkdir()
+    BindAliases(61000, 61000)
+    for folder in (mine, foreign):
+        folder.rmdir()

@@ -14,6 +14,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import JudgedMetric, Noise, Pools
 from loopty.engine.protocols import Trial
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.testing.fakes import FunctionExecutor
 from loopty.verifiers.comparison import Preference, preference
@@ -53,13 +54,11 @@ class JudgedTrials:
 
     def _traces(self, trial):
         subfolder = "" if trial.pool is Pool.ATTEMPT else f"{trial.pool}-{trial.number}"
-        return self.folder / trial.node.id.name / subfolder / "traces"
+        return SafeFolder(self.folder).below(trial.node.id.name, *filter(None, [subfolder]), "traces")
 
     def _run(self, trial):
         if (essay := self.essays.get(trial.node.id, "plain")) is not None:
-            folder = self._traces(trial)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / TASTE.artifact).write_text(essay)
+            self._traces(trial).file(TASTE.artifact).write(essay.encode())
         return Outcome(Ending.FINISHED, {"score": 1.0}, seconds=2.0)
 
     async def run(self, node="1.1", pool=Pool.ATTEMPT, number=1, cancel=None):

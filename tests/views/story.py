@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Mapping
 
@@ -56,7 +57,7 @@ class Story:
         self.now = 1000.0
         self.recorder = Recorder(self.ledger, self._tick)
         self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
-        self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "t0"))
+        self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "f0" * 20))
         if driven:
             self.tell(SessionStarted(1, OWNER))
         if baseline is not None:
@@ -80,7 +81,8 @@ class Story:
         tree: str = "",
     ) -> NodeId:
         node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
-        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, tree or f"tree of {node}", params or {}))
+        digest = hashlib.sha1((tree or node).encode()).hexdigest()
+        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, digest, params or {}))
         return node
 
     def starts(self, node: NodeId) -> None:

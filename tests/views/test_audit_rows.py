@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from loopty.domain.ids import NodeId
@@ -32,7 +34,7 @@ class AuditedRun:
         self.now = 1000.0
         self.recorder = Recorder(self.ledger, self._tick)
         self._record(RunStarted(1, "c0ffee", objective or Objective(), 7, "the first run"))
-        self._record(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "a" * 40, "t0"))
+        self._record(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "a" * 40, "f0" * 20))
         self._record_score(NodeId("1"), {"score": baseline[0], **more})
         for score in baseline[1:]:
             self._record(TrialStarted(NodeId("1"), self._next("1"), Pool.REPEAT, OWNER, NodeId("1")))
@@ -42,7 +44,9 @@ class AuditedRun:
 
     def tries(self, score: float, **metrics: float) -> str:
         node = NodeId("1").child(self.recorder.history[NodeId("1")].children + 1)
-        self._record(NodeAdded(node, Pool.ATTEMPT, "rewrite", "a change", "b" * 40, f"tree of {node}"))
+        self._record(
+            NodeAdded(node, Pool.ATTEMPT, "rewrite", "a change", "b" * 40, hashlib.sha1(node.encode()).hexdigest())
+        )
         self._record_score(node, {"score": score, **metrics})
         self._record(NodeJudged(node, Verdict.KEPT, "better"))
         return str(node)

@@ -26,7 +26,7 @@ def calls(story: Story) -> tuple[ModelCall, ...]:
 
 
 def node_from(*calls: str) -> NodeAdded:
-    return NodeAdded(NODE, Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "t1", calls=calls)
+    return NodeAdded(NODE, Pool.ATTEMPT, "code:diff", "a change", "b" * 40, "f1" * 20, calls=calls)
 
 
 def test_the_calls_of_a_proposal_come_in_order_with_their_cost():

@@ -44,7 +44,7 @@ class PaidRun(Story):
     def gives(self, *calls: str, left: int = 0, verdict: Verdict = Verdict.DISCARDED) -> NodeId:
         node = NodeId("1").child(self.recorder.history[NodeId("1")].children + 1)
         added = NodeAdded(
-            node, Pool.ATTEMPT, "rewrite", "", "b" * 40, f"t{node}", calls=calls, remaining_in_reply=left
+            node, Pool.ATTEMPT, "rewrite", "", "b" * 40, "f0" * 20, calls=calls, remaining_in_reply=left
         )
         self.tell(added, NodeJudged(node, verdict, "a verdict"))
         return node

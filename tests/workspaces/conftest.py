@@ -123,7 +123,7 @@ def files_of() -> Callable[..., NodeFiles]:
     """The files of a user's nodes under these access rules."""
 
     def make(user: User, access: Access, **benchmark: object) -> NodeFiles:
-        state = StateFolder(user.top)
+        state = StateFolder.of(user.repository.folders)
         state.prepare()
         return NodeFiles(user.repository, state, make_task(access, **benchmark))
 

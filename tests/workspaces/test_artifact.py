@@ -27,6 +27,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Result
 from loopty.workspaces.artifact import open_artifact, unpack_artifact
 from loopty.workspaces.artifact_pack import pack_artifact
@@ -84,7 +85,7 @@ class Winner:
     folder: Path
 
     def pack(self, target: Path, force: bool = False) -> str:
-        return pack_artifact(self.repository, self.manifest, TASK, self.folder, target, force)
+        return pack_artifact(self.repository, self.manifest, TASK, SafeFolder(self.folder), target, force)
 
 
 def make_winner(user) -> Winner:
@@ -177,7 +178,7 @@ def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
     user.commits({"src/x.txt": "5\n"})
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"src/x.txt": "6\n"}, {}, "six\n")
-    pack_artifact(user.repository, make_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    pack_artifact(user.repository, make_manifest(baseline, node), TASK, SafeFolder(tmp_path), tmp_path / "winner")
     with open_artifact(tmp_path / "winner") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
@@ -193,7 +194,7 @@ def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
 def test_a_node_that_changes_only_parameters_can_be_an_artifact(user, tmp_path):
     user.commits(FILES)
     head = user.repository.head()
-    pack_artifact(user.repository, make_manifest(head, head), TASK, tmp_path, tmp_path / "w.tar.gz")
+    pack_artifact(user.repository, make_manifest(head, head), TASK, SafeFolder(tmp_path), tmp_path / "w.tar.gz")
     with open_artifact(tmp_path / "w.tar.gz") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert unpacked.node.tree == unpacked.baseline.tree == head.tree
@@ -217,7 +218,7 @@ def test_links_modes_and_odd_names_are_preserved(user, tmp_path):
     user.commits()
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"with space": "changed\n", "new\tname": "x"}, {}, "c\n")
-    pack_artifact(user.repository, make_manifest(baseline, node), TASK, tmp_path, tmp_path / "winner")
+    pack_artifact(user.repository, make_manifest(baseline, node), TASK, SafeFolder(tmp_path), tmp_path / "winner")
     with open_artifact(tmp_path / "winner") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert unpacked.node.tree == node.tree
@@ -314,12 +315,13 @@ def test_the_next_export_removes_leftovers_of_a_killed_one(winner, tmp_path):
 EXPORT = """
 import pickle, sys
 from pathlib import Path
+from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.artifact_pack import pack_artifact
 from loopty.workspaces.repository import Repository
 times, manifest, task, folder, top, target = pickle.loads(sys.stdin.buffer.read())
 print(flush=True)
 for _ in range(times):
-    pack_artifact(Repository.open(top), manifest, task, folder, target, force=True)
+    pack_artifact(Repository.open(top), manifest, task, SafeFolder(folder), target, force=True)
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 
 from loopty.domain.access import Access
 from loopty.domain.errors import Misuse
+from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces import drafts
 
 
@@ -20,11 +21,13 @@ class Draft:
 
     def __init__(self, user: Any, files: Any, parent: Any, folder: Path) -> None:
         self.folder = folder
-        self.laid_out = drafts.lay_out(user.repository, files, parent, folder)
+        above = SafeFolder(folder.parent)
+        self._places = above.below(folder.name), above.file("draft.json")
+        self.laid_out = drafts.lay_out(user.repository, files, parent, *self._places)
 
     @property
     def edits(self) -> dict[str, bytes | str | None]:
-        return dict(drafts.edits_in(self.folder))
+        return dict(drafts.edits_in(*self._places))
 
 
 @pytest.fixture
@@ -92,24 +95,15 @@ def test_anything_but_a_regular_file_is_refused_in_one_line(draft: Draft, kind: 
 @pytest.mark.parametrize("level", ["the draft", "the folder of drafts"])
 def test_a_draft_that_was_replaced_by_a_link_is_refused(draft: Draft, level: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    folder = draft.folder
+    folder = SafeFolder(tmp_path, ("draft",))
     if level == "the draft":
-        folder.rename(tmp_path / "elsewhere" / "draft")
-        folder.symlink_to(tmp_path / "elsewhere" / "draft")
+        draft.folder.rename(tmp_path / "elsewhere" / "draft")
+        draft.folder.symlink_to(tmp_path / "elsewhere" / "draft")
     else:
         (tmp_path / "drafts").symlink_to(tmp_path)
-        folder = tmp_path / "drafts" / "draft"
+        folder = SafeFolder(tmp_path, ("drafts", "draft"))
     with pytest.raises(Misuse, match="is a link"):
-        drafts.edits_in(folder)
-
-
-def test_removing_a_draft_that_is_a_link_leaves_its_target(draft: Draft, tmp_path: Path) -> None:
-    draft.folder.rename(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere" / "src" / "a.py").chmod(0o400)
-    draft.folder.symlink_to(tmp_path / "elsewhere")
-    drafts.remove(draft.folder)
-    assert not draft.folder.is_symlink()
-    assert stat.S_IMODE((tmp_path / "elsewhere" / "src" / "a.py").stat().st_mode) == 0o400
+        drafts.edits_in(folder, SafeFolder(tmp_path).file("draft.json"))
 
 
 def test_a_layout_that_was_replaced_by_a_link_is_refused(draft: Draft, tmp_path: Path) -> None:
@@ -120,8 +114,7 @@ def test_a_layout_that_was_replaced_by_a_link_is_refused(draft: Draft, tmp_path:
         assert draft.edits
 
 
-def test_a_missing_draft_is_misuse_and_removing_twice_is_fine(draft: Draft) -> None:
-    drafts.remove(draft.folder)
-    drafts.remove(draft.folder)
+def test_a_missing_draft_is_misuse(draft: Draft) -> None:
+    shutil.rmtree(draft.folder)
     with pytest.raises(Misuse, match="loopty new"):
         assert draft.edits

@@ -11,6 +11,7 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.node_leftovers import NodeLeftovers
 from loopty.workspaces.state_folder import StateFolder
@@ -20,8 +21,8 @@ NODE = Node(NodeId("1.2"), Pool.ATTEMPT, "rewrite", "a change", "c", "t", 0.0, 2
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateFolder:
-    state_folder = StateFolder(tmp_path)
-    state_folder.node_folder(NODE.id).mkdir(parents=True)
+    state_folder = StateFolder(tmp_path, SafeFolder(tmp_path, ("state",)))
+    state_folder.node_folder(NODE.id).make()
     return state_folder
 
 
@@ -30,13 +31,13 @@ def leftovers(state: StateFolder) -> Leftovers:
 
 
 def write(state: StateFolder, name: str, text: str) -> None:
-    path = state.node_folder(NODE.id) / name
+    path = state.node_folder(NODE.id).shown_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
 def test_a_node_without_a_folder_left_nothing(tmp_path):
-    assert leftovers(StateFolder(tmp_path)) == Leftovers()
+    assert leftovers(StateFolder(tmp_path, SafeFolder(tmp_path))) == Leftovers()
 
 
 def test_diff_logs_traces_and_the_result_apart_from_its_numbers_are_read(state):
@@ -112,7 +113,7 @@ def test_garbage_in_traces_and_results_is_ignored(state, text):
 def test_links_are_not_followed_and_pipes_do_not_block(state, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("the user's key")
-    folder = state.node_folder(NODE.id)
+    folder = state.node_folder(NODE.id).shown_path
     (folder / "stdout.log").symlink_to(secret)
     (folder / "traces").mkdir()
     (folder / "traces" / "task_a.json").symlink_to(secret)
@@ -124,10 +125,10 @@ def test_links_are_not_followed_and_pipes_do_not_block(state, tmp_path):
 def test_files_of_audits_and_repeated_measurements_are_never_read(state):
     secret = "the held-out answer"
     for folder in (
-        state.audit_folder(NODE.id, 2),
-        state.node_folder(NODE.id) / "repeat-3",
-        state.node_folder(NODE.id) / "replay-4",
-        state.node_folder(NODE.id) / "checks" / "20260101T000000",
+        state.audit_folder(NODE.id, 2).shown_path,
+        state.node_folder(NODE.id).shown_path / "repeat-3",
+        state.node_folder(NODE.id).shown_path / "replay-4",
+        state.node_folder(NODE.id).shown_path / "checks" / "20260101T000000",
     ):
         (folder / "traces").mkdir(parents=True)
         for name in ("stdout.log", "stderr.log", "change.diff"):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.launch import Mount
+from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.git_objects import PathChange, TreeEntry
 from loopty.workspaces.overlay import overlay_mounts
 
@@ -24,6 +25,11 @@ _contents = st.tuples(
     st.sampled_from(["100644", "100644", "100644", "100755", "120000"]),
     st.sampled_from([b"a", b"b", b"a/b", b"."]),
 )
+
+
+def _overlay(folder: Path, changes: list[PathChange], content: Callable[[TreeEntry], bytes]) -> list[Mount]:
+    here = SafeFolder(folder)
+    return overlay_mounts(here.below("export"), changes, content, here.below("area"), "/tree")
 
 
 @st.composite
@@ -71,7 +77,13 @@ def test_the_mounts_show_exactly_the_changed_tree(
         for path in sorted({*before, *after})
         if before.get(path) != after.get(path)
     ]
-    mounts = overlay_mounts(folder / "export", changes, lambda file: contents[file.blob], folder / "area", "/tree")
+    mounts = overlay_mounts(
+        SafeFolder(folder, ("export",)),
+        changes,
+        lambda file: contents[file.blob],
+        SafeFolder(folder, ("area",)),
+        "/tree",
+    )
     _lay_out(folder / "expected", after)
     assert _visible_tree(mounts, folder / "shown") == _tree_on_disk(folder / "expected")
     assert _tree_on_disk(folder / "export") == frozen
@@ -81,7 +93,9 @@ def test_the_mounts_show_exactly_the_changed_tree(
 def test_a_changed_file_is_one_mount_in_a_tree_of_any_size(tmp_path: Path) -> None:
     _lay_out(tmp_path / "export", {f"dir{n}/file{m}": ("100644", b"x") for n in range(30) for m in range(30)})
     change = PathChange("dir3/file4", TreeEntry("100644", "old"), TreeEntry("100644", "new"))
-    mounts = overlay_mounts(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
+    mounts = overlay_mounts(
+        SafeFolder(tmp_path, ("export",)), [change], lambda _: b"y", SafeFolder(tmp_path, ("area",)), "/tree"
+    )
     assert [mount.target for mount in mounts] == ["/tree", "/tree/dir3/file4"]
     assert sum(path.is_file() for path in (tmp_path / "area").rglob("*")) == 1
 
@@ -90,7 +104,9 @@ def test_a_new_file_rebuilds_only_its_own_directory(tmp_path: Path) -> None:
     tree = {f"dir{n}/file{m}": ("100644", b"x") for n in range(30) for m in range(5)}
     _lay_out(tmp_path / "export", tree | {"dir3/sub/deep": ("100644", b"x")})
     change = PathChange("dir3/new", None, TreeEntry("100644", "new"))
-    mounts = overlay_mounts(tmp_path / "export", [change], lambda _: b"y", tmp_path / "area", "/tree")
+    mounts = overlay_mounts(
+        SafeFolder(tmp_path, ("export",)), [change], lambda _: b"y", SafeFolder(tmp_path, ("area",)), "/tree"
+    )
     assert [mount.target for mount in mounts] == ["/tree", "/tree/dir3", "/tree/dir3/sub"]
     assert sum(path.is_file() for path in (tmp_path / "area").rglob("*")) == 6
 
@@ -106,7 +122,9 @@ def test_the_changes_of_a_real_commit_are_shown_as_git_checks_them_out(user: Any
         repository.check_out(commit, list(repository.files(commit)), tmp_path / name)
     changes = repository.changes(base.commit, made.commit)
     content: Callable[[TreeEntry], bytes] = lambda entry: repository.blob(entry.blob)  # noqa: E731
-    mounts = overlay_mounts(tmp_path / "export", changes, content, tmp_path / "area", "/tree")
+    mounts = overlay_mounts(
+        SafeFolder(tmp_path, ("export",)), changes, content, SafeFolder(tmp_path, ("area",)), "/tree"
+    )
     assert _visible_tree(mounts, tmp_path / "shown") == _tree_on_disk(tmp_path / "expected")
 
 
@@ -161,6 +179,8 @@ def test_many_changes_need_few_mounts(tmp_path: Path) -> None:
         (export / "a" / str(number)).write_text("old")
         entry = TreeEntry("100644", str(number))
         changes.append(PathChange(f"a/{number}", entry, entry))
-    mounts = overlay_mounts(export, changes, lambda entry: entry.blob.encode(), tmp_path / "area", "/tree")
+    mounts = overlay_mounts(
+        SafeFolder(export), changes, lambda entry: entry.blob.encode(), SafeFolder(tmp_path, ("area",)), "/tree"
+    )
     assert len(mounts) == 2
     assert (mounts[1].source / "299").read_text() == "299"

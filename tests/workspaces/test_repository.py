@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.errors import Misuse
+from loopty.workspaces.git_session import GitError
 from loopty.workspaces.repository import Repository
 
 NAMES = [
@@ -291,3 +292,15 @@ def test_a_repository_planted_in_a_draft_is_refused(user: Any) -> None:
     for start in (draft, draft / "deeper"):
         with pytest.raises(Misuse, match=f"start in {user.top}$"):
             Repository.open(start)
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_commit_that_reads_like_an_option_is_not_one(user: Any, tmp_path: Path, colour: bool) -> None:
+    head = user.commits({"a": "1"})
+    with pytest.raises(GitError):
+        user.repository.diff(head, f"--output={tmp_path / 'written'}", colour=colour)
+    with pytest.raises(GitError):
+        user.repository.check_out(f"--index-output={tmp_path / 'written'}", ["a"], tmp_path)
+    with pytest.raises((GitError, Misuse)):
+        user.repository.make_branch("mine", "--help")
+    assert not (tmp_path / "written").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
+from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces import seals
 from loopty.workspaces.seals import current_seal, data_digest, load_or_make_seal
 
@@ -80,9 +81,10 @@ def test_unchanged_files_are_read_once(root: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_recorded_seal_outlives_the_process(root: Path, tmp_path: Path) -> None:
-    load_or_make_seal(root, None, tmp_path / "seals" / "one")
+    record = SafeFolder(tmp_path, ("seals",)).file("one")
+    load_or_make_seal(root, None, record)
     (root / "evaluate.py").write_text("changed in between")
-    assert load_or_make_seal(root, None, tmp_path / "seals" / "one").first_change() == "evaluate.py"
+    assert load_or_make_seal(root, None, record).first_change() == "evaluate.py"
     assert [path.name for path in (tmp_path / "seals").iterdir()] == ["one"]
 
 

@@ -46,7 +46,13 @@ def staged(user: Any, files_of: Callable[..., Any], task_of: Callable[..., Any])
 
     def make(access: Access, edits: dict[str, str | None], node: Callable[..., Any], **benchmark: object) -> Any:
         files = files_of(user, access, **benchmark)
-        stages = Stages(user.repository, StateFolder(user.top), rig_of(task_of(access, **benchmark)), files, None)
+        stages = Stages(
+            user.repository,
+            StateFolder.of(user.repository.folders),
+            rig_of(task_of(access, **benchmark)),
+            files,
+            None,
+        )
         root = node("1", user.repository.head())
         child = node("1.1", files.commit(root, edits, "m"))
         return stages, Trial(child, root, number=1, pool=Pool.ATTEMPT, seed=0)
@@ -82,12 +88,12 @@ def test_a_stage_is_gone_afterwards_and_its_export_stays(
 ) -> None:
     stages, trial = staged(Access(write=("src",)), {"src/new.py": "n"}, node, scratch=("build/out",))
     with stages.stage(trial) as stage:
-        assert (stage.inbox / "params.json").read_text() == "{}"
+        assert stage.inbox.file("params.json").read() == b"{}"
         assert [mount.target for mount in stage.mounts if mount.writable] == [OUTBOX]
-        (stage.outbox / "mine").write_text("x")
+        stage.outbox.file("mine").write(b"x")
         outbox = stage.outbox
     assert not outbox.exists()
-    (export,) = (user.top / ".loopty" / "exports").iterdir()
+    (export,) = (user.top / ".git/loopty" / "exports").iterdir()
     assert (export / "build" / "out").is_dir(), "a directory to put the scratch space on"
     assert not (export / "src" / "new.py").exists()
 
@@ -96,7 +102,7 @@ def test_leftovers_of_dead_processes_are_swept_and_those_of_living_ones_are_not(
     staged: Callable[..., Any], node: Callable[..., Any], user: Any
 ) -> None:
     stages, trial = staged(Access(write=("src",)), {}, node)
-    trials = user.top / ".loopty" / "trials"
+    trials = user.top / ".git/loopty/trials"
     # The last two: of a process that had our pid before, and of an older loopty.
     for name in ("1-aa", "999999999-bb", f"{os.getpid()}-cc", "1.7-1"):
         (trials / name / "out").mkdir(parents=True)
@@ -111,7 +117,7 @@ def test_a_missing_mount_of_the_task_is_misuse(
     stages, trial = staged(Access(write=("src",)), {}, node, mounts=(str(tmp_path / "nowhere"),))
     with pytest.raises(Misuse, match=r"benchmark\.mounts"), stages.stage(trial):
         pass
-    assert list((user.top / ".loopty" / "trials").iterdir()) == []
+    assert list((user.top / ".git/loopty" / "trials").iterdir()) == []
 
 
 def test_a_relative_host_path_appears_in_the_tree_and_others_at_their_own_paths(
@@ -128,7 +134,7 @@ def test_a_relative_host_path_appears_in_the_tree_and_others_at_their_own_paths(
     assert targets[str(user.top / "weights")] == user.top / "weights"
     assert targets[str(data)] == data
     assert not any(".." in target for target in targets)
-    assert [path.name for path in (user.top / ".loopty" / "exports").iterdir() if path.name == "data"] == []
+    assert [path.name for path in (user.top / ".git/loopty" / "exports").iterdir() if path.name == "data"] == []
 
 
 def test_a_scratch_directory_that_is_a_file_is_misuse(
@@ -253,12 +259,14 @@ def test_an_observing_trial_keeps_its_files_in_a_folder_of_its_own(
 EXPORT = """
 import sys
 from pathlib import Path
+from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.repository import Repository
 top, commit, exports = sys.argv[1:]
 sys.stdin.read()
 repository = Repository.open(Path(top))
-print(export_commit(repository, commit, "tree", lambda path: "f1" not in path, ("build",), Path(exports)))
+folder = SafeFolder(Path(exports).parent, (Path(exports).name,))
+print(export_commit(repository, commit, "tree", lambda path: "f1" not in path, ("build",), folder).shown_path)
 """
 
 

@@ -15,7 +15,9 @@ from loopty.domain.proposal import Edits
 from loopty.evaluators import harvest, result
 from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.kit import untrusted_files
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
+from loopty.sandboxes.trial_user import trial_owner
 from loopty.workspaces import drafts
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.tree_removal import remove_tree
@@ -34,12 +36,15 @@ def process_leftovers(arena: Arena) -> None:
 
 
 def _take_outputs(arena: Arena) -> None:
+    owner = trial_owner()
+    outbox = SafeFolder(arena.outbox).written_by(owner[0] if owner else None)
+    harvest_folder = SafeFolder(arena.harvest_folder)
     with contextlib.suppress(Unreadable):
         raw = untrusted_files.content(arena.outbox / "result.json", result.LARGEST_RESULT)
-        harvest.write_copy(arena.harvest_folder / "result.json", raw or b"")
+        harvest_folder.file("result.json").write(raw or b"")
     with contextlib.suppress(Unreadable):
-        MetricsStream(arena.outbox / "metrics.csv", copy=arena.harvest_folder / "metrics.csv").read_new()
-    harvest.TraceCopies(arena.outbox / "traces", arena.harvest_folder / "traces").copy_new()
+        MetricsStream(outbox.file("metrics.csv"), copy=harvest_folder.file("metrics.csv")).read_new()
+    harvest.TraceCopies(outbox.below("traces"), harvest_folder.below("traces")).copy_new()
 
 
 def _harvest_draft(arena: Arena) -> None:
@@ -48,14 +53,17 @@ def _harvest_draft(arena: Arena) -> None:
         return
     draft.parent.mkdir()
     left.rename(draft)
-    draft.with_name(f"{draft.name}.json").write_text("{}", encoding="utf-8")
+    layout = SafeFolder(draft.parent).file(f"{draft.name}.json")
+    layout.write(b"{}")
     for path in (draft, *paths_below(draft)):
         # Git refuses a repository of another user; a draft belongs to the user.
         os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
     with contextlib.suppress(LooptyError):
-        edits = drafts.edits_in(draft)
+        edits = drafts.edits_in(SafeFolder(draft), layout)
         for path_inside, content in edits.items():
-            harvest.write_copy(arena.harvest_folder / path_inside, content if isinstance(content, bytes) else b"")
+            *above, name = Path(path_inside).parts
+            copy = SafeFolder(arena.harvest_folder, tuple(above)).file(name)
+            copy.write(content if isinstance(content, bytes) else b"")
         if Access(write=("**",)).refusal(edits) is None:
             _use_every_verb(Repository.open(_fresh_repository(arena.root / "repository")), edits)
     with contextlib.suppress(LooptyError):

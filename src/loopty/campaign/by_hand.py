@@ -68,8 +68,9 @@ def new_draft(
     )
     added = recorded[0].event
     assert isinstance(added, NodeAdded)
-    folder = context.state.draft_folder(added.node)
-    return Draft(added.node, folder, drafts.lay_out(context.repository, context.files, above, folder))
+    folder, layout = context.state.draft_folder(added.node), context.state.draft_layout(added.node)
+    files_laid_out = drafts.lay_out(context.repository, context.files, above, folder, layout)
+    return Draft(added.node, folder.shown_path, files_laid_out)
 
 
 def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
@@ -97,7 +98,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
             # Another process may have been faster and closed the draft: say that instead.
             require_startable(context.recorder.refresh())
             raise
-    return run_to_verdict(runner, node, lambda: drafts.remove(context.state.draft_folder(node.id)))
+    return run_to_verdict(runner, node, lambda: _remove_draft(context, node))
 
 
 def observe(runner: TrialRunner, trial: Trial) -> Outcome:
@@ -160,6 +161,11 @@ def _as_edited(context: CampaignContext, node: Node) -> Node:
     return replace(node, commit=files.commit, tree=files.tree)
 
 
+def _remove_draft(context: CampaignContext, node: Node) -> None:
+    context.state.draft_folder(node.id).remove_all()
+    context.state.draft_layout(node.id).remove()
+
+
 def _seal(context: CampaignContext, node: Node) -> None:
     """Check a draft's files and commit them."""
     message = f"{node.operator}: {node.summary}"
@@ -170,7 +176,7 @@ def _seal(context: CampaignContext, node: Node) -> None:
 def _draft_edits(context: CampaignContext, node: Node) -> Edits:
     """The draft's changes. Raises Misuse when the access rules forbid one."""
     parent = _parent(context, node)
-    edits = drafts.edits_in(context.state.draft_folder(node.id))
+    edits = drafts.edits_in(context.state.draft_folder(node.id), context.state.draft_layout(node.id))
     if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
         raise Misuse(f"node {node.id} {reason}")
     return edits

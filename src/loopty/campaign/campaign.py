@@ -230,7 +230,7 @@ class Campaign(CampaignReader):
         self.__dict__.pop("record", None)
 
     def export(self, node: str, to: Path | None = None, force: bool = False) -> ExportedArtifact:
-        """Pack a node as an artifact, below .loopty/artifacts by default."""
+        """Pack a node as an artifact, by default among loopty's own files."""
         from loopty.campaign.node_export import export_node
 
         return export_node(self.record, NodeId(node), to, force)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.models.purse import RunPurse
 from loopty.record.cohorts import Cohorts
@@ -39,7 +41,7 @@ from loopty.taskfile.task_requests import TaskRequest, task_requests
 from loopty.workspaces import stages
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
@@ -81,8 +83,11 @@ class CampaignContext:
         task = read.load(repository.top)
         requests = () if allow else task_requests(task, repository.top, user_config_models(os.environ))
         refused = () if TrustStore(os.environ).is_trusted(repository.top, requests) else requests
-        state = StateFolder(repository.top)
+        state = StateFolder.of(repository.folders)
+        _refuse_tracked_files(repository)
         state.prepare()
+        if state.has_old_ledger():
+            say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
         recorder = Recorder(ledger, time.time)
         owners = ProcessLocks(state.owners)
@@ -213,8 +218,18 @@ class CampaignContext:
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
         )
 
-    def _traces_folder(self, trial: Trial) -> Path:
-        return stages.results_folder(self.state, trial) / "traces"
+    def _traces_folder(self, trial: Trial) -> SafeFolder:
+        return stages.results_folder(self.state, trial).below("traces")
+
+
+def _refuse_tracked_files(repository: Repository) -> None:
+    """Refuse a repository that brings files into loopty's own folder: they could be links to the user's."""
+    if path := repository.foreign_state_path():
+        folder = path.partition("/")[0]
+        raise Misuse(
+            f"the repository tracks {path!r}, where loopty keeps files of its own: look at it, then remove it "
+            f"with `git rm -r --cached {shlex.quote(folder)}` and `rm -r {shlex.quote(folder)}`"
+        )
 
 
 def _throwaway_recorder() -> Recorder:

@@ -35,11 +35,14 @@ def export_node(record: SavedRecord, node: NodeId, to: Path | None, force: bool)
     state, repository = record.state, Repository.open(record.state.top)
     manifest = _manifest(record.history, node, _verdict_time(record, node))
     # Absolute without resolving links: the path is shown as it was given, and made where that is.
-    path = Path(os.path.abspath(to)) if to else state.artifacts / f"{node.branch}.tar.gz"  # noqa: PTH100
-    state.artifacts.mkdir(exist_ok=True)
+    path = Path(os.path.abspath(to)) if to else _default_path(state, node)  # noqa: PTH100
     task_file = _task_file(repository, state, manifest)
     digest = pack_artifact(repository, manifest, task_file, state.node_folder(node), path, force)
     return ExportedArtifact(node, path, digest)
+
+
+def _default_path(state: StateFolder, node: NodeId) -> Path:
+    return state.artifacts.make().path_for_programs() / f"{node.branch}.tar.gz"
 
 
 def _verdict_time(record: SavedRecord, node: NodeId) -> float:

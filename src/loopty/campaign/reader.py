@@ -54,8 +54,8 @@ class CampaignReader:
         return self.history[NodeId(node)]
 
     def node_folder(self, node: str) -> Path:
-        """Where the node's diff, metrics, logs and traces are."""
-        return self.record.state.node_folder(NodeId(node))
+        """Where the copies of the node's diff, metrics, logs and traces are."""
+        return self.record.state.node_copy(NodeId(node)).shown_path
 
     def status(self, run: int | None = None) -> RunStatus:
         """Where a run stands: best, budget, running trials, why it stopped."""

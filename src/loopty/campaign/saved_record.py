@@ -11,7 +11,8 @@ from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
-from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.git_folders import GitFolders
+from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
 
 class SavedRecord:
@@ -19,6 +20,7 @@ class SavedRecord:
 
     def __init__(self, start: Path) -> None:
         self.state = _find_state(start)
+        """Where this repository keeps its state."""
 
     @functools.cached_property
     def ledger(self) -> Ledger:
@@ -37,8 +39,9 @@ class SavedRecord:
 
 
 def _find_state(start: Path) -> StateFolder:
-    """The state of the repository around this directory."""
-    for folder in (start, *start.parents):
-        if StateFolder(folder).ledger.exists():
-            return StateFolder(folder)
-    raise Misuse("nothing has run here yet: start with `loopty init`, then `loopty optimize`")
+    """The state of the repository around this directory. Raises Misuse where nothing has run."""
+    state = StateFolder.of(GitFolders.find(start))
+    if not state.ledger.exists():
+        old = f" ({OLD_LEDGER})" if state.has_old_ledger() else ""
+        raise Misuse(f"nothing has run here yet: start with `loopty init`, then `loopty optimize`{old}")
+    return state

@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 
 @click.command("export")
 @click.argument("node", type=NodeArgument())
-@click.option("--to", type=click.Path(path_type=Path), help="Where to write it. Default: below .loopty/artifacts.")
+@click.option("--to", type=click.Path(path_type=Path), help="Where to write it. Default: .git/loopty/artifacts.")
 @click.option("--force", is_flag=True, help="Replace an artifact that is already there.")
 @json_option
 def command(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:

@@ -95,7 +95,7 @@ def _check(unsafe: bool) -> None:
     if result.problem:
         say(f"the checked run failed: {result.problem}")
         say("fix the benchmark or loopty.toml, then retry: loopty run 1 --check")
-        say(f"full output: {campaign.context.state.node_folder(NodeId('1')) / 'checks'}")
+        say(f"full output: {campaign.context.state.node_copy(NodeId('1')).below('checks').shown_path}")
         sys.exit(1)
     scores = ", ".join(f"{name} {value:g}" for name, value in result.outcome.metrics.items())
     say(f"the checked run passed in {result.outcome.seconds:.2f} s: {scores}")

@@ -99,12 +99,25 @@ def main() -> None:
     except click.ClickException as error:
         _exit_for_misuse(error.format_message())
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if (message := _explanation(error)) is None:
             raise
-        _exit_for_misuse(f"the disk is full ({error}): free some space or some files; recorded events are safe")
+        _exit_for_misuse(message)
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("\nloopty: interrupted\n")
         sys.exit(130)
+
+
+def _explanation(error: OSError) -> str | None:
+    """What a user can do about an error of the file system, or None."""
+    from loopty.kit.safe_folder import UnsafePath
+
+    if isinstance(error, UnsafePath):
+        return f"{error}; loopty keeps its own files there and follows no links"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error}): free some space or some files; recorded events are safe"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return f"cannot write to {error.filename} ({error.strerror}): make it writable; recorded events are safe"
+    return None
 
 
 def _exit_if_outage(error: LooptyError) -> None:

@@ -24,6 +24,13 @@ class NodeId(str):
             raise Misuse(f"'{text}' is not a node id: ids look like 1, 1.3 or 1.3.2 (see `loopty tree`)")
         return cls(text)
 
+    @classmethod
+    def from_record(cls, text: str) -> NodeId:
+        """The id that a record holds. Raises Misuse for anything else: it names folders and branches."""
+        if not _SHAPE.fullmatch(text):
+            raise Misuse(f"the record names the node {text[:80]!r}, which is no node id: it was changed by hand")
+        return cls(text)
+
     @property
     def run(self) -> int:
         return int(self.split(".", 1)[0])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import Gate
+from loopty.domain.git_names import TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -141,7 +142,7 @@ def add_node(
             params,
             draft,
             known_event,
-            tuple(sorted(proposal.edits)),
+            tuple(map(TreePath, sorted(proposal.edits))),
             proposal.inspirations,
             proposal.calls,
             proposal.remaining_in_reply,

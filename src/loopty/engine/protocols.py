@@ -8,17 +8,18 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.curve import Curve, Row
 from loopty.domain.gate_spec import Gate
+from loopty.domain.git_names import ObjectName
 from loopty.domain.launch import Mount
 from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
@@ -152,11 +153,11 @@ class Stage:
 
     mounts: tuple[Mount, ...]
     """What the benchmark sees."""
-    inbox: Path
+    inbox: SafeFolder
     """Files for the trial: read-only for it, and they may grow while it runs."""
-    outbox: Path
+    outbox: SafeFolder
     """Files from the trial: it may write anything here, so nothing in it can be trusted."""
-    folder: Path
+    folder: SafeFolder
     """Where the node keeps what is worth keeping."""
     candidate: tuple[Mount, ...] = ()
     """What the candidate sees when it runs apart from the benchmark."""
@@ -206,8 +207,8 @@ class Reviewer(Protocol):
 class CommittedFiles:
     """The files of a node as a git commit and its tree."""
 
-    commit: str
-    tree: str
+    commit: ObjectName
+    tree: ObjectName
 
 
 class Workspaces(Protocol):

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
 from loopty.domain.outcome import Integrity
@@ -15,6 +14,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.safe_folder import SafeFile
 
 FindTampering = Callable[[Trial], str | None]
 """What changed in the benchmark of a trial since its stage was made, or None."""
@@ -34,8 +34,8 @@ class Command:
     seconds: float
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
-    stdout: Path
-    stderr: Path
+    stdout: SafeFile
+    stderr: SafeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class BenchmarkRunner:
                 argv=command.argv,
                 cwd=top,
                 bounds=self._limits.bounds(command.seconds),
-                stdout=command.stdout,
-                stderr=command.stderr,
+                stdout=command.stdout.path_for_programs(),
+                stderr=command.stderr.path_for_programs(),
                 env={**self._env, **self._benchmark.env, **command.env, **access.env},
                 mounts=(*self._mounts, *command.mounts, *access.mounts),
                 scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),

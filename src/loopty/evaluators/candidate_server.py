@@ -23,6 +23,7 @@ from loopty.domain.task import Limits
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
 from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness
+from loopty.kit.safe_folder import SafeFile
 from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable
 
@@ -64,7 +65,7 @@ class CandidateServer:
     @contextlib.asynccontextmanager
     async def serve(self) -> AsyncIterator[Path]:
         """Serve on a socket; afterwards no candidate is alive. Raises SandboxError when one could not be run."""
-        folder = self._stage.outbox.with_name("calls")
+        folder = self._stage.outbox.beside("calls")
         with listen(folder, socket.SOCK_SEQPACKET, _MAX_CONNECTIONS) as listener:
             accepting = asyncio.create_task(self._accept_connections(listener.socket))
             try:
@@ -127,7 +128,7 @@ class CandidateServer:
         self._launches += 1
         number = self._launches
         self._memory_by_launch[number] = start.memory_mb
-        stderr = self._stage.folder / f"candidate-{number}.tmp"
+        stderr = self._stage.folder.file(f"candidate-{number}.tmp")
         try:
             end = await self._launch(start, channel, stderr, connection)
             by_limit = end.stop not in (None, Stop.CANCELLED)
@@ -139,13 +140,13 @@ class CandidateServer:
             }
         finally:
             del self._memory_by_launch[number]
-            _append_to_log(stderr, self._stage.folder / LOG)
+            _append_to_log(stderr, self._stage.folder.file(LOG))
 
     async def _launch(
         self,
         start: candidate_requests.StartRequest,
         channel: socket.socket,
-        stderr: Path,
+        stderr: SafeFile,
         connection: socket.socket,
     ) -> Exit:
         limits, stillness = self._limits, CandidateStillness(self.conduct)
@@ -154,7 +155,7 @@ class CandidateServer:
             cwd=limits.tree,
             bounds=replace(limits.task_limits.bounds(start.seconds), memory_mb=start.memory_mb),
             stdout=Path(os.devnull),
-            stderr=stderr,
+            stderr=stderr.path_for_programs(),
             env={**limits.env, **start.env},
             mounts=(*limits.mounts, *self._stage.candidate),
             network=limits.network,
@@ -223,9 +224,8 @@ async def _send(connection: socket.socket, reply: Mapping[str, object]) -> None:
     await asyncio.get_running_loop().sock_sendall(connection, json.dumps(reply).encode())
 
 
-def _append_to_log(stderr: Path, log: Path) -> None:
+def _append_to_log(stderr: SafeFile, log: SafeFile) -> None:
     """Move a candidate's output to the log of all candidates, up to the size limit of the log."""
     with contextlib.suppress(FileNotFoundError):
-        with stderr.open("rb") as output, log.open("ab") as target:
-            target.write(output.read(max(0, _LARGEST_LOG - target.tell())))
-        stderr.unlink()
+        log.append(stderr.read(max(0, _LARGEST_LOG - log.size)))
+        stderr.remove()

@@ -25,6 +25,7 @@ from loopty.evaluators.gates import GateResult
 from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.metrics_watch import MetricsWatch
 from loopty.kit import untrusted_files
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ class CommandEvaluator:
             seconds=self._benchmark.timeout_seconds,
             env=contract.benchmark_environment(trial, self._benchmark, self._paths),
             mounts=stage.mounts,
-            stdout=stage.folder / "stdout.log",
-            stderr=stage.folder / "stderr.log",
+            stdout=stage.folder.file("stdout.log"),
+            stderr=stage.folder.file("stderr.log"),
         )
         if self._serve_model is None:
             return await self._run_command(trial, stage, command, on_metrics, cancel)
@@ -171,7 +172,7 @@ class CommandEvaluator:
                 return Outcome(Ending.TIMED_OUT, metrics, directions, reason)
             return Outcome(Ending.FAILED, reason=reason)
         if end.code != 0:
-            last_line = harvest.last_line(stage.folder / "stderr.log")
+            last_line = harvest.last_line(stage.folder.file("stderr.log"))
             hint = f" ({advice})" if (advice := self._advice(last_line)) else ""
             return Outcome(
                 Ending.FAILED, reason=f"exit code {end.code}" + (f": {last_line}{hint}" if last_line else "")
@@ -199,9 +200,10 @@ class CommandEvaluator:
             raise Unreadable(f"the metrics CSV {watch.fault}")
         row = dict(watch.last_metrics)
         on_stdout = self._benchmark.result == "stdout"
-        source = stage.folder / "stdout.log" if on_stdout else stage.outbox / RESULT
+        folder, name = (stage.folder, "stdout.log") if on_stdout else (stage.outbox, RESULT)
         try:
-            raw = untrusted_files.content(source, result.LARGEST_RESULT)
+            with folder.handle() as descriptor:
+                raw = untrusted_files.content(Path(name), result.LARGEST_RESULT, descriptor)
             if raw is None:
                 if row:
                     return result.ParsedResult(row)
@@ -211,7 +213,7 @@ class CommandEvaluator:
             parsed = result.parse_result(raw)
         except Unreadable as error:
             raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None
-        harvest.write_copy(stage.folder / RESULT, raw)
+        stage.folder.file(RESULT).write(raw)
         return result.ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
 
 
@@ -225,9 +227,9 @@ async def _in_thread(stage_context: AbstractContextManager[Stage]) -> AsyncItera
         await asyncio.to_thread(stage_context.__exit__, None, None, None)
 
 
-def read_curve(folder: Path) -> tuple[Sequence[Row], Directions]:
+def read_curve(folder: SafeFolder) -> tuple[Sequence[Row], Directions]:
     """The learning curve in a node's folder."""
-    stream = MetricsStream(folder / METRICS)
+    stream = MetricsStream(folder.file(METRICS))
     with contextlib.suppress(Unreadable):
         stream.read_new()
     return stream.rows, stream.directions

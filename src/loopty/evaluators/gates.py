@@ -37,15 +37,15 @@ async def run_gate(
     cancel: asyncio.Event,
 ) -> GateResult:
     """Run the command of a gate."""
-    log = stage.folder / f"gate-{_file_name(gate.name)}"
+    log = f"gate-{_file_name(gate.name)}"
     command = Command(
         argv=gate.argv,
         seconds=gate.timeout_seconds,
         env=contract.gate_environment(trial, gate, benchmark, paths),
         # Without the outbox: candidate code that a gate runs could leave a result there before the benchmark does.
-        mounts=tuple(mount for mount in stage.mounts if mount.source != stage.outbox),
-        stdout=log.with_name(f"{log.name}.stdout.log"),
-        stderr=log.with_name(f"{log.name}.stderr.log"),
+        mounts=tuple(mount for mount in stage.mounts if mount.source != stage.outbox.shown_path),
+        stdout=stage.folder.file(f"{log}.stdout.log"),
+        stderr=stage.folder.file(f"{log}.stderr.log"),
     )
     end = (await runner.run(trial, stage, command, cancel)).exit
     if end.stop is Stop.CANCELLED or (cancel.is_set() and end.stop is not None):

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from loopty.kit import untrusted_files
+from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
 _MAX_TRACES = 2_000
@@ -21,22 +22,20 @@ class TraceCopies:
     link, and the files are opened from there.
     """
 
-    def __init__(self, source: Path, target: Path) -> None:
+    def __init__(self, source: SafeFolder, target: SafeFolder) -> None:
         self._source = source
         self._target = target
         self._seen: dict[str, tuple[int, int]] = {}
         self._bytes_left = _LARGEST_TOTAL
 
     def copy_new(self) -> None:
-        try:
-            folder = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
+        with contextlib.ExitStack() as resources:
+            try:
+                folder = resources.enter_context(self._source.handle())
+            except (FileNotFoundError, PermissionError, UnsafePath):
+                return
             for name in _trace_names(folder):
                 self._copy(name, folder)
-        finally:
-            os.close(folder)
 
     def _copy(self, name: str, folder: int) -> None:
         with contextlib.suppress(Unreadable, FileNotFoundError):
@@ -46,20 +45,13 @@ class TraceCopies:
                 return
             self._seen[name] = state
             raw = untrusted_files.content(Path(name), min(_LARGEST_TRACE, self._bytes_left), folder) or b""
-            write_copy(self._target / name, raw)
+            self._target.file(name).write(raw)
             self._bytes_left -= len(raw)
 
 
-def write_copy(path: Path, raw: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(raw)
-
-
-def last_line(log: Path) -> str:
+def last_line(log: SafeFile) -> str:
     """The last line that is not blank, for a one-line reason."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 4096))
-        lines = file.read().decode(errors="replace").strip().splitlines()
+    lines = log.read(4096, tail=True).decode(errors="replace").strip().splitlines()
     printable = "".join(char if char.isprintable() else " " for char in lines[-1]) if lines else ""
     return printable.strip()[:200]
 

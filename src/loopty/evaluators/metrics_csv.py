@@ -7,11 +7,11 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
 from loopty.evaluators.row_sample import RowSample
+from loopty.kit.safe_folder import SafeFile
 from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
 LARGEST_STREAM = 64 << 20
@@ -28,8 +28,8 @@ class MetricsStream:
     little memory, whatever the trial writes: of very many rows only a sample is kept.
     """
 
-    def __init__(self, path: Path, copy: Path | None = None) -> None:
-        self._path = path
+    def __init__(self, file: SafeFile, copy: SafeFile | None = None) -> None:
+        self._file = file
         self._copy = copy
         self._bytes_read = 0
         self._incomplete_line = b""
@@ -92,7 +92,7 @@ class MetricsStream:
 
     def _appended_chunks(self) -> Iterator[bytes]:
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = self._file.open(os.O_RDONLY)
         except FileNotFoundError:
             return
         except OSError:
@@ -111,8 +111,7 @@ class MetricsStream:
                     return
                 self._bytes_read += len(chunk)
                 if self._copy:
-                    with self._copy.open("ab") as copy:
-                        copy.write(chunk)
+                    self._copy.append(chunk)
                 yield chunk
         finally:
             os.close(descriptor)

@@ -24,9 +24,9 @@ class MetricsWatch:
         self._on_metrics = on_metrics
         self._grace_seconds = grace_seconds
         self._cancel = cancel
-        (stage.folder / METRICS).unlink(missing_ok=True)  # an earlier, cancelled trial may have left it
-        self.stream = MetricsStream(stage.outbox / METRICS, copy=stage.folder / METRICS)
-        self._traces = harvest.TraceCopies(stage.outbox / "traces", stage.folder / "traces")
+        stage.folder.file(METRICS).remove()  # an earlier, cancelled trial may have left it
+        self.stream = MetricsStream(stage.outbox.file(METRICS), copy=stage.folder.file(METRICS))
+        self._traces = harvest.TraceCopies(stage.outbox.below("traces"), stage.folder.below("traces"))
         self.kill = asyncio.Event()
         self.prune_reason = ""
         self.fault = ""
@@ -55,7 +55,7 @@ class MetricsWatch:
                 await asyncio.wait_for(self._cancel.wait(), _POLL_SECONDS)
             if not self.prune_reason and self.read_new() and (reason := self._stop_reason()):
                 self.prune_reason = reason
-                (self._stage.inbox / STOP).touch()
+                self._stage.inbox.file(STOP).append(b"")
                 pruned_at = time.monotonic()
             if self.prune_reason and time.monotonic() - pruned_at >= self._grace_seconds:
                 return

@@ -41,7 +41,7 @@ async def open_model_access(
     serve: ServeTrial, trial: Trial, stage: Stage, command: Command, paths: SandboxPaths
 ) -> AsyncIterator[tuple[Command, TrialAccess]]:
     """Serve the model; yields the command with access to it, and the access."""
-    with listen(stage.outbox.with_name("model"), socket.SOCK_STREAM, _BACKLOG) as listener:
+    with listen(stage.outbox.beside("model"), socket.SOCK_STREAM, _BACKLOG) as listener:
         async with serve(trial.node.id, listener.socket) as access:
             yield _with_model_access(command, access, listener.path, paths), access
 

@@ -11,25 +11,24 @@ import contextlib
 import fcntl
 import os
 import platform
-from pathlib import Path
+
+from loopty.kit.safe_folder import SafeFolder
 
 
 class ProcessLocks:
     """The processes that work on one ledger; each has its own lock file in this folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: SafeFolder) -> None:
         self._folder = folder
         self._descriptors: dict[str, int] = {}
 
     def claim(self) -> str:
         """Lock a new file until this process ends; returns the name of this process, `host:pid:token`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         token = os.urandom(8).hex()
-        path = self._folder / token
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = self._folder.file(token).open(os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._descriptors[token] = descriptor
-        atexit.register(path.unlink, missing_ok=True)
+        atexit.register(self._forget, token)
         return f"{platform.node()}:{os.getpid()}:{token}"
 
     def is_alive(self, owner: str) -> bool:
@@ -38,7 +37,8 @@ class ProcessLocks:
         if token in self._descriptors:
             return True
         try:
-            descriptor = os.open(self._folder / token, os.O_RDWR | os.O_CLOEXEC)
+            # For reading: a lock needs no more, and the state may be read-only.
+            descriptor = self._folder.file(token).open(os.O_RDONLY)
         except OSError:
             return False
         try:
@@ -46,8 +46,11 @@ class ProcessLocks:
         except BlockingIOError:
             return True
         else:
-            with contextlib.suppress(OSError):
-                (self._folder / token).unlink()
+            self._forget(token)
             return False
         finally:
             os.close(descriptor)
+
+    def _forget(self, token: str) -> None:
+        with contextlib.suppress(OSError):
+            self._folder.remove(token)

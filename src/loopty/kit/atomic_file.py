@@ -7,18 +7,27 @@ import os
 
 
 def write_atomically(
-    folder: str | os.PathLike[str], name: str, content: bytes, *, durable: bool = False, mode: int = 0o666
+    folder: str | os.PathLike[str],
+    name: str,
+    content: bytes,
+    *,
+    durable: bool = False,
+    mode: int = 0o666,
+    dir_fd: int | None = None,
 ) -> None:
     """Write a file, replacing any file of this name; create the folder if it is missing.
 
-    With `durable`, content and name are on disk when this returns. Git removes leftovers with the temporary name.
+    With `durable`, content and name are on disk when this returns. With `dir_fd`, the folder is relative to this
+    open directory. Git removes leftovers with the temporary name.
     """
     directory = os.fspath(folder)
     temporary = f"{directory}/tmp_obj_{os.getpid()}_{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        file = os.open(temporary, flags, mode)
+        file = os.open(temporary, flags, mode, dir_fd=dir_fd)
     except FileNotFoundError:
+        if dir_fd is not None:
+            raise
         os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - pathlib would cost more than the write, here and below
         file = os.open(temporary, flags, mode)
     try:
@@ -30,18 +39,18 @@ def write_atomically(
                 os.fsync(file)
         finally:
             os.close(file)
-        os.replace(temporary, f"{directory}/{name}")  # noqa: PTH105
+        os.replace(temporary, f"{directory}/{name}", src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         if durable:
-            sync_folder(directory)
+            sync_folder(directory, dir_fd)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
+            os.unlink(temporary, dir_fd=dir_fd)
         raise
 
 
-def sync_folder(folder: str) -> None:
+def sync_folder(folder: str, dir_fd: int | None = None) -> None:
     """Flush the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         os.fsync(descriptor)
     finally:

@@ -114,7 +114,8 @@ def _converter(hint: Any) -> Convert:
         kind = typing.cast(type, hint)
         return lambda item: build(kind, item)
     if isinstance(hint, type) and (issubclass(hint, enum.Enum) or (issubclass(hint, str) and hint is not str)):
-        return typing.cast(Convert, hint)
+        # A text whose type knows what a record may hold is checked as it is read.
+        return typing.cast(Convert, getattr(hint, "from_record", hint))
     return _same
 
 

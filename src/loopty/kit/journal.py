@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import weakref
-from pathlib import Path
 
-from loopty.kit.atomic_file import sync_folder
+from loopty.kit.safe_folder import SafeFolder
 
 
 class Journal:
     """A new file of this process; creates its folder if it is missing."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / name
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(self._path, flags, 0o666)
+    def __init__(self, folder: SafeFolder, name: str) -> None:
+        self._place = folder.file(name)
+        self._file = self._place.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         weakref.finalize(self, os.close, self._file)
         self._size = 0
-        sync_folder(os.fspath(folder))
+        with folder.handle() as descriptor:
+            os.fsync(descriptor)
 
     def append(self, line: bytes) -> int:
         """Append a line, which contains no line break, and return where it begins.
@@ -37,7 +35,7 @@ class Journal:
     def line_at(self, start: int) -> bytes:
         """The line that begins at this position; empty if the file is gone."""
         try:
-            with self._path.open("rb") as file:
+            with os.fdopen(self._place.open(os.O_RDONLY), "rb") as file:
                 file.seek(start)
                 return file.readline()
         except OSError:

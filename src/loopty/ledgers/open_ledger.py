@@ -17,7 +17,7 @@ LEDGERS = {
 
 
 def open_ledger(url: str) -> Ledger:
-    """The ledger behind this URL, such as `sqlite:///home/me/repository/.loopty/ledger.sqlite`."""
+    """The ledger behind this URL, such as `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`."""
     parts = urlsplit(url)
     if parts.scheme not in LEDGERS:
         raise Misuse(f"{url!r} names no ledger: its scheme must be one of {', '.join(LEDGERS)}")

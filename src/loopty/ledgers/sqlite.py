@@ -6,17 +6,24 @@ connections reset at once, and the SQLite that Python links is often older.
 
 from __future__ import annotations
 
+import os
+import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
 from loopty.domain.errors import Misuse
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.event import Recorded
 from loopty.record.history import FOLD_VERSION, History
 
 _BUSY_TIMEOUT_MS = 120_000
+_FILES = ("", "-wal", "-shm", "-journal")
+"""The suffixes of the files that SQLite makes for one ledger."""
 
 
 def _rename_kind(old: str, new: str) -> str:
@@ -67,11 +74,12 @@ class SqliteLedger:
     """Events and the pages of their fold. Use it from one thread; any number of processes may open the file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path.absolute()
+        self._folder = SafeFolder(self._path.parent.parent.resolve(), (self._path.parent.name,))
         with self._explain_errors():
-            self._db = apsw.Connection(str(path))
-            self._db.set_busy_timeout(_BUSY_TIMEOUT_MS)
+            self._reads_only = self._is_read_only()
+            self._db = self._open_for_reading() if self._reads_only else self._open()
+            self._identity = self._file_identity()
             self._prepare()
 
     def close(self) -> None:
@@ -79,12 +87,18 @@ class SqliteLedger:
 
     @contextmanager
     def write_lock(self) -> Iterator[SqliteWriteLock]:
+        if self._reads_only:
+            raise Misuse(f"{self._path} is read-only: make it and its folder writable")
         with self._explain_errors(), self._transaction("IMMEDIATE"):
             yield SqliteWriteLock(self._db)
+        if self._file_identity() != self._identity:
+            self._restore()
 
     def history(self) -> History:
         with self._explain_errors():
             current = self._db.execute("SELECT version FROM fold").get == FOLD_VERSION
+        if not current and self._reads_only:
+            return self._fold()
         if not current:
             self._rebuild_pages()
         # One transaction, so that the number and the pages belong to the same moment.
@@ -97,6 +111,78 @@ class SqliteLedger:
         with self._explain_errors():
             yield from _events(self._db, after)
 
+    def _open(self) -> apsw.Connection:
+        # SQLite opens by path. The way to the folder was checked by handle when the state was opened, and only
+        # this user can change it; here the files themselves are checked, and SQLite follows no link either.
+        for suffix in _FILES:
+            self._folder.file(self._path.name + suffix).exists()
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
+        db = apsw.Connection(str(self._folder.make().path_for_programs() / self._path.name), flags)
+        db.set_busy_timeout(_BUSY_TIMEOUT_MS)
+        return db
+
+    def _open_for_reading(self) -> apsw.Connection:
+        """Open a ledger where no file can be made, which SQLite would need to read a write-ahead log."""
+        ledger, log = (self._folder.file(self._path.name + suffix) for suffix in ("", "-wal"))
+        if not log.size:
+            address = f"file:{quote(str(ledger.path_for_programs()))}?immutable=1"
+            return apsw.Connection(address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        from tempfile import mkdtemp
+
+        target = SafeFolder(Path(mkdtemp(prefix="loopty-ledger-")).resolve())
+        weakref.finalize(self, SafeFolder(target.root.parent, (target.root.name,)).remove_all)
+        for file in (ledger, log):
+            file.copy_to(target.file(file.name))
+        return apsw.Connection(str(target.path_for_programs() / ledger.name))
+
+    def _is_read_only(self) -> bool:
+        try:
+            with self._folder.handle() as folder:
+                return not os.access(f"/proc/self/fd/{folder}", os.W_OK) and _exists(self._path.name, folder)
+        except FileNotFoundError:
+            return False
+
+    def _file_identity(self) -> tuple[int, int] | None:
+        """Which file is at the ledger's path; None if there is none."""
+        try:
+            with self._folder.handle() as folder:
+                status = os.stat(self._path.name, dir_fd=folder, follow_symlinks=False)
+                return status.st_dev, status.st_ino
+        except OSError:
+            return None
+
+    def _restore(self) -> None:
+        """Save everything again after the ledger was removed or replaced, and say so. Raises Misuse.
+
+        SQLite still has the removed file open, so nothing is lost yet.
+        """
+        name = self._path.name
+        if self._file_identity() is not None:
+            name = f"{self._path.stem}-{os.getpid()}-{int(time.time())}{self._path.suffix}"
+        with self._explain_errors():
+            temporary = f"{name}.making-{os.getpid()}"
+            target = apsw.Connection(str(self._folder.make().path_for_programs() / temporary))
+            with target.backup("main", self._db, "main") as backup:
+                backup.step()
+            target.close()
+            self._folder.rename(temporary, name)
+            self._db.close()
+            self._path = self._path.with_name(name)
+            self._db = self._open()
+            self._identity = self._file_identity()
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+        raise Misuse(
+            f"the ledger was removed or replaced while loopty ran: all its events are saved in {self._path}, "
+            "so nothing is lost; start again to continue"
+        )
+
+    def _fold(self) -> History:
+        history = History()
+        for recorded in self.read():
+            history.apply(recorded)
+        return history
+
     def _rebuild_pages(self) -> None:
         """Rebuild the pages from the events: the saved ones come from an older version of the fold."""
         with self.write_lock() as lock:
@@ -108,6 +194,10 @@ class SqliteLedger:
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
+        if self._reads_only:
+            if self._version() != len(_MIGRATIONS):
+                raise Misuse(f"{self._path} comes from another version and is read-only: make it writable once")
+            return
         mode = self._db.execute("PRAGMA journal_mode = WAL").get
         if mode != "wal":
             raise Misuse(
@@ -147,6 +237,8 @@ class SqliteLedger:
         except apsw.FullError as error:
             raise Misuse(f"the disk is full ({error}): free some space; everything recorded is safe") from error
         except apsw.Error as error:
+            if isinstance(error, apsw.ReadOnlyError) or not os.access(self._path.parent, os.W_OK):
+                raise Misuse(f"the ledger {self._path} has become read-only: make it writable") from error
             doubts = "check its permissions, the free space and the health of the disk"
             raise Misuse(f"cannot use the ledger {self._path}: {error} ({doubts})") from error
 
@@ -179,6 +271,14 @@ def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
     rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def open_url(path: str) -> SqliteLedger:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
@@ -20,6 +20,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Prompt, Reply
 from loopty.kit import codec
 from loopty.kit.journal import Journal
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models.keys import is_secret, without_key
 
 _SUFFIX = ".jsonl"
@@ -45,7 +46,7 @@ class CallRecord:
 class Archive:
     """A folder of calls. Records are durable, and free of the keys passed to `hide`."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: SafeFolder, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._clock = clock
         self._secrets: set[str] = set()
@@ -88,7 +89,8 @@ class Archive:
             self._journal = None  # the next record must not follow half a line
             self._offsets.clear()
             raise Misuse(
-                f"cannot save a model's reply in {self._folder}: {error.strerror} (check space and permissions)"
+                f"cannot save a model's reply in {self._folder.shown_path}: {error.strerror} "
+                "(check space and permissions)"
             ) from error
 
     def reply(self, call: str) -> Reply:
@@ -98,8 +100,8 @@ class Archive:
         record = self.record(call)
         if record is None or record.reply is None:
             raise Misuse(
-                f"the reply of call {call} is no longer in {self._folder}: restore the files, or start a new run "
-                "with `loopty optimize --new-run`"
+                f"the reply of call {call} is no longer in {self._folder.shown_path}: restore the files, or start "
+                "a new run with `loopty optimize --new-run`"
             )
         self._last = call, record.reply
         return record.reply
@@ -129,9 +131,13 @@ class Archive:
         yield from sorted((record for record in records if record), key=lambda record: (record.at, record.call))
 
     def _lines(self) -> Iterator[bytes]:
-        for path in self._folder.glob(f"*{_SUFFIX}"):
-            with contextlib.suppress(OSError), path.open("rb") as file:
-                yield from file
+        for name in self._folder.names():
+            if name.endswith(_SUFFIX):
+                with (
+                    contextlib.suppress(OSError),
+                    os.fdopen(self._folder.file(name).open(os.O_RDONLY), "rb") as file,
+                ):
+                    yield from file
 
     def _value_without_keys(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -10,6 +10,7 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply
 from loopty.kit import codec
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 
 _FENCE = re.compile(r"(?<=data-)[0-9a-f]+")
@@ -24,7 +25,7 @@ class RecordedModel:
         self._folder = folder
         self._replies: dict[str, list[tuple[str, Reply]]] = {}
         self._used_calls: set[str] = set()
-        for record in Archive(folder).records():
+        for record in Archive(SafeFolder(folder)).records():
             if record.reply is not None:
                 for key in (digest(record.prompt), loose_digest(record.prompt)):
                     self._replies.setdefault(key, []).append((record.call, record.reply))
@@ -45,7 +46,7 @@ class RecordedModel:
 def make_recorded_model(name: str, folder: Path) -> RecordedModel:
     if not folder.is_dir():
         raise Misuse(
-            f"model {name}: there is no folder {folder}: name one with recorded calls, such as `.loopty/calls`"
+            f"model {name}: there is no folder {folder}: name one with recorded calls, such as `.git/loopty/calls`"
         )
     return RecordedModel(folder, f"recorded:{folder.name}")
 

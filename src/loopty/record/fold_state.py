@@ -43,6 +43,8 @@ class FoldState:
             raise Misuse(f"there is no node {node}: `loopty tree` lists them")
         if isinstance(found, str):
             found = self._nodes[node] = codec.build(Node, json.loads(found))
+            if found.id != node:
+                raise Misuse(f"the record of node {node} is that of {found.id}: it was changed by hand")
         return found
 
     def page(self, node: NodeId) -> str:

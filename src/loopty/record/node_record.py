@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from loopty.domain.evidence import median
+from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Effect, Outcome, Verdict
@@ -92,8 +93,8 @@ class Node:
     pool: Pool
     operator: str
     summary: str
-    commit: str
-    tree: str
+    commit: ObjectName
+    tree: ObjectName
     added_at: float
     order: int
     """1 for the first node of its run, in the order in which nodes were added."""
@@ -105,7 +106,7 @@ class Node:
     draft: bool = False
     known_event: int = 0
     """The last event that the proposer knew."""
-    edits: tuple[str, ...] = ()
+    edits: tuple[TreePath, ...] = ()
     """The paths that the node changes in its parent."""
     children: int = 0
     trials: int = 0

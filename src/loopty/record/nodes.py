@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -25,13 +26,13 @@ class NodeAdded(Event):
     pool: Pool
     operator: str
     summary: str
-    commit: str
-    tree: str
+    commit: ObjectName
+    tree: ObjectName
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
     known_event: int = 0
     """The last event that the proposer knew."""
-    edits: tuple[str, ...] = ()
+    edits: tuple[TreePath, ...] = ()
     """The paths that the node changes in its parent."""
     inspirations: tuple[NodeId, ...] = ()
     calls: tuple[str, ...] = ()
@@ -49,8 +50,8 @@ class NodeSealed(Event):
     """A draft's files were committed and no longer change."""
 
     node: NodeId
-    commit: str
-    tree: str
+    commit: ObjectName
+    tree: ObjectName
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def _facts(call: ModelCall, record: CallRecord | None) -> Iterator[Fact]:
     if record is None:
         yield Fact(
             "text",
-            "not in .loopty/calls: removed, not written before its process died, or still running",
+            "no longer in the archive of calls: removed, not written before its process died, or still running",
             "warn",
         )
 

@@ -19,7 +19,7 @@ from typing import Any
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
-from loopty.kit.atomic_file import write_atomically
+from loopty.kit.safe_folder import SafeFile
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.probe import ProbeReport, probe
@@ -62,7 +62,7 @@ class ProbedSandbox:
         return await self._sandbox.run(launch, cancel)
 
 
-def choose_sandbox(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Sandbox:
+def choose_sandbox(spec: SandboxSpec, cache: SafeFile | None = None, system: str = sys.platform) -> Sandbox:
     """The sandbox for trials that start in the calling thread.
 
     Reports of probes are kept in the file `cache` until the machine or a program changes. Raises SandboxError when
@@ -83,7 +83,7 @@ def choose_sandbox(spec: SandboxSpec, cache: Path | None = None, system: str = s
     )
 
 
-def back_ends(spec: SandboxSpec, cache: Path | None = None, system: str = sys.platform) -> Iterator[BackEnd]:
+def back_ends(spec: SandboxSpec, cache: SafeFile | None = None, system: str = sys.platform) -> Iterator[BackEnd]:
     """The back ends to choose from, in order of preference; each is probed when the iterator reaches it."""
     for kind in BACK_ENDS if spec.kind == "auto" else (spec.kind,):
         if obstacle := _obstacle(kind, spec, system):
@@ -109,7 +109,7 @@ def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
 
 
 def _probe_with_cache(
-    kind: str, spec: SandboxSpec, make: Callable[[], Sandbox], cache: Path | None
+    kind: str, spec: SandboxSpec, make: Callable[[], Sandbox], cache: SafeFile | None
 ) -> ProbeReport:
     key = _cache_key(spec)
     known = _read_cache(cache)
@@ -143,15 +143,15 @@ def _cache_key(spec: SandboxSpec) -> str:
     return json.dumps(facts)
 
 
-def _read_cache(cache: Path | None) -> dict[str, Any]:
+def _read_cache(cache: SafeFile | None) -> dict[str, Any]:
     try:
-        known = json.loads(cache.read_text(encoding="utf-8")) if cache is not None else {}
+        known = json.loads(cache.read()) if cache is not None else {}
     except (OSError, ValueError):
         return {}
     is_sound = isinstance(known, dict) and all(isinstance(entry, dict) for entry in known.values())
     return known if is_sound else {}
 
 
-def _write_cache(cache: Path, known: dict[str, Any]) -> None:
+def _write_cache(cache: SafeFile, known: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
-        write_atomically(cache.parent, cache.name, json.dumps(known).encode())
+        cache.write(json.dumps(known).encode())

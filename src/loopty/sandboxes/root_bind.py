@@ -7,11 +7,11 @@ import ctypes
 import itertools
 import os
 import stat
-import tempfile
 import weakref
 from pathlib import Path
 
 from loopty.domain.launch import SandboxError
+from loopty.sandboxes.owned_names import fresh_name, is_abandoned
 
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 0x2, 0x4, 0x1000, 0x4000, 0x80000
@@ -43,8 +43,8 @@ class BindAliases:
 
     The aliases are bind mounts in a private mount namespace, which the calling thread enters when it needs the
     first alias. Only that thread and its later children see them, so a trial must be started from the thread that
-    asked for its sources. The namespace vanishes with the process, even when it is killed; at worst one empty
-    directory is left.
+    asked for its sources. The namespace vanishes with the process, even when it is killed; the empty directory
+    that is left then is removed by the next process.
     """
 
     def __init__(self, uid: int, gid: int) -> None:
@@ -52,6 +52,7 @@ class BindAliases:
         self._gid = gid
         self._directory: Path | None = None
         self._aliases: dict[Path, Path] = {}
+        _remove_abandoned()
 
     def reachable_path(self, source: Path) -> Path:
         """A path to `source` that the unprivileged user can resolve."""
@@ -110,11 +111,20 @@ class BindAliases:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         # A slave mount still follows what the host mounts and unmounts, but the host sees nothing of ours.
         _mount(None, Path("/"), None, _MS_REC | _MS_SLAVE)
-        directory = Path(tempfile.mkdtemp(prefix="loopty-", dir=_PARENT))
+        directory = Path(_PARENT, fresh_name())
+        directory.mkdir(0o700)
         weakref.finalize(self, _unmount, directory, os.getpid())
         # With its own tmpfs nothing is ever written to the host's directory, which stays removable.
         _mount("tmpfs", directory, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0711")
         return directory
+
+
+def _remove_abandoned() -> None:
+    """Remove the empty directories of processes that were killed."""
+    for name in os.listdir(_PARENT):  # noqa: PTH208 - names, not paths
+        if is_abandoned(name):
+            with contextlib.suppress(OSError):
+                Path(_PARENT, name).rmdir()
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from loopty.domain.errors import Exhausted, LooptyError, Misuse
+from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.machine import Machine
 from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
@@ -41,8 +42,8 @@ class MemoryWorkspaces:
     def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:  # noqa: ARG002
         if not edits:
             return CommittedFiles(parent.commit, parent.tree)
-        digest = hashlib.sha256(repr((parent.tree, sorted(edits.items()))).encode()).hexdigest()[:12]
-        return CommittedFiles(f"commit-{digest}", f"tree-{digest}")
+        digest = hashlib.sha256(repr((parent.tree, sorted(edits.items()))).encode()).hexdigest()[:40]
+        return CommittedFiles(ObjectName(digest), ObjectName(digest[::-1]))
 
     def publish(self, node: Node, parent: Node | None) -> None:  # noqa: ARG002
         self.published.append(node.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
@@ -15,20 +16,22 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 
+_COMMIT, _TREE = ObjectName("c0" * 20), ObjectName("e0" * 20)
+
 
 def run_events(number: int = 1) -> list[Event]:
     """The events of a run and its baseline."""
     root = NodeId(str(number))
     return [
         RunStarted(number, "criteria", Objective(), 0, "the first run"),
-        NodeAdded(root, Pool.ATTEMPT, "baseline", "the code as it is", "c0", "t0", {"x": 0.5}),
+        NodeAdded(root, Pool.ATTEMPT, "baseline", "the code as it is", _COMMIT, _TREE, {"x": 0.5}),
     ]
 
 
 def child_events(history: History) -> list[Event]:
     """The event of one more child of the baseline."""
     node = NodeId("1").child(history[NodeId("1")].children + 1)
-    return [NodeAdded(node, Pool.ATTEMPT, "hand", "a change", "c1", "t1", {"x": 0.1 + 0.2})]
+    return [NodeAdded(node, Pool.ATTEMPT, "hand", "a change", _COMMIT, _TREE, {"x": 0.1 + 0.2})]
 
 
 class LedgerConformance:

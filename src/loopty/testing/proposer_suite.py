@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import SCORE, Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -20,6 +21,7 @@ from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 
+_OBJECT = ObjectName("c0" * 20)
 SPACE = Space(
     {
         "x": Parameter(ParameterKind.FLOAT, -5.0, 5.0),
@@ -41,7 +43,7 @@ class ScoredRun:
         root = NodeId("1")
         self._append(
             RunStarted(1, "criteria", Objective(), 0, "the first run"),
-            NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree", SPACE.baseline()),
+            NodeAdded(root, Pool.ATTEMPT, "baseline", "", _OBJECT, _OBJECT, SPACE.baseline()),
         )
         self._record_score(root, 0.0)
 
@@ -59,8 +61,8 @@ class ScoredRun:
                 Pool.ATTEMPT,
                 proposal.operator,
                 "",
-                "commit",
-                "tree",
+                _OBJECT,
+                _OBJECT,
                 proposal.params,
                 known_event=history.number,
             )

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import RoleModel
@@ -17,6 +16,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import JudgedMetric
 from loopty.engine.protocols import Executor, OnMetrics, Trial
+from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.verifiers.comparison import SAME_RESULT, Preference, compare, result_tokens
 from loopty.verifiers.verifier_question import VerifierModel, run_unless_stopped
 
@@ -29,7 +29,7 @@ class JudgedExecutor:
         executor: Executor,
         metrics: Sequence[JudgedMetric],
         role_model: RoleModel,
-        traces: Callable[[Trial], Path],
+        traces: Callable[[Trial], SafeFolder],
         max_prompt_tokens: int,
     ) -> None:
         """`traces` gives the folder with a trial's kept $EVO_TRACES_DIR.
@@ -56,7 +56,7 @@ class JudgedExecutor:
         if not trial.pool.rules.verifier_metrics:
             return await self._executor.execute(trial, seen, cancel)
         for metric in self._metrics:  # an earlier, interrupted trial of the node may have left its artifact
-            (self._traces(trial) / metric.artifact).unlink(missing_ok=True)
+            self._traces(trial).file(metric.artifact).remove()
         outcome = await self._executor.execute(trial, seen, cancel)
         for metric in self._metrics:
             if outcome.is_finished:
@@ -67,7 +67,7 @@ class JudgedExecutor:
         self, metric: JudgedMetric, trial: Trial, outcome: Outcome, cancel: asyncio.Event
     ) -> Outcome:
         """The outcome with this metric, replacing a value that the benchmark may have reported under its name."""
-        artifact = _content(self._traces(trial) / metric.artifact)
+        artifact = _content(self._traces(trial).file(metric.artifact))
         if artifact is None:
             reason = (
                 f"it left no {metric.artifact} in $EVO_TRACES_DIR for {metric.name} (only task_*.json are kept)"
@@ -87,10 +87,12 @@ class JudgedExecutor:
 
     async def _preference(self, metric: JudgedMetric, trial: Trial, artifact: bytes) -> Preference:
         """How often the verifier prefers the artifact to the baseline's. Equal pairs are compared only once."""
-        path = self._traces(replace(trial, node=trial.root, number=1, pool=Pool.ATTEMPT)) / metric.artifact
-        baseline = _content(path)
+        file = self._traces(replace(trial, node=trial.root, number=1, pool=Pool.ATTEMPT)).file(metric.artifact)
+        baseline = _content(file)
         if baseline is None:
-            raise SandboxError(f"the baseline's artifact for {metric.name} is gone ({path}): start a new run")
+            raise SandboxError(
+                f"the baseline's artifact for {metric.name} is gone ({file.shown_path}): start a new run"
+            )
         if artifact == baseline:
             return SAME_RESULT
         key = metric.name, sha256(artifact).hexdigest(), sha256(baseline).hexdigest()
@@ -104,5 +106,8 @@ class JudgedExecutor:
         return self._preferences[key]
 
 
-def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+def _content(file: SafeFile) -> bytes | None:
+    try:
+        return file.read()
+    except OSError:
+        return None

@@ -9,7 +9,6 @@ import fcntl
 import gzip
 import hashlib
 import os
-import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
+from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.artifact import (
     BUNDLE,
     FROM_THE_NODE,
@@ -39,7 +39,7 @@ def pack_artifact(
     repository: Repository,
     manifest: Manifest,
     task_file: bytes,
-    node_folder: Path,
+    node_folder: SafeFolder,
     target: Path,
     force: bool = False,
 ) -> str:
@@ -109,7 +109,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _fill_folder(
-    folder: Path, repository: Repository, manifest: Manifest, task_file: bytes, node_folder: Path
+    folder: Path, repository: Repository, manifest: Manifest, task_file: bytes, node_folder: SafeFolder
 ) -> str:
     (folder / MANIFEST).write_bytes(manifest.text.encode())
     (folder / PARAMS).write_text(params_text(manifest))
@@ -117,8 +117,8 @@ def _fill_folder(
     (folder / PATCH).write_bytes(repository.patch(manifest.baseline_commit, manifest.commit))
     repository.write_bundle(manifest.baseline_tree, manifest.tree, folder / BUNDLE)
     for name in FROM_THE_NODE:
-        if (node_folder / name).is_file():
-            shutil.copyfile(node_folder / name, folder / name)
+        if node_folder.file(name).exists():
+            (folder / name).write_bytes(node_folder.file(name).read())
     sums = {}
     for path in folder.iterdir():
         if path.stat().st_size > size_limit(path.name):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
+import stat
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from loopty.domain.errors import Misuse
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.workspaces.repository import Repository
 
 
@@ -18,10 +19,10 @@ def export_commit(
     rules: str,
     is_visible: Callable[[str], bool],
     mount_points: tuple[str, ...],
-    exports: Path,
+    exports: SafeFolder,
     covering_points: Mapping[str, bool] | None = None,
     read_only: bool = False,
-) -> Path:
+) -> SafeFolder:
     """The directory of the export, made if it does not exist yet. Any number of processes may call this at once.
 
     `rules` is a text of everything that decides what is visible, so that an existing export is found without
@@ -31,45 +32,51 @@ def export_commit(
     """
     points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covering_points or {}).items())]
     key = hashlib.sha256("\0".join([commit, rules, *points]).encode()).hexdigest()[:24]
-    final = exports / key
-    if final.is_dir():
+    final = exports.below(key)
+    if final.exists():
         return final
     listing = repository.files(commit)
     visible = [path for path in listing if is_visible(path)]
-    building = exports / f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}"
-    building.mkdir(parents=True)
+    building = exports.below(f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}").make()
     try:
-        repository.check_out(commit, visible, building)
+        repository.check_out(commit, visible, building.path_for_programs())
         for point in mount_points:
             if any(ancestor in listing for ancestor in (point, *map(str, PurePosixPath(point).parents))):
                 raise Misuse(
                     f"{point} must be a directory of the trial (scratch, mounts), but the commit has a file there"
                 )
-            (building / point).mkdir(parents=True, exist_ok=True)
+            _make_mount_point(building, point, is_folder=True)
         for point, is_folder in (covering_points or {}).items():
-            _make_mount_point(building / point, is_folder)
+            _make_mount_point(building, point, is_folder)
         if read_only:
             _make_read_only(building)
-        building.rename(final)
+        exports.rename(building.name, key)
     except OSError:
-        if not final.is_dir():  # otherwise another process was faster, which is just as good
+        if not final.exists():  # otherwise another process was faster, which is just as good
             raise
     finally:
-        shutil.rmtree(building, ignore_errors=True)
+        building.remove_all()
     return final
 
 
-def _make_read_only(root: Path) -> None:
+def _make_read_only(root: SafeFolder) -> None:
     """Make every file read-only; directories stay writable, so that the export can be removed."""
-    for folder, _, files in os.walk(root):
-        for path in (Path(folder, name) for name in files):
-            if not path.is_symlink():
-                path.chmod(path.stat().st_mode & 0o7555)
+    with root.handle() as top:
+        for _, _, files, folder in os.fwalk(".", dir_fd=top):
+            for name in files:
+                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+                if not stat.S_ISLNK(mode):
+                    os.chmod(name, mode & 0o7555, dir_fd=folder)
 
 
-def _make_mount_point(path: Path, is_folder: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if is_folder:
-        path.mkdir(exist_ok=True)
-    else:
-        path.touch()
+def _make_mount_point(root: SafeFolder, point: str, is_folder: bool) -> None:
+    """Make a directory or an empty file at this path. Raises Misuse where the commit has a link on the way."""
+    *above, name = PurePosixPath(point).parts
+    try:
+        folder = root.below(*above)
+        if is_folder:
+            folder.below(name).make()
+        elif not folder.file(name).exists():
+            folder.file(name).write(b"")
+    except UnsafePath:
+        raise Misuse(f"{point} must be mounted into the trial, but the commit has a link there") from None

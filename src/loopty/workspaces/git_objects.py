@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.object_store import BoundedCache, ObjectStore
@@ -130,7 +131,7 @@ class GitObjects:
         clean_message = message.replace("\0", "")
         commit_text = f"tree {tree}\nparent {parent}\nauthor {signature}\ncommitter {signature}\n\n{clean_message}"
         commit = self._store.write("commit", commit_text.encode(errors="replace"), parent)
-        return CommittedFiles(commit, self._roots.put(commit, tree))
+        return CommittedFiles(ObjectName(commit), ObjectName(self._roots.put(commit, tree)))
 
     def _edit_tree(self, tree: str | None, edits: Mapping[str, TreeEntry | None], known_id: str) -> str | None:
         """Write the tree with these edits; None when it has become empty."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
+from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics, Objective
 from loopty.domain.outcome import Effect, Outcome, Verdict
@@ -31,10 +32,10 @@ class Manifest:
     node: NodeId
     operator: str
     summary: str
-    commit: str
-    tree: str
-    baseline_commit: str
-    baseline_tree: str
+    commit: ObjectName
+    tree: ObjectName
+    baseline_commit: ObjectName
+    baseline_tree: ObjectName
     seed: int
     verdict: Verdict
     reason: str

@@ -6,14 +6,13 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from loopty.domain.access import TASK_FILE, is_clean_path
 from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
-from loopty.kit.atomic_file import write_atomically
 from loopty.kit.markers import change_outside_blocks
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -173,19 +172,25 @@ class NodeFiles:
         return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        folder = self._state.node_folder(node.id)
         text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
         description = text.encode(errors="replace")
-        if _has_content(folder / _DESCRIPTION, description):
+        if self._has_description(node, description):
             return
         self._repository.make_branch(node.id.branch, node.commit)
         if node.params:
-            write_atomically(folder, "params.json", f"{json.dumps(dict(node.params), indent=2)}\n".encode())
+            params = f"{json.dumps(dict(node.params), indent=2)}\n".encode()
+            self._state.write_node_file(node.id, "params.json", params)
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
-        write_atomically(folder, "change.diff", patch)
+        self._state.write_node_file(node.id, "change.diff", patch)
         # Written last, because its presence says that the rest is complete.
-        write_atomically(folder, _DESCRIPTION, description)
+        self._state.write_node_file(node.id, _DESCRIPTION, description)
+
+    def _has_description(self, node: Node, description: bytes) -> bool:
+        try:
+            return self._state.node_folder(node.id).file(_DESCRIPTION).read() == description
+        except FileNotFoundError:
+            return False
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason."""
@@ -200,16 +205,7 @@ class NodeFiles:
                 others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
-        write_atomically(
-            self._state.node_folder(node.id), "analysis.md", "\n".join((*lines, "")).encode(errors="replace")
-        )
-
-
-def _has_content(path: Path, content: bytes) -> bool:
-    try:
-        return path.read_bytes() == content
-    except OSError:
-        return False
+        self._state.write_node_file(node.id, "analysis.md", "\n".join((*lines, "")).encode(errors="replace"))
 
 
 def _names_for_path(names: frozenset[str], path: str) -> list[str]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from loopty.domain.leftovers import Leftovers
+from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.state_folder import StateFolder
 
@@ -36,7 +35,7 @@ _TRACE_KEYS = ("status", "score", "summary", "failure_reason", "log")
 
 
 class NodeLeftovers:
-    """The folders of nodes below `.loopty/`."""
+    """The folders of nodes."""
 
     def __init__(self, state: StateFolder) -> None:
         self._state = state
@@ -45,15 +44,15 @@ class NodeLeftovers:
         """What the node's own trial left. Anything that is missing or unreadable is empty."""
         folder = self._state.node_folder(node.id)
         return Leftovers(
-            diff=_decode(_read(folder / "change.diff", _DIFF_BYTES)),
-            stdout=_decode(_read(folder / "stdout.log", _TAIL_BYTES, tail=True)),
-            stderr=_decode(_read(folder / "stderr.log", _TAIL_BYTES, tail=True)),
-            traces=dict(_traces(folder / "traces")),
-            artifacts=dict(islice(_artifacts(_json_object(folder / "result.json")), _MAX_ARTIFACTS)),
+            diff=_decode(_read(folder.file("change.diff"), _DIFF_BYTES)),
+            stdout=_decode(_read(folder.file("stdout.log"), _TAIL_BYTES, tail=True)),
+            stderr=_decode(_read(folder.file("stderr.log"), _TAIL_BYTES, tail=True)),
+            traces=dict(_traces(folder.below("traces"))),
+            artifacts=dict(islice(_artifacts(_json_object(folder.file("result.json"))), _MAX_ARTIFACTS)),
         )
 
 
-def _traces(folder: Path) -> Iterator[tuple[str, str]]:
+def _traces(folder: SafeFolder) -> Iterator[tuple[str, str]]:
     """The traces of tasks, failed tasks first."""
     traces = [trace for name in _trace_names(folder)[:_MAX_READ] if (trace := _trace(folder, name))]
     traces.sort(key=lambda trace: not trace.has_failed)
@@ -69,8 +68,8 @@ class _Trace:
     has_failed: bool
 
 
-def _trace(folder: Path, name: str) -> _Trace | None:
-    found = _json_object(folder / name)
+def _trace(folder: SafeFolder, name: str) -> _Trace | None:
+    found = _json_object(folder.file(name))
     if not found:
         return None
     task = _value_text(found.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
@@ -95,19 +94,19 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"…{text[1 - _LONGEST_TEXT :]}"
 
 
-def _trace_names(folder: Path) -> list[str]:
+def _trace_names(folder: SafeFolder) -> list[str]:
     try:
-        with os.scandir(folder) as entries:
+        with folder.handle() as descriptor, os.scandir(descriptor) as entries:
             names = [entry.name for entry in islice(entries, _MAX_FILES)]
     except OSError:
         return []
     return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))
 
 
-def _json_object(path: Path) -> dict[str, Any]:
+def _json_object(file: SafeFile) -> dict[str, Any]:
     """The JSON object in a file; empty if there is none."""
     try:
-        value = json.loads(_read(path, _JSON_BYTES))
+        value = json.loads(_read(file, _JSON_BYTES))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -117,19 +116,9 @@ def _decode(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _read(path: Path, limit_bytes: int, tail: bool = False) -> bytes:
+def _read(file: SafeFile, limit_bytes: int, tail: bool = False) -> bytes:
     """The head or the tail of a regular file, at most `limit_bytes` long; empty if it cannot be read."""
     try:
-        # Non-blocking, so that a FIFO without a writer cannot block us.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return file.read(limit_bytes, tail)
     except OSError:
         return b""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return b""
-        return os.pread(descriptor, limit_bytes, max(0, status.st_size - limit_bytes) if tail else 0)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

@@ -60,6 +60,8 @@ class ObjectStore:
 
         if (known := self._contents.get(name)) is not None:
             return known
+        if not name.isalnum():  # a line break would be a second question
+            raise GitError("cat-file", f"{name!r} is not the name of an object")
         try:
             content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         except EOFError:

@@ -6,11 +6,12 @@ with added or deleted files is rebuilt beside the export, and its unchanged subd
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Mount
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.workspaces.git_objects import REGULAR_FILES, PathChange, TreeEntry
 
 # Each mount costs every trial a descriptor and a tenth of a millisecond.
@@ -20,7 +21,7 @@ ReadContent = Callable[[TreeEntry], bytes]
 
 
 def overlay_mounts(
-    export: Path, changes: Sequence[PathChange], content: ReadContent, area: Path, target: str
+    export: SafeFolder, changes: Sequence[PathChange], content: ReadContent, area: SafeFolder, target: str
 ) -> list[Mount]:
     """The mounts that show the changed tree at `target`; new files are written below `area`."""
     overlay = _Overlay(export, changes, content, area, target)
@@ -30,7 +31,7 @@ def overlay_mounts(
         for change in changes
         if not _can_be_mounted_over(change) or str(PurePosixPath(change.path).parent) in crowded_directories
     )
-    mounts = [] if "" in rebuilt else [Mount(export, target)]
+    mounts = [] if "" in rebuilt else [Mount(export.path_for_programs(), target)]
     for directory in rebuilt:
         mounts += overlay.rebuild_directory(directory)
     for change in changes:
@@ -41,7 +42,12 @@ def overlay_mounts(
 
 class _Overlay:
     def __init__(
-        self, export: Path, changes: Sequence[PathChange], content: ReadContent, area: Path, target: str
+        self,
+        export: SafeFolder,
+        changes: Sequence[PathChange],
+        content: ReadContent,
+        area: SafeFolder,
+        target: str,
     ) -> None:
         self._export = export
         self._after = {change.path: change.after for change in changes}
@@ -60,69 +66,79 @@ class _Overlay:
 
     def _has_directory(self, path: PurePosixPath) -> bool:
         """Whether the export has this directory itself, not through a link."""
-        real = (self._export / path).is_dir() and not (self._export / path).is_symlink()
-        return real and (path == path.parent or self._has_directory(path.parent))
+        try:
+            return self._export.below(*path.parts).exists()
+        except UnsafePath:
+            return False
 
     def _stays(self, path: str) -> bool:
         """Whether any file remains in this directory of the export: git has no empty directories."""
         if any(entry and changed.startswith(f"{path}/") for changed, entry in self._after.items()):
             return True
-        inside = [f"{path}/{old.name}" for old in (self._export / path).iterdir()]
+        inside = [f"{path}/{name}" for name in self._export.below(*PurePosixPath(path).parts).names()]
         return any(name not in self._after and (name not in self._touched or self._stays(name)) for name in inside)
 
     def write_file(self, path: str, entry: TreeEntry) -> Path:
         """Write the new file on the host; returns its path."""
-        return self._write(self._new_folder() / PurePosixPath(path).name, entry)
+        folder, name = self._new_folder(), PurePosixPath(path).name
+        self._write(folder, name, entry)
+        return folder.path_for_programs() / name
 
     def rebuild_directory(self, path: str) -> list[Mount]:
         """Rebuild a directory; returns the mounts that show it, outermost first."""
         folder = self._new_folder()
         inner = self._fill(folder, path)
-        return [Mount(folder, f"{self._target}/{path}".rstrip("/")), *inner]
+        return [Mount(folder.path_for_programs(), f"{self._target}/{path}".rstrip("/")), *inner]
 
-    def _fill(self, folder: Path, path: str) -> list[Mount]:
+    def _fill(self, folder: SafeFolder, path: str) -> list[Mount]:
         mounts: list[Mount] = []
-        for old in sorted((self._export / path).iterdir()):
-            name = f"{path}/{old.name}" if path else old.name
+        source = self._export.below(*PurePosixPath(path).parts)
+        for old in source.names():
+            name = f"{path}/{old}" if path else old
             if name in self._after:
                 continue
-            if old.is_symlink() or not old.is_dir():
-                shutil.copy2(old, folder / old.name, follow_symlinks=False)
+            if not self._has_directory(PurePosixPath(name)):
+                _copy(source, old, folder)
             elif name not in self._touched:
-                (folder / old.name).mkdir()
-                mounts.append(Mount(old, f"{self._target}/{name}"))
+                folder.below(old).make()
+                mounts.append(Mount(source.below(old).path_for_programs(), f"{self._target}/{name}"))
             elif self._stays(name):
-                (folder / old.name).mkdir()
-                mounts += self._fill(folder / old.name, name)
+                mounts += self._fill(folder.below(old).make(), name)
         self._add_new(folder, path)
         return mounts
 
-    def _add_new(self, folder: Path, path: str) -> None:
+    def _add_new(self, folder: SafeFolder, path: str) -> None:
         prefix = f"{path}/" if path else ""
         for changed, entry in self._after.items():
             if entry is None or not changed.startswith(prefix):
                 continue
-            inside = changed[len(prefix) :]
-            head, deeper, _ = inside.partition("/")
-            if deeper and self._has_directory(PurePosixPath(prefix, head)):
+            inside = PurePosixPath(changed[len(prefix) :])
+            if len(inside.parts) > 1 and self._has_directory(PurePosixPath(prefix, inside.parts[0])):
                 continue  # that directory is filled separately
-            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            self._write(folder / inside, entry)
+            self._write(folder.below(*inside.parts[:-1]).make(), inside.name, entry)
 
-    def _write(self, path: Path, entry: TreeEntry) -> Path:
+    def _write(self, folder: SafeFolder, name: str, entry: TreeEntry) -> None:
         raw = self._content(entry)
         if entry.mode == "120000":
-            path.symlink_to(raw.decode(errors="surrogateescape"))
-        else:
-            path.write_bytes(raw)
-            path.chmod(0o755 if entry.mode == "100755" else 0o644)
-        return path
+            with folder.handle() as descriptor:
+                os.symlink(raw, name, dir_fd=descriptor)
+            return
+        with os.fdopen(folder.file(name).open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            os.fchmod(file.fileno(), 0o755 if entry.mode == "100755" else 0o644)
+            file.write(raw)
 
-    def _new_folder(self) -> Path:
+    def _new_folder(self) -> SafeFolder:
         self._folder_count += 1
-        folder = self._area / str(self._folder_count)
-        folder.mkdir(parents=True)
-        return folder
+        return self._area.below(str(self._folder_count)).make()
+
+
+def _copy(source: SafeFolder, name: str, target: SafeFolder) -> None:
+    """Copy a file, or a link as a link."""
+    try:
+        source.file(name).copy_to(target.file(name))
+    except UnsafePath:
+        with source.handle() as old, target.handle() as new:
+            os.symlink(os.readlink(name, dir_fd=old), name, dir_fd=new)
 
 
 def _can_be_mounted_over(change: PathChange) -> bool:

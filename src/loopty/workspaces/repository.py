@@ -14,21 +14,14 @@ from typing import IO
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
+from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
+from loopty.workspaces.git_folders import SAFE_CONFIG, GitFolders, environment_without_git, is_work_folder
 from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
 from loopty.workspaces.git_session import GitError, GitSession, read_line
 from loopty.workspaces.object_store import ObjectStore
 
-# A planted fsmonitor or hook would run with our permissions, and so would git in a submodule.
-_SAFE_CONFIG = tuple(
-    part
-    for setting in (
-        *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"),
-        *("submodule.recurse=false", "gc.auto=0", "maintenance.auto=false"),
-    )
-    for part in ("-c", setting)
-)
 _NO_USER_CONFIG = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_SYSTEM": os.devnull,
@@ -57,6 +50,8 @@ _FETCH_CONFIG = (
     *("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore"),
     *("protocol.allow=never", "protocol.file.allow=always"),
 )
+_END_OF_OPTIONS = "--end-of-options"
+"""Before every value that a record or a person gives: what follows is never read as an option."""
 _NODE_BRANCH_PREFIX = "loopty-"
 _BASELINE, _WINNER = "refs/heads/baseline", "refs/heads/winner"
 
@@ -68,14 +63,15 @@ class Repository:
     In the repository of a stranger (`is_own` false) git knows none of the user's programs, so none can be chosen.
     """
 
-    def __init__(self, top: Path, git_dir: Path, is_own: bool = True) -> None:
-        self.top = top
-        self._git_dir = git_dir
+    def __init__(self, folders: GitFolders, is_own: bool = True) -> None:
+        self.folders = folders
+        self.top = folders.top
+        self._git_dir = folders.git_dir
         self._env = {
-            **_environment_without_git(os.environ),
+            **environment_without_git(os.environ),
             **({} if is_own else _NO_USER_CONFIG),
             **_IDENTITY,
-            "GIT_DIR": str(git_dir),
+            "GIT_DIR": str(folders.git_dir),
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C.UTF-8",
         }
@@ -92,29 +88,20 @@ class Repository:
     @classmethod
     def open(cls, start: Path) -> Repository:
         """The repository that contains this directory. Raises Misuse when there is none."""
-        command = ["git", *_SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir"]
-        try:
-            result = subprocess.run(
-                command, cwd=start, env=_environment_without_git(os.environ), capture_output=True, text=True
-            )
-        except FileNotFoundError:
-            raise Misuse("git is not installed: install it with the system's package manager") from None
-        if result.returncode:
-            reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
-            raise Misuse(f"{reason}: start in a git repository, or create one with `git init`")
-        top, git_dir = (Path(line) for line in result.stdout.splitlines())
-        # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
-        if state_folder := next((above for above in top.parents if above.name == ".loopty"), None):
-            raise Misuse(
-                f"{top} is not your repository, it lies in {state_folder}: start in {state_folder.parent}"
-            )
-        return cls(top, git_dir)
+        return cls(GitFolders.find(start))
 
     def head(self) -> CommittedFiles:
         try:
             return self._resolve("HEAD")
         except GitError:
             raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
+
+    def foreign_state_path(self) -> str | None:
+        """A tracked path in a folder that some file system takes for loopty's own, or None."""
+        # The name begins with a dot, or with a character beyond ASCII that the file system ignores.
+        starts = (f":(top,glob){start}{end}" for start in (".", "[^ -~]") for end in ("*", "*/**"))
+        paths = self._git("ls-files", "-z", "--", *starts).split("\0")
+        return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
     def snapshot(self, message: str) -> CommittedFiles:
         """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
@@ -138,8 +125,8 @@ class Repository:
             tree = self._git("write-tree", env=env).strip()
         if tree == head.tree:
             return head
-        commit = self._git("commit-tree", tree, "-p", head.commit, "-m", message).strip()
-        return CommittedFiles(commit, tree)
+        commit = self._git("commit-tree", "-p", head.commit, "-m", message, _END_OF_OPTIONS, tree).strip()
+        return CommittedFiles(ObjectName(commit), ObjectName(tree))
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
@@ -158,7 +145,8 @@ class Repository:
         changes, head = self.changes(base, commit), self.head().commit
         entries = self.entries(head, [change.path for change in changes])
         if any(entries.get(change.path) != change.before for change in changes):
-            return self._git("commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", message).strip(), base
+            tree = f"{commit}^{{tree}}"
+            return self._git("commit-tree", "-p", base, "-m", message, _END_OF_OPTIONS, tree).strip(), base
         edits = {change.path: self.blob(change.after.blob) if change.after else None for change in changes}
         modes = {change.path: change.after for change in changes if change.after}
         return self.commit(head, edits, modes, message).commit, head
@@ -179,7 +167,8 @@ class Repository:
     def _commit_undated(self, tree: str, message: str, *parents: str) -> str:
         dates = {"GIT_AUTHOR_DATE": "@0 +0000", "GIT_COMMITTER_DATE": "@0 +0000"}
         encoding = ("i18n.commitEncoding=UTF-8",)
-        return self._git("commit-tree", tree, *parents, "-m", message, env=dates, config=encoding).strip()
+        options = (*parents, "-m", message, _END_OF_OPTIONS)
+        return self._git("commit-tree", *options, tree, env=dates, config=encoding).strip()
 
     @classmethod
     def from_bundle(cls, bundle: Path, top: Path) -> tuple[Repository, CommittedFiles, CommittedFiles]:
@@ -189,20 +178,25 @@ class Repository:
         """
         with bundle.open("rb") as file:
             kind = "sha256" if b"\n@object-format=sha256\n" in file.read(64) else "sha1"
-        repository = cls(top, top / ".git", is_own=False)
+        repository = cls(GitFolders(top, top / ".git", top / ".git"), is_own=False)
         repository._git(
             "init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={kind}", cwd=top
         )
         refspecs = (f"{ref}:{ref}" for ref in (_BASELINE, _WINNER))
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc")
-        repository._git("fetch", *quiet, str(bundle.resolve()), *refspecs, config=_FETCH_CONFIG)
+        source = (_END_OF_OPTIONS, str(bundle.resolve()))
+        repository._git("fetch", *quiet, *source, *refspecs, config=_FETCH_CONFIG)
         branch, work_tree = _BASELINE.removeprefix("refs/heads/"), {"GIT_WORK_TREE": str(top)}
         repository._git("checkout", "--quiet", branch, "--", env=work_tree, cwd=top)
         return repository, repository._resolve(_BASELINE), repository._resolve(_WINNER)
 
     def _resolve(self, revision: str) -> CommittedFiles:
-        commit, tree = self._git("rev-parse", f"{revision}^{{commit}}", f"{revision}^{{tree}}").split()
-        return CommittedFiles(commit, tree)
+        # One by one: for several, git repeats --end-of-options among the answers.
+        names = (
+            self._git("rev-parse", "--verify", _END_OF_OPTIONS, f"{revision}^{{{kind}}}").strip()
+            for kind in ("commit", "tree")
+        )
+        return CommittedFiles(*map(ObjectName, names))
 
     def tree_with_patch(self, tree: str, patch: bytes) -> str | None:
         """The tree with this patch applied, or None when the patch does not apply."""
@@ -210,7 +204,7 @@ class Repository:
             return tree
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-            self._git("read-tree", tree, env=env)
+            self._git("read-tree", _END_OF_OPTIONS, tree, env=env)
             try:
                 self._git("apply", "--cached", "--binary", "--whitespace=nowarn", "-", stdin=patch, env=env)
             except GitError:
@@ -223,7 +217,7 @@ class Repository:
         if not move and name.startswith(_NODE_BRANCH_PREFIX) and self._create_branch(name, commit):
             return
         try:
-            self._git("branch", "--no-track", *(("--force",) if move else ()), name, commit)
+            self._git("branch", "--no-track", *(("--force",) if move else ()), _END_OF_OPTIONS, name, commit)
         except GitError as error:
             if move or self.tip(name) != commit:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
@@ -241,13 +235,14 @@ class Repository:
     def tip(self, branch: str) -> str | None:
         """The commit of a branch, or None when there is no such branch."""
         try:
-            return self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").strip()
+            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, f"refs/heads/{branch}").strip()
         except GitError:
             return None
 
     def branches(self, pattern: str) -> list[str]:
         """The names of the branches that match."""
-        return self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{pattern}").splitlines()
+        name = "--format=%(refname:lstrip=2)"
+        return self._git("for-each-ref", name, _END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
@@ -308,7 +303,7 @@ class Repository:
         """Write these files of one of the user's commits into an empty directory, through the user's filters."""
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
-            self._git("read-tree", commit, env=env)
+            self._git("read-tree", _END_OF_OPTIONS, commit, env=env)
             names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=names)
 
@@ -363,9 +358,4 @@ class Repository:
 
 
 def _git_command(*args: str, config: Iterable[str] = ()) -> list[str]:
-    return ["git", *_SAFE_CONFIG, *(part for setting in config for part in ("-c", setting)), *args]
-
-
-def _environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without variables that point git at another repository or index."""
-    return {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    return ["git", *SAFE_CONFIG, *(part for setting in config for part in ("-c", setting)), *args]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
-from loopty.kit.atomic_file import write_atomically
+from loopty.kit.safe_folder import SafeFile
 from loopty.workspaces.host_paths import HostPaths
 
 # Within one tick of the kernel's clock a file can change twice with the same time.
@@ -49,14 +49,14 @@ class Seal:
         )
 
 
-def load_or_make_seal(root: Path, files: Sequence[str] | None, record: Path) -> Seal:
+def load_or_make_seal(root: Path, files: Sequence[str] | None, record: SafeFile) -> Seal:
     """The seal that is stored in `record`, made and stored there if it does not exist yet."""
     names = None if files is None else tuple(files)
     try:
-        return Seal(root, names, json.loads(record.read_text()))
+        return Seal(root, names, json.loads(record.read()))
     except FileNotFoundError:
         seal = current_seal(root, names)
-    write_atomically(record.parent, record.name, json.dumps(dict(seal.contents)).encode())
+    record.write(json.dumps(dict(seal.contents)).encode())
     return seal
 
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
 from loopty.kit import codec
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.exports import export_commit
@@ -25,7 +27,6 @@ from loopty.workspaces.overlay import overlay_mounts
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.seals import Seal, Signature, current_seal, load_or_make_seal
 from loopty.workspaces.state_folder import StateFolder
-from loopty.workspaces.tree_removal import remove_tree
 
 TREE = "/loopty/tree"
 BENCHMARK = "/loopty/benchmark"
@@ -36,7 +37,7 @@ _staged_here: set[str] = set()
 """The folders of the trials that this process runs now: one before it may have had the same pid."""
 
 
-def results_folder(state: StateFolder, trial: Trial) -> Path:
+def results_folder(state: StateFolder, trial: Trial) -> SafeFolder:
     """Where the files of a trial are kept: the node's folder for a search trial, a folder inside it for others.
 
     Audits are kept separately.
@@ -45,8 +46,8 @@ def results_folder(state: StateFolder, trial: Trial) -> Path:
         return state.audit_folder(trial.node.id, trial.number)
     folder = state.node_folder(trial.node.id)
     if trial.pool is Pool.CHECK:
-        return folder / "checks" / time.strftime("%Y%m%dT%H%M%S")
-    return folder if trial.pool.rules.searches else folder / f"{trial.pool}-{trial.number}"
+        return folder.below("checks", time.strftime("%Y%m%dT%H%M%S"))
+    return folder if trial.pool.rules.searches else folder.below(f"{trial.pool}-{trial.number}")
 
 
 class Stages:
@@ -65,13 +66,14 @@ class Stages:
         self._rig = rig
         self._files = files
         self._trial_owner = trial_owner
+        self._trial_user = trial_owner[0] if trial_owner else None
         self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
         self._mounts = HostPaths(state.top, rig.benchmark.mounts, "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
         self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
-        self._exports: dict[str, Path] = {}
+        self._exports: dict[str, SafeFolder] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
-        self._signatures_at_start: dict[Path, Signature] = {}
+        self._signatures_at_start: dict[SafeFolder, Signature] = {}
         """The benchmark's signature when a trial began, by the trial's folder."""
 
     @contextmanager
@@ -81,9 +83,8 @@ class Stages:
         Raises SandboxError when the benchmark has changed since it was frozen.
         """
         trial_folder = self._trial_folder(trial)
-        remove_tree(trial_folder)  # a process may have died before it recorded anything
-        results = results_folder(self._state, trial)
-        results.mkdir(parents=True, exist_ok=True)
+        trial_folder.remove_all()  # a process may have died before it recorded anything
+        results = results_folder(self._state, trial).make()
         _staged_here.add(trial_folder.name)
         try:
             with self._preparation_lock, _readable_for_trials():
@@ -94,8 +95,10 @@ class Stages:
             yield stage
         finally:
             self._signatures_at_start.pop(trial_folder, None)
-            remove_tree(trial_folder)
+            trial_folder.remove_all()
             _staged_here.discard(trial_folder.name)
+            if trial.pool is not Pool.AUDIT:
+                self._copy_for_people(trial.node.id, results)
 
     def find_tampering(self, trial: Trial) -> str | None:
         """What changed in the benchmark of a staged trial, with the remedy, or None."""
@@ -112,59 +115,68 @@ class Stages:
 
     def sweep(self, refresh: Callable[[], History]) -> None:
         """Remove leftovers of trials and exports of dead processes."""
-        for building in self._state.exports.glob("making-*"):
-            if not _is_alive(building.name.split("-")[2]):
-                remove_tree(building)
-        if not self._state.trials.is_dir():
-            return
+        exports, trials = self._state.exports, self._state.trials
+        for name in exports.names():
+            if name.startswith("making-") and not _is_alive(name.split("-")[2]):
+                exports.remove(name)
         # List the folders first, then read the history: a trial is recorded before its directory is made.
-        folders = list(self._state.trials.iterdir())
+        if not (folders := trials.names()):
+            return
         running = {trial_token(run, name) for run in refresh().runs.values() for name in Trials.of(run).running}
-        for folder in folders:
+        for name in folders:
             # A check is not recorded, but its process is alive; a trial may run where its process is not visible.
-            pid, _, token = folder.name.partition("-")
-            is_alive = folder.name in _staged_here if pid == str(os.getpid()) else _is_alive(pid)
+            pid, _, token = name.partition("-")
+            is_alive = name in _staged_here if pid == str(os.getpid()) else _is_alive(pid)
             if token not in running and not is_alive:
-                remove_tree(folder)
+                trials.remove(name)
 
-    def _prepare(self, trial: Trial, trial_folder: Path, results: Path) -> Stage:
-        inbox, outbox = trial_folder / "in", trial_folder / "out"
-        inbox.mkdir(parents=True)
-        (inbox / "params.json").write_text(json.dumps(dict(trial.node.params)))
-        (outbox / "traces").mkdir(parents=True)
-        (outbox / "checkpoint").mkdir()
-        self._hand_over(outbox, outbox / "traces", outbox / "checkpoint")
-        boxes = (Mount(inbox, INBOX), Mount(outbox, OUTBOX, writable=True))
-        tree = (*self._tree_mounts(trial, trial_folder / "tree"), *self._mounts.mounts(TREE))
+    def _copy_for_people(self, node: NodeId, results: SafeFolder) -> None:
+        """Copy what a trial left into the working tree, at the same place below the node's folder."""
+        inside = results.steps[len(self._state.node_folder(node).steps) :]
+        try:
+            results.copy_into(self._state.node_copy(node).below(*inside).make())
+        except UnsafePath as error:
+            raise SandboxError(str(error)) from None
+        except OSError:
+            # A copy that cannot be written must not cost the result. The verdict, written next to it, says why.
+            return
+
+    def _prepare(self, trial: Trial, trial_folder: SafeFolder, results: SafeFolder) -> Stage:
+        inbox = trial_folder.below("in").make()
+        outbox = trial_folder.below("out").written_by(self._trial_user)
+        inbox.file("params.json").write(json.dumps(dict(trial.node.params)).encode())
+        self._hand_over(outbox.make(), *(outbox.below(name).make() for name in ("traces", "checkpoint")))
+        boxes = (Mount(inbox.path_for_programs(), INBOX), Mount(outbox.path_for_programs(), OUTBOX, writable=True))
+        tree = (*self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
         if not self._rig.benchmark.isolated:
             return Stage((*tree, *self._data.mounts(TREE), *boxes), inbox, outbox, results)
-        export = Mount(self._benchmark_export(trial.root.commit), BENCHMARK)
+        export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
         benchmark = (export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
-        area = trial_folder / "scratch"
+        area = trial_folder.below("scratch")
         candidate = (*tree, *self._scratch_mounts(area))
         return Stage(benchmark, inbox, outbox, results, candidate, lambda: self._empty_scratch(area))
 
-    def _empty_scratch(self, area: Path) -> None:
-        remove_tree(area)
+    def _empty_scratch(self, area: SafeFolder) -> None:
+        area.remove_all()
         with self._preparation_lock, _readable_for_trials():
             self._scratch_mounts(area)
 
-    def _trial_folder(self, trial: Trial) -> Path:
+    def _trial_folder(self, trial: Trial) -> SafeFolder:
         # The candidate can read this path among its mounts, so it must not tell which trial it is.
-        return self._state.trials / f"{os.getpid()}-{trial.token}"
+        return self._state.trials.below(f"{os.getpid()}-{trial.token}")
 
-    def _tree_mounts(self, trial: Trial, area: Path) -> list[Mount]:
+    def _tree_mounts(self, trial: Trial, area: SafeFolder) -> list[Mount]:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
         export = self._tree_export(root.commit)
         if node.tree == root.tree:
-            return [Mount(export, TREE)]
+            return [Mount(export.path_for_programs(), TREE)]
         changes = [
             change for change in self._repository.changes(root.commit, node.commit) if self._is_shown(change.path)
         ]
         return overlay_mounts(export, changes, self._content, area, TREE)
 
-    def _tree_export(self, commit: str) -> Path:
+    def _tree_export(self, commit: str) -> SafeFolder:
         """The files of a commit that trials see; the benchmark's files only if it is not isolated."""
         if commit not in self._exports:
             isolated = self._rig.benchmark.isolated
@@ -178,7 +190,7 @@ class Stages:
                 self._seal(commit, self._exports[commit], benchmark_files)
         return self._exports[commit]
 
-    def _benchmark_export(self, commit: str) -> Path:
+    def _benchmark_export(self, commit: str) -> SafeFolder:
         """The benchmark's own files of a commit, and nothing else."""
         name = f"{commit}, the benchmark"
         if name not in self._exports:
@@ -190,7 +202,7 @@ class Stages:
 
     def _make_export(
         self, commit: str, is_shown: Callable[[str], bool], covering_points: Mapping[str, bool], part: str = ""
-    ) -> Path:
+    ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *self._mounts.paths_inside}))
         isolation = (benchmark.isolated, benchmark.data, part)
@@ -200,9 +212,9 @@ class Stages:
             self._repository, commit, rules, is_shown, points, exports, covering_points, read_only
         )
 
-    def _seal(self, commit: str, export: Path, files: Sequence[str] | None) -> None:
+    def _seal(self, commit: str, export: SafeFolder, files: Sequence[str] | None) -> None:
         """Seal the benchmark: its files in this export and its data on the host."""
-        own = load_or_make_seal(export, files, self._state.folder / "seals" / export.name)
+        own = load_or_make_seal(export.path_for_programs(), files, self._state.seals.file(export.name))
         self._seals[commit] = (own, *map(current_seal, self._data.sources()))
 
     def _is_shown(self, path: str) -> bool:
@@ -216,27 +228,27 @@ class Stages:
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)
 
-    def _scratch_mounts(self, area: Path) -> list[Mount]:
+    def _scratch_mounts(self, area: SafeFolder) -> list[Mount]:
         """Directories that the candidate's launches share; nested ones are made inside their parent."""
-        mounts: list[Mount] = []
+        mounts: dict[str, SafeFolder] = {}
         for path in sorted(os.path.normpath(scratch) for scratch in self._rig.benchmark.scratch):
-            parent = next((mount for mount in mounts if f"{TREE}/{path}".startswith(f"{mount.target}/")), None)
+            target = f"{TREE}/{path}"
+            parent = next((mounted for mounted in mounts if target.startswith(f"{mounted}/")), None)
             if parent is None:
-                mounts.append(Mount(area / str(len(mounts)), f"{TREE}/{path}", writable=True))
-                mounts[-1].source.mkdir(parents=True)
-                self._hand_over(mounts[-1].source)
+                mounts[target] = area.below(str(len(mounts))).written_by(self._trial_user).make()
+                self._hand_over(mounts[target])
                 continue
-            folder = parent.source
-            for part in Path(TREE, path).relative_to(parent.target).parts:
-                folder /= part
-                folder.mkdir(exist_ok=True)
-                self._hand_over(folder)
-        return mounts
+            folder = mounts[parent]
+            for part in Path(target).relative_to(parent).parts:
+                folder = folder.below(part)
+                self._hand_over(folder.make())
+        return [Mount(folder.path_for_programs(), target, writable=True) for target, folder in mounts.items()]
 
-    def _hand_over(self, *folders: Path) -> None:
+    def _hand_over(self, *folders: SafeFolder) -> None:
         if self._trial_owner:
             for folder in folders:
-                os.chown(folder, *self._trial_owner)
+                with folder.handle() as descriptor:
+                    os.fchown(descriptor, *self._trial_owner)
 
 
 @contextmanager

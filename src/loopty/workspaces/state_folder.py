@@ -1,87 +1,147 @@
-"""The state folder of loopty: `.loopty/` at the top of the repository."""
+"""Where loopty keeps its files: the state in the git directory, drafts and readable copies in the working tree.
+
+No clone, no candidate and no sandboxed shell in the working tree can write to the git directory, so what is there
+was written by loopty. What is in the working tree (`.loopty/`) is for people: it is written, and never read back
+as the truth.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
+from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
+
+STATE_VARIABLE = "LOOPTY_STATE_DIR"
+"""Names a directory of the user for the state of all repositories. No task file can set it."""
+_LEDGER = "ledger.sqlite"
+OLD_LEDGER = f"{WORK_FOLDER}/{_LEDGER} is not used: it comes from an earlier loopty or from somebody else"
 
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """The paths below `.loopty/`."""
+    """The folders and files of loopty for one repository."""
 
     top: Path
+    """The top of the working tree."""
+    home: SafeFolder
+    """The state: nothing in it comes from anywhere else."""
+
+    @classmethod
+    def of(cls, folders: GitFolders, environ: Mapping[str, str] = os.environ) -> StateFolder:
+        """The state of a repository: in its git directory, or where the user's environment says."""
+        if chosen := environ.get(STATE_VARIABLE, ""):
+            root = Path(chosen).expanduser()
+            if not root.is_absolute():
+                raise Misuse(f"{STATE_VARIABLE} is {chosen!r}: name an absolute path")
+            return cls(folders.top, SafeFolder(root, (_name_of(folders.common_dir),)))
+        return cls(folders.top, SafeFolder(folders.common_dir, ("loopty",)))
 
     @property
-    def folder(self) -> Path:
-        return self.top / ".loopty"
+    def work_folder(self) -> SafeFolder:
+        """`.loopty/` in the working tree."""
+        return SafeFolder(self.top, (WORK_FOLDER,))
 
     @property
-    def ledger(self) -> Path:
-        return self.folder / "ledger.sqlite"
+    def ledger(self) -> SafeFile:
+        return self.home.file(_LEDGER)
 
     @property
     def ledger_url(self) -> str:
-        return f"sqlite://{quote(str(self.ledger))}"
+        return f"sqlite://{quote(str(self.ledger.shown_path))}"
+
+    def has_old_ledger(self) -> bool:
+        """Whether there is a ledger where earlier versions kept it."""
+        return _LEDGER in self.work_folder.names()
 
     @property
-    def exports(self) -> Path:
-        return self.folder / "exports"
+    def exports(self) -> SafeFolder:
+        return self.home.below("exports")
 
     @property
-    def trials(self) -> Path:
+    def seals(self) -> SafeFolder:
+        return self.home.below("seals")
+
+    @property
+    def trials(self) -> SafeFolder:
         """The directories of trials, each removed when its trial ends."""
-        return self.folder / "trials"
+        return self.home.below("trials")
 
     @property
-    def artifacts(self) -> Path:
+    def artifacts(self) -> SafeFolder:
         """Packed winners. Not in the working tree, because its files are part of the next baseline."""
-        return self.folder / "artifacts"
+        return self.home.below("artifacts")
 
     @property
-    def probes(self) -> Path:
+    def probes(self) -> SafeFile:
         """Results of the probes of sandboxes."""
-        return self.folder / "probes.json"
+        return self.home.file("probes.json")
 
     @property
-    def owners(self) -> Path:
+    def owners(self) -> SafeFolder:
         """Locks of the processes that work on this repository."""
-        return self.folder / "owners"
+        return self.home.below("owners")
 
     @property
-    def calls(self) -> Path:
+    def calls(self) -> SafeFolder:
         """Prompts and replies of the models."""
-        return self.folder / "calls"
+        return self.home.below("calls")
 
     @property
-    def replies(self) -> Path:
+    def replies(self) -> SafeFolder:
         """Cached replies of the user role's model, for equal requests."""
-        return self.folder / "replies"
+        return self.home.below("replies")
 
-    def node_folder(self, node: NodeId) -> Path:
+    def node_folder(self, node: NodeId) -> SafeFolder:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
-        return self.folder / "nodes" / node.name
+        return self.home.below("nodes", node.name)
 
-    def audit_folder(self, node: NodeId, number: int) -> Path:
+    def node_copy(self, node: NodeId) -> SafeFolder:
+        """The copy of a node's folder for people."""
+        return self.work_folder.below("nodes", node.name)
+
+    def audit_folder(self, node: NodeId, number: int) -> SafeFolder:
         """The files of an audit: outside the node's folder, which the search reads."""
-        return self.folder / "audits" / f"{node.name}-{number}"
+        return self.home.below("audits", f"{node.name}-{number}")
 
-    def draft_folder(self, node: NodeId) -> Path:
+    def draft_folder(self, node: NodeId) -> SafeFolder:
         """Where a node that is made by hand is edited until it runs."""
-        return self.folder / "drafts" / node.name
+        return self.work_folder.below("drafts", node.name)
+
+    def draft_layout(self, node: NodeId) -> SafeFile:
+        """The digests of what was laid out in a draft: out of reach of whoever edits it."""
+        return self.home.below("drafts").file(f"{node.name}.json")
+
+    def write_node_file(self, node: NodeId, name: str, content: bytes) -> None:
+        """Write a file of a node's folder, and its copy."""
+        self.node_folder(node).file(name).write(content)
+        self.node_copy(node).file(name).write(content)
 
     def prepare(self) -> None:
-        """Create the folder with a .gitignore of its own: the user's .gitignore stays unchanged. Raises Misuse."""
-        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
-            raise Misuse(f"{self.folder} is not a directory: move it away, because loopty keeps its state there")
+        """Create both places; `.loopty/` gets a .gitignore, and the user's stays unchanged. Raises Misuse."""
         try:
-            self.folder.mkdir(exist_ok=True)
+            self.home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.home.make()
+            ignore = self.work_folder.make().file(".gitignore")
+            if not ignore.exists():
+                ignore.write(b"*\n")
+        except UnsafePath as error:
+            raise Misuse(f"{error}; loopty keeps its own files there and follows no links") from None
         except OSError as error:
-            raise Misuse(f"cannot create {self.folder} ({error.strerror}): check space and permissions") from None
-        ignore = self.folder / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
+            raise Misuse(
+                f"cannot write to {error.filename} ({error.strerror}): check space and permissions, "
+                f"or name another place for the state with {STATE_VARIABLE}"
+            ) from None
+
+
+def _name_of(common_dir: Path) -> str:
+    """A name for a repository that no other repository on this machine has."""
+    name = common_dir.parent.name if common_dir.name == ".git" else common_dir.name
+    return f"{name}-{hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:12]}"

@@ -9,6 +9,7 @@ import httpx2
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
@@ -39,7 +40,11 @@ class ServedRun:
         specs = {"user": ModelSpec(**{**defaults, **spec})}
         catalogue = Catalogue(specs, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
         self.serving = make_endpoint(
-            catalogue, self.budget, purse, Archive(folder / "calls"), folder / "model-cache"
+            catalogue,
+            self.budget,
+            purse,
+            Archive(SafeFolder(folder, ("calls",))),
+            SafeFolder(folder, ("model-cache",)),
         )
         self.place = ""
 

@@ -114,7 +114,7 @@ async def test_the_cache_has_a_maximum_size(serve, tmp_path, monkeypatch):
         served = serve(server, "always")
         small = chat("small")
         await ask(served, chat("large"), chat("large"))
-        assert list((tmp_path / "model-cache").iterdir()) == []
+        assert not (tmp_path / "model-cache").exists()
         await ask(served, small, small)
         monkeypatch.setattr(cache, "_ALL_REPLIES", 1)
         await ask(served, chat("one more"), chat("one more"))

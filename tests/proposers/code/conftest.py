@@ -77,7 +77,7 @@ class World:
             subprocess.run(["git", *words.split()], cwd=top, env=ENVIRONMENT, check=True, capture_output=True)
         self.repository = Repository.open(top)
         task = read.load(top)
-        state = StateFolder(top)
+        state = StateFolder.of(self.repository.folders)
         state.prepare()
         self.files = NodeFiles(self.repository, state, task.without_held_out())
         self.recorder = Recorder(MemoryLedger(), lambda: 0.0)

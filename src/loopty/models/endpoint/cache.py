@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import os
 import weakref
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-from loopty.kit.atomic_file import write_atomically
+from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.models.endpoint.answer_source import HttpResponse
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 
@@ -22,7 +20,7 @@ _ALL_REPLIES = 1 << 30
 class Cache:
     """A folder of replies, shared by all trials; `when` is `auto`, `always` or `never`."""
 
-    def __init__(self, folder: Path, when: str, model: str) -> None:
+    def __init__(self, folder: SafeFolder, when: str, model: str) -> None:
         self._folder = folder
         self._when = when
         self._model = model
@@ -44,7 +42,7 @@ class Cache:
 
     def find(self, key: str) -> HttpResponse | None:
         try:
-            head, _, body = self._path(key).read_bytes().partition(b"\n")
+            head, _, body = self._file(key).read().partition(b"\n")
             fields = json.loads(head)
             headers = {"content-type": fields["content_type"], "x-loopty-cached": "true"}
             reply = HttpResponse(200, headers, body)
@@ -61,13 +59,12 @@ class Cache:
         }
         content = json.dumps(head).encode() + b"\n" + reply.body
         with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
             if self._bytes is None:
-                self._bytes = sum(entry.stat().st_size for entry in os.scandir(self._folder))
+                self._bytes = sum(self._folder.file(name).size for name in self._folder.names())
             if len(reply.body) > LARGEST_REPLY or self._bytes + len(content) > _ALL_REPLIES:
                 return
             self._bytes += len(content)
-            write_atomically(self._folder, self._path(key).name, content)
+            self._file(key).write(content)
 
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{key}.reply"
+    def _file(self, key: str) -> SafeFile:
+        return self._folder.file(f"{key}.reply")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import socket
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.task import RoleBudget
+from loopty.kit.safe_folder import SafeFolder
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
@@ -25,7 +25,7 @@ from loopty.models.spend_caps import Price
 
 
 def make_endpoint(
-    catalogue: Catalogue, budget: RoleBudget, purse: RunPurse, archive: Archive, folder: Path
+    catalogue: Catalogue, budget: RoleBudget, purse: RunPurse, archive: Archive, folder: SafeFolder
 ) -> ServeTrial:
     """A function that serves the user role's model to a trial, paid from the purse; `folder` caches replies.
 

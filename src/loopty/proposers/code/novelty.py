@@ -132,7 +132,7 @@ class Novelty:
         if node.id not in self._changes:
             assert node.id.parent
             origin = origin_of(history, history[node.id.parent])
-            texts = {path: self._texts.text(node.commit, path) or "" for path in node.edits}
+            texts: dict[str, str] = {path: self._texts.text(node.commit, path) or "" for path in node.edits}
             self._changes[node.id] = self._change(origin, texts)
             _trim(self._changes)
         return self._changes[node.id]

@@ -1,0 +1,298 @@
+"""Folders of loopty's own: opened step by step by handle, never through a link, and only where the owner is known.
+
+A repository, an artifact or another user may have put a link where loopty keeps its files; whoever opens such a
+path by its name writes to, reads from or empties what the link names. So everything below a trusted root is opened
+relative to the handle of its directory (`openat` with `O_NOFOLLOW`), and each directory on the way must belong to
+this user or to root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loopty.kit.atomic_file import write_atomically
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LARGEST_COPY = 64 << 20
+
+
+class UnsafePath(OSError):  # noqa: N818 - it is a finding about a path, with its remedy
+    """A link, a foreign owner or a special file where loopty keeps files of its own."""
+
+    def __init__(self, path: Path, finding: str) -> None:
+        super().__init__(errno.ELOOP, f"{finding}: move it away, then try again", str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self.strerror}"
+
+
+@dataclass(frozen=True, slots=True)
+class SafeFolder:
+    """A directory below a root. Only the root may be reached through links; it is the caller's to choose."""
+
+    root: Path
+    steps: tuple[str, ...] = ()
+    trial_user: int | None = None
+    """The user that trials run as, where a trial may have written below this folder."""
+
+    @property
+    def shown_path(self) -> Path:
+        """Its path for messages and comparisons; nothing is opened by it."""
+        return self.root.joinpath(*self.steps)
+
+    def path_for_programs(self) -> Path:
+        """Its path for programs that take nothing else: git, SQLite, mounts. The way there was just checked.
+
+        Only this user can write to the directories on the way, so nobody else can change it meanwhile.
+        """
+        with self.handle():
+            return self.shown_path
+
+    @property
+    def name(self) -> str:
+        return self.steps[-1] if self.steps else self.root.name
+
+    def below(self, *steps: str) -> SafeFolder:
+        """A directory inside this one. Raises UnsafePath for a step that leads elsewhere."""
+        for step in steps:
+            if step in ("", ".", "..") or "/" in step or "\0" in step:
+                raise UnsafePath(self.shown_path, f"cannot hold {step!r}")
+        return replace(self, steps=(*self.steps, *steps))
+
+    def beside(self, name: str) -> SafeFolder:
+        """The directory of this name in the same directory."""
+        return replace(self, steps=self.steps[:-1]).below(name)
+
+    def written_by(self, trial_user: int | None) -> SafeFolder:
+        """The same directory, which may belong to the user of the trials."""
+        return replace(self, trial_user=trial_user)
+
+    def file(self, name: str) -> SafeFile:
+        return SafeFile(self.below(name))
+
+    @contextlib.contextmanager
+    def handle(self, make: bool = False) -> Iterator[int]:
+        """An open descriptor of the directory. Raises FileNotFoundError unless `make`, and UnsafePath."""
+        descriptor = os.open(self.root, _DIRECTORY)
+        try:
+            for count, step in enumerate(self.steps, start=1):
+                inner = self._open_step(descriptor, step, count, make)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open_step(self, above: int, step: str, count: int, make: bool) -> int:
+        path = self.root.joinpath(*self.steps[:count])
+        try:
+            try:
+                descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(step, dir_fd=above)
+                descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise UnsafePath(path, "is a link or not a directory") from None
+            if error.filename == step:  # the whole path, for the message
+                error.filename = str(path)
+            raise
+        if not _is_known_owner(os.fstat(descriptor).st_uid, self.trial_user):
+            os.close(descriptor)
+            raise UnsafePath(path, "belongs to another user")
+        return descriptor
+
+    def make(self) -> SafeFolder:
+        """Create the directory and those above it, where they are missing."""
+        with self.handle(make=True):
+            return self
+
+    def exists(self) -> bool:
+        try:
+            with self.handle():
+                return True
+        except FileNotFoundError:
+            return False
+
+    def names(self) -> list[str]:
+        """The names in the directory, in order; none if it is missing."""
+        try:
+            with self.handle() as folder:
+                return sorted(os.listdir(folder))  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+
+    def rename(self, name: str, new: str) -> None:
+        """Rename an entry of this directory. Raises OSError where a directory of the new name is not empty."""
+        with self.handle() as folder:
+            os.rename(self.below(name).name, self.below(new).name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def remove(self, name: str) -> None:
+        """Remove an entry of this directory and everything below it, if it exists; of a link, the link itself.
+
+        Copes with any depth and any mode.
+        """
+        entry = self.below(name).name
+        with contextlib.suppress(FileNotFoundError), self.handle() as folder:
+            if not stat.S_ISDIR(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode):
+                os.unlink(entry, dir_fd=folder)
+                return
+            try:
+                shutil.rmtree(entry, dir_fd=folder)
+            except (OSError, RecursionError):
+                # Directories nested thousands deep exceed Python's recursion limit and the kernel's longest path;
+                # rm walks by descriptors. Directories that deny access to their own owner are opened first.
+                here = f"/proc/{os.getpid()}/fd/{folder}"
+                subprocess.run(["chmod", "-R", "u+rwX", "--", f"./{entry}"], cwd=here, capture_output=True)
+                subprocess.run(["rm", "-rf", "--", f"./{entry}"], cwd=here, capture_output=True)
+
+    def remove_all(self) -> None:
+        """Remove the directory itself with everything below it, if it exists."""
+        replace(self, steps=self.steps[:-1]).remove(self.name)
+
+    def copy_into(self, target: SafeFolder) -> None:
+        """Copy new and changed files into another directory, with directories; huge files are left out."""
+        for name in self.names():
+            try:
+                self.file(name).copy_to(target.file(name), _LARGEST_COPY)
+            except IsADirectoryError:
+                self.below(name).copy_into(target.below(name))
+
+
+@dataclass(frozen=True, slots=True)
+class SafeFile:
+    """A regular file in a safe folder."""
+
+    _place: SafeFolder
+    """Its folder and its name."""
+
+    @property
+    def name(self) -> str:
+        return self._place.name
+
+    @property
+    def folder(self) -> SafeFolder:
+        return replace(self._place, steps=self._place.steps[:-1])
+
+    @property
+    def shown_path(self) -> Path:
+        """Its path for messages and for the output of programs; nothing is opened by it."""
+        return self._place.shown_path
+
+    def path_for_programs(self) -> Path:
+        """Its path for programs that take nothing else; a link or a special file there is refused."""
+        with contextlib.suppress(FileNotFoundError):
+            os.close(self.open(os.O_RDONLY))
+        return self.folder.path_for_programs() / self.name
+
+    def open(self, flags: int, mode: int = 0o666) -> int:
+        """Open the file and return its descriptor. With O_CREAT, its folder is created, too.
+
+        Raises FileNotFoundError, IsADirectoryError, and UnsafePath for a link, another special file, a foreign
+        owner, and for writing a file with a second name.
+        """
+        # Non-blocking, so that a FIFO without a writer cannot block us.
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with self.folder.handle(make=bool(flags & os.O_CREAT)) as folder:
+            try:
+                descriptor = os.open(self.name, flags & ~os.O_TRUNC, mode, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO):
+                    raise UnsafePath(self.shown_path, "is a link or a special file") from None
+                error.filename = str(self.shown_path)
+                raise
+        try:
+            self._require_plain(os.fstat(descriptor), writes=bool(flags & (os.O_WRONLY | os.O_RDWR)))
+            if flags & os.O_TRUNC:  # only now: a second name may be a file of the user
+                os.ftruncate(descriptor, 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _require_plain(self, status: os.stat_result, writes: bool) -> None:
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.shown_path))
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafePath(self.shown_path, "is not a regular file")
+        if not _is_known_owner(status.st_uid, self._place.trial_user):
+            raise UnsafePath(self.shown_path, "belongs to another user")
+        if writes and status.st_nlink > 1:
+            raise UnsafePath(self.shown_path, "has a second name (a hard link)")
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes; 0 if it is missing."""
+        try:
+            with os.fdopen(self.open(os.O_RDONLY), "rb") as file:
+                return os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            return 0
+
+    def exists(self) -> bool:
+        """Whether there is a regular file. Raises UnsafePath for a link."""
+        try:
+            os.close(self.open(os.O_RDONLY))
+        except (FileNotFoundError, IsADirectoryError):
+            return False
+        return True
+
+    def read(self, limit_bytes: int | None = None, tail: bool = False) -> bytes:
+        """The content: all of it, or at most so many bytes of its head or its tail."""
+        with os.fdopen(self.open(os.O_RDONLY), "rb") as file:
+            if tail and limit_bytes is not None:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - limit_bytes))
+            return file.read(-1 if limit_bytes is None else limit_bytes)
+
+    def write(self, content: bytes, *, durable: bool = False) -> None:
+        """Write the file as a whole or not at all; create its folder if it is missing. A link is replaced."""
+        with self.folder.handle(make=True) as folder:
+            write_atomically(".", self.name, content, durable=durable, dir_fd=folder)
+
+    def append(self, content: bytes) -> None:
+        """Append to the file, which is created with its folder if it is missing."""
+        with os.fdopen(self.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+            file.write(content)
+
+    def remove(self) -> None:
+        """Remove the file, if it exists; of a link, the link itself."""
+        self.folder.remove(self.name)
+
+    def copy_to(self, target: SafeFile, limit_bytes: int | None = None) -> None:
+        """Copy the file with its mode and times, unless it is too large or the target has its size and time."""
+        with os.fdopen(self.open(os.O_RDONLY), "rb") as source:
+            status = os.fstat(source.fileno())
+            if (limit_bytes is not None and status.st_size > limit_bytes) or target.has_state(status):
+                return
+            with os.fdopen(target.open(os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as copy:
+                shutil.copyfileobj(source, copy)
+                copy.flush()
+                os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+                os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def has_state(self, status: os.stat_result) -> bool:
+        """Whether the file has this size and this time of its last change."""
+        try:
+            descriptor = self.open(os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            own = os.fstat(descriptor)
+            return (own.st_size, own.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+        finally:
+            os.close(descriptor)
+
+
+def _is_known_owner(uid: int, trial_user: int | None) -> bool:
+    return uid in (os.geteuid(), 0, trial_user)

@@ -1,0 +1,61 @@
+"""Where a repository is: its working tree, its git directory, and the one that its working trees share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.domain.errors import Misuse
+
+# A planted fsmonitor or hook would run with our permissions.
+SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
+WORK_FOLDER = ".loopty"
+"""The folder of loopty in the working tree."""
+_OURS = (WORK_FOLDER, ".git")
+_IGNORED_BY_HFS = frozenset(
+    map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GitFolders:
+    """The real paths of a repository, without links."""
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    """The git directory that all working trees of the repository share."""
+
+    @classmethod
+    def find(cls, start: Path) -> GitFolders:
+        """The repository that contains this directory. Raises Misuse when there is none."""
+        command = ["git", *SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir"]
+        try:
+            result = subprocess.run(
+                command, cwd=start, env=environment_without_git(os.environ), capture_output=True, text=True
+            )
+        except FileNotFoundError:
+            raise Misuse("git is not installed: install it with the system's package manager") from None
+        if result.returncode:
+            reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
+            raise Misuse(f"{reason}: start in a git repository, or create one with `git init`")
+        top, git_dir, common_dir = (Path(start, line).resolve() for line in result.stdout.splitlines())
+        # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
+        if ours := next((above for above in top.parents if above.name in _OURS), None):
+            raise Misuse(f"{top} is not your repository, it lies in {ours}: start in {ours.parent}")
+        return cls(top, git_dir, common_dir)
+
+
+def is_work_folder(name: str) -> bool:
+    """Whether some file system takes this name for that of loopty's folder: in any case and any unicode form."""
+    visible = "".join(char for char in name if char not in _IGNORED_BY_HFS)
+    return unicodedata.normalize("NFKC", visible).casefold() == WORK_FOLDER
+
+
+def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without variables that point git at another repository or index."""
+    return {name: value for name, value in environ.items() if not name.startswith("GIT_")}

@@ -1,0 +1,115 @@
+"""State that is removed or turned read-only: one line, at once, nothing lost that can be kept."""
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from .conftest import PARAMETER_TASK
+
+SLOW = 'sleep 0.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'
+READING = (["status"], ["tree"], ["report"], ["best"], ["show", "1"], ["diff", "1"], ["spend"], ["gate", "list"])
+
+
+@pytest.fixture
+def slow(place):
+    place.write("loopty.toml", PARAMETER_TASK.format(attempts=60, command="'''" + SLOW + "'''"))
+    place.commit()
+    return place
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def start_and_wait_for_results(place):
+    process = place.start("optimize", "--quiet")
+    until(lambda: (place.top / ".loopty/nodes/1.1/analysis.md").exists() or process.poll() is not None)
+    assert process.poll() is None, process.stderr.read()
+    return process
+
+
+def only_line(process) -> str:
+    """What the process said last; it ends soon, without a traceback."""
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Traceback" not in output
+    lines = [line for line in output.splitlines() if line.startswith("loopty: ")]
+    assert len(lines) == 1, output
+    return lines[0]
+
+
+@pytest.mark.parametrize("lost", ["the ledger", "the state"])
+def test_a_state_that_is_removed_while_a_run_goes_on_is_saved_again(slow, lost):
+    process = start_and_wait_for_results(slow)
+    if lost == "the state":
+        shutil.rmtree(slow.state)
+    else:
+        for path in slow.state.glob("ledger.sqlite*"):
+            path.unlink()
+    assert "nothing is lost" in only_line(process)
+    history = slow.history()
+    assert all(history[node].verdict for node in list(history.ids)[:2]), "with the results of before"
+    assert not any(history[node].running for node in history.ids)
+    slow.loopty("status")
+    slow.write("loopty.toml", (slow.top / "loopty.toml").read_text().replace("attempts = 60", "attempts = 4"))
+    slow.loopty("optimize", "--quiet", code=None)
+    assert slow.history().run.number == history.run.number
+
+
+@pytest.fixture
+def mounted(slow):
+    """A disk of its own for the state, and one for the copies; a test can make them read-only."""
+    folders = {"state": slow.state, "copies": slow.top / ".loopty"}
+    for folder in folders.values():
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "none", folder]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("no disk can be mounted here")
+    yield folders
+    for folder in folders.values():
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def make_read_only(folder):
+    # The disk itself, so that processes in other mount namespaces see it, too.
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+
+
+def test_copies_that_cannot_be_written_any_more_end_a_run_in_one_line_and_cost_no_result(slow, mounted):
+    process = start_and_wait_for_results(slow)
+    make_read_only(mounted["copies"])
+    assert "make it writable" in only_line(process)
+    assert slow.loopty("status").stdout
+    history = slow.history()
+    assert history["1.1"].verdict
+    assert not any(history[node].running for node in history.ids)
+    assert [node for node in history.ids if history[node].losses] == []
+
+
+@pytest.mark.parametrize("log", ["with a log", "without"])
+def test_reading_verbs_work_on_a_read_only_state(slow, mounted, log):
+    slow.loopty("run", "1")
+    if log == "with a log":
+        # A process that is killed leaves its write-ahead log.
+        process = slow.start("optimize", "--quiet")
+        until(lambda: (slow.top / ".loopty/nodes/1.1/analysis.md").exists())
+        process.kill()
+        process.communicate()
+        assert (slow.state / "ledger.sqlite-wal").stat().st_size
+    before = slow.loopty("tree").stdout
+    for folder in mounted.values():
+        make_read_only(folder)
+    for verb in READING:
+        assert slow.loopty(*verb).stdout is not None
+    if log == "without":
+        assert slow.loopty("tree").stdout == before
+    output = slow.loopty("optimize", code=2).stderr
+    assert output.count("\n") == 1
+    assert "writable" in output
+    assert not list(slow.top.parent.glob("loopty-ledger-*"))
