@@ -76,7 +76,7 @@ def test_what_was_overtaken_cannot_be_accepted(run):
     [
         (5000.0, Integrity.STRONG, None),
         (130.0, Integrity.WEAK, None),  # many times the largest gain, but no other order of magnitude
-        (5000.0, Integrity.WEAK, "t0"),  # the files of the baseline: only parameters differ
+        (5000.0, Integrity.WEAK, "f0" * 20),  # the files of the baseline: only parameters differ
     ],
 )
 def test_other_gains_are_kept(run, score, integrity, tree):

@@ -37,7 +37,7 @@ class Tree:
     def add_only(self, parent, draft=False):
         number = len(list(self.history.ids))
         proposal = Proposal("hand", NodeId(parent), "a change", {"x": number / 100})
-        files = CommittedFiles(f"c{number}", f"t{number}")
+        files = CommittedFiles(f"{number:040x}", f"{number:040x}")
         recorded = self.bench.recorder.record(
             lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT, draft=draft)
         )

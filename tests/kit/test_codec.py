@@ -24,6 +24,7 @@ _floats = st.floats(allow_nan=False, allow_infinity=False)
 _words = st.text(max_size=8)
 _ids = st.lists(st.integers(1, 99), min_size=1, max_size=4).map(lambda parts: NodeId(".".join(map(str, parts))))
 _params = st.dictionaries(_words, st.one_of(_floats, st.integers(), _words, st.booleans()), max_size=4)
+_objects = st.text("0123456789abcdef", min_size=40, max_size=40)
 _metrics = st.builds(
     Metric, _words, st.sampled_from(Direction), st.floats(0, 10), st.one_of(st.none(), st.floats(0.1, 9))
 )
@@ -37,7 +38,7 @@ _outcomes = st.builds(
     st.lists(_words, max_size=2).map(tuple),
 )
 _events = st.one_of(
-    st.builds(NodeAdded, _ids, st.sampled_from(Pool), _words, _words, _words, _words, _params, st.booleans()),
+    st.builds(NodeAdded, _ids, st.sampled_from(Pool), _words, _words, _objects, _objects, _params, st.booleans()),
     st.builds(TrialEnded, _ids, st.integers(1, 9), _outcomes, st.booleans()),
     st.builds(NodeJudged, _ids, st.sampled_from(Verdict), _words, st.one_of(st.none(), _ids)),
     st.builds(

@@ -18,9 +18,10 @@ from loopty.models.keys import key_location
 from loopty.models.weights import KNOWN_WEIGHTS
 from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
+from loopty.workspaces.git_folders import WORK_FOLDER
 
 _NO_PROTECTION = "a sandbox that need not protect '{}'"
-_OWN_FOLDERS = (".git", ".loopty")
+_OWN_FOLDERS = (".git", WORK_FOLDER)
 """Folders of the repository that trials do not see by default."""
 
 
