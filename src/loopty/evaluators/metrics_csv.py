@@ -49,7 +49,7 @@ class MetricsStream:
         Raises Unreadable when the file breaks the contract.
         """
         newest = self.rows[-1] if self.rows else None
-        for chunk in self._appended_chunks():
+        for chunk in self._new_chunks():
             lines = (self._incomplete_line + chunk).split(b"\n")
             self._incomplete_line = lines.pop()
             self._parse_lines([line for line in lines if line.strip()])
@@ -90,7 +90,7 @@ class MetricsStream:
             raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
         return names
 
-    def _appended_chunks(self) -> Iterator[bytes]:
+    def _new_chunks(self) -> Iterator[bytes]:
         try:
             descriptor = self._file.open(os.O_RDONLY)
         except FileNotFoundError:
