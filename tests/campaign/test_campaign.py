@@ -112,3 +112,15 @@ def test_the_examples_of_the_python_page_run(code_place):
     assert names["judged"].verdict is Verdict.KEPT
     exec(taken_back.replace("1.3", names["judged"].id), names)
     assert names["change"].withdrawn == (names["judged"].id,)
+
+
+def test_a_withdrawal_shows_in_what_the_same_campaign_reports(campaign):
+    campaign.run("1")
+    draft = campaign.new(parent="1")
+    (draft.folder / "src/x.txt").write_text("9\n")
+    campaign.run(draft.node)
+    assert campaign.report().status.best.node == draft.node
+    change = campaign.discard(draft.node, "not wanted")
+    assert change.best == campaign.best() == "1"
+    (withdrawn,) = campaign.report().tally.withdrawn
+    assert (withdrawn.node, withdrawn.before, withdrawn.why) == (draft.node, Verdict.KEPT, "not wanted")

@@ -147,13 +147,17 @@ class Campaign(CampaignReader):
         """Take back that a node was kept: the best is elected anew, what lost only against it is open again."""
         from loopty.campaign.verdict_changes import discard
 
-        return discard(self.context, NodeId(node), why)
+        change = discard(self.context, NodeId(node), why)
+        self.__dict__.pop("record", None)
+        return change
 
     def invalidate(self, node: str, why: str) -> VerdictChange:
         """Reject a node that cheats, with its descendants; otherwise as `discard`."""
         from loopty.campaign.verdict_changes import invalidate
 
-        return invalidate(self.context, NodeId(node), why)
+        change = invalidate(self.context, NodeId(node), why)
+        self.__dict__.pop("record", None)
+        return change
 
     def remeasure(self, node: str | None = None, run: int | None = None, unsafe: bool = False) -> list[Node]:
         """Judge the nodes again that lost only against a withdrawn one; others keep their verdict."""
@@ -161,7 +165,9 @@ class Campaign(CampaignReader):
 
         context = self.context
         number = lookup.newest_run(context.history, NodeId(node).run if node else run)
-        return remeasure(context, number, NodeId(node) if node else None, unsafe)
+        judged = remeasure(context, number, NodeId(node) if node else None, unsafe)
+        self.__dict__.pop("record", None)
+        return judged
 
     def add_gate(self, node: str, gate: Gate, unsafe: bool = False) -> VerdictChange:
         """Add a gate for a node and all its descendants. Kept ones that fail it lose their verdict."""
