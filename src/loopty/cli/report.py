@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
+from loopty.cli.output import columns, here, json_option, print_json, run_option, say, terminal
 
 
 @click.command("report")
@@ -25,7 +25,8 @@ def command(top: int, run: int | None, as_json: bool) -> None:
 
     Results from other machines are not comparable, so they are listed separately.
     """
-    found = here().report(run, top)
+    campaign = here()
+    found, flaw = campaign.report(run, top), campaign.flaw()
     if as_json:
         from loopty.kit import codec
 
@@ -36,8 +37,10 @@ def command(top: int, run: int | None, as_json: bool) -> None:
             "other_fingerprints": found.other_cohorts,
             "goodput": found.goodput,
         }
-        print_json({"status": status, **codec.plain(parts)})
+        print_json({"status": status, **codec.plain(parts), **({"flaw": flaw} if flaw else {})})
         return
+    if flaw:
+        say(f"warning: {flaw}")
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text
