@@ -228,3 +228,19 @@ def test_an_artifact_with_such_a_name_is_refused(stranger, tmp_path):
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sums)
     (tmp_path / "winner/SHA256SUMS").write_text("".join(lines))
     assert "changed by hand" in stranger.loopty("replay", str(tmp_path / "winner"), code=2).stderr
+
+
+def test_a_verdict_that_was_edited_into_the_ledger_is_named(code_place):
+    code_place.loopty("run", "1")
+    made = code_place.json("new", "--parent", "1")
+    (code_place.top / made["workspace"] / "src/x.txt").write_text("4\n")
+    code_place.loopty("run", made["node"], code=None)
+    for verb in ("status", "report"):
+        assert "changed by hand" not in code_place.loopty(verb).stderr
+    with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
+        db.execute("UPDATE pages SET body = json_set(body, '$.verdict', 'kept') WHERE key = ?", (made["node"],))
+    for verb in (["status"], ["report"], ["apply", made["node"]]):
+        output = code_place.loopty(*verb).stderr
+        assert f"warning: the ledger was changed by hand (the record of node {made['node']} was changed)" in output
+    for verb in ("status", "report"):
+        assert "changed by hand" in code_place.json(verb)["flaw"]

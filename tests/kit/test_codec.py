@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopty.domain.errors import Misuse
+from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -23,8 +25,8 @@ from loopty.record.verdicts import NodeJudged
 _floats = st.floats(allow_nan=False, allow_infinity=False)
 _words = st.text(max_size=8)
 _ids = st.lists(st.integers(1, 99), min_size=1, max_size=4).map(lambda parts: NodeId(".".join(map(str, parts))))
+_names = st.binary(min_size=20, max_size=20).map(lambda raw: ObjectName(raw.hex()))
 _params = st.dictionaries(_words, st.one_of(_floats, st.integers(), _words, st.booleans()), max_size=4)
-_objects = st.text("0123456789abcdef", min_size=40, max_size=40)
 _metrics = st.builds(
     Metric, _words, st.sampled_from(Direction), st.floats(0, 10), st.one_of(st.none(), st.floats(0.1, 9))
 )
@@ -38,7 +40,7 @@ _outcomes = st.builds(
     st.lists(_words, max_size=2).map(tuple),
 )
 _events = st.one_of(
-    st.builds(NodeAdded, _ids, st.sampled_from(Pool), _words, _words, _objects, _objects, _params, st.booleans()),
+    st.builds(NodeAdded, _ids, st.sampled_from(Pool), _words, _words, _names, _names, _params, st.booleans()),
     st.builds(TrialEnded, _ids, st.integers(1, 9), _outcomes, st.booleans()),
     st.builds(NodeJudged, _ids, st.sampled_from(Verdict), _words, st.one_of(st.none(), _ids)),
     st.builds(
@@ -84,3 +86,25 @@ def test_fields_at_their_default_are_left_out_and_unknown_keys_are_ignored() -> 
 def test_a_number_that_json_cannot_represent_is_an_error() -> None:
     with pytest.raises(ValueError):
         codec.text(Outcome(Ending.FINISHED, {"score": float("nan")}))
+
+
+WRONG = {
+    ObjectName: ["", "HEAD", "--output=x", "a" * 39, "A" * 40, "a" * 40 + "\n", "a" * 64 + "0"],
+    TreePath: ["", "/etc/passwd", "../x", "a/../../x", "a//b", ".git/config", "a\0b"],
+    NodeId: ["", "1/2", "../1", "1.", "01", "1.x", "-1", "1\n"],
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in WRONG.items() for text in texts])
+def test_a_name_that_was_never_written_is_refused(kind: type, text: str) -> None:
+    with pytest.raises(Misuse, match="changed by hand"):
+        kind.from_record(text)  # type: ignore[attr-defined]
+
+
+def test_an_event_with_such_a_name_is_refused() -> None:
+    kind, body = encode_event(
+        NodeAdded(NodeId("1"), Pool.ATTEMPT, "", "", ObjectName("a" * 40), ObjectName("b" * 64))
+    )
+    assert decode_event(kind, body)
+    with pytest.raises(Misuse, match="changed by hand"):
+        decode_event(kind, body.replace("a" * 40, "--output=x"))

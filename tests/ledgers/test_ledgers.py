@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -96,7 +97,7 @@ def test_an_event_of_an_unknown_kind_is_refused_with_a_remedy(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger = SqliteLedger(path)
     with apsw.Connection(str(path)) as db:
-        db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', '{}')")
+        db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', '{}', x'', x'', x'')")
     with pytest.raises(Misuse, match="update loopty"):
         list(ledger.read())
 
@@ -158,3 +159,43 @@ def test_a_ledger_that_is_replaced_while_it_is_open_is_saved_beside_the_other(tm
     recorder.record(child_events)
     assert len(list(SqliteLedger(saved).read())) == 4, "and goes on there"
     assert list(SqliteLedger(path).history().runs) == [7]
+
+
+SET = "UPDATE pages SET body = json_set(body, "
+EDITS = {
+    "UPDATE events SET body = json_set(body, '$.summary', 'x') WHERE number = 2": "event 2 was changed",
+    "UPDATE events SET at = at + 1 WHERE number = 3": "event 3 was changed",
+    "DELETE FROM events WHERE number = 2": "event 3 was changed, or one before it removed",
+    "DELETE FROM events WHERE number = 4": "added or removed",
+    "INSERT INTO events SELECT 5, at, kind, body, digest, page_sum, seal FROM events WHERE number = 4": "event 5",
+    f"{SET}'$.verdict', 'kept') WHERE key = '1.1'": "the record of node 1.1 was changed",
+    f"{SET}'$.seed', 9) WHERE key = 'run 1'": "the record of run 1 was changed",
+    "DELETE FROM pages WHERE key = '1.1'": "added or removed",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_by_hand_is_noticed_and_named(tmp_path, edit):
+    path = tmp_path / "ledger.sqlite"
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: run_events())
+    for _ in range(2):
+        recorder.record(child_events)
+    assert SqliteLedger(path).flaw() is None
+    with sqlite3.connect(path) as db:
+        db.execute(edit)
+    assert EDITS[edit] in SqliteLedger(path).flaw()
+
+
+def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    one, other = (Recorder(SqliteLedger(path), lambda: 12.5) for _ in range(2))
+    one.record(lambda _: run_events())
+    for recorder in (other, one, other):
+        recorder.record(child_events)
+    assert SqliteLedger(path).flaw() is None
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE fold SET version = 0")
+    ledger = SqliteLedger(path)
+    assert ledger.history().number == 5
+    assert ledger.flaw() is None

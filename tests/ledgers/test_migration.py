@@ -107,3 +107,9 @@ def test_a_newer_layout_is_refused_with_a_remedy(old_ledger):
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(Misuse, match=r"newer loopty.*update loopty"):
         SqliteLedger(old_ledger)
+
+
+def test_a_migrated_ledger_has_digests(old_ledger):
+    ledger = SqliteLedger(old_ledger)
+    ledger.history()
+    assert ledger.flaw() is None

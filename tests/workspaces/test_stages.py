@@ -21,7 +21,9 @@ from loopty.domain.launch import SandboxError
 from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Trial
+from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
+from loopty.workspaces.exports import export_commit
 from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
@@ -290,3 +292,24 @@ def test_eight_processes_that_export_at_once_make_one_good_export(user: Any, tmp
     assert sum(path.is_file() for path in export.rglob("*")) == 180
     assert (export / "d19" / "f9").read_text() == "171"
     assert (export / "build").is_dir()
+
+
+def test_no_mount_point_is_made_through_a_link_of_the_repository(user: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/set.csv").write_text("1")
+    (user.top / "data").symlink_to(tmp_path / "mine")
+    user.commits({"evaluate.py": "e", "src/a.py": "a"})
+    (tmp_path / "mine/set.csv").rename(tmp_path / "mine/other.csv")
+    exports = SafeFolder(tmp_path, ("exports",))
+    with pytest.raises(Misuse, match="the commit has a link there"):
+        export_commit(
+            user.repository,
+            user.repository.head().commit,
+            "",
+            lambda _: True,
+            (),
+            exports,
+            {"data/set.csv": False},
+        )
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["other.csv"]
+    assert exports.names() == []

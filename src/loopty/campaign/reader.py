@@ -42,6 +42,10 @@ class CampaignReader:
         """Every run and node."""
         return self.record.history
 
+    def flaw(self) -> str | None:
+        """What somebody changed in the record by hand, or None."""
+        return self.record.flaw()
+
     def newest_run(self, run: int | None = None) -> int:
         """The number of the run that was named, else of the newest one."""
         return lookup.newest_run(self.history, run)

@@ -33,6 +33,12 @@ class SavedRecord:
             raise Misuse("nothing has run here yet: start with `loopty optimize`")
         return history
 
+    def flaw(self) -> str | None:
+        """What somebody changed in the record by hand, with what to do about it, or None."""
+        flaw = self.ledger.flaw()
+        remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"
+        return f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
+
     def events(self) -> Iterator[Recorded]:
         """All events, oldest first."""
         return self.ledger.read()

@@ -30,7 +30,7 @@ def make_winner_branch(
     record: SavedRecord, node: NodeId, branch: str | None, force: bool, say: Say
 ) -> WinnerBranch:
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
-    found, root = _applicable(record.history, node, say)
+    found, root = _applicable(record, node, say)
     repository = Repository.open(record.state.top)
     name = branch or f"loopty-best-{node.name}"
     if repository.tip(name) and not force:
@@ -46,7 +46,7 @@ def make_winner_branch(
 
 def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
-    found, root = _applicable(record.history, node, say)
+    found, root = _applicable(record, node, say)
     repository = Repository.open(record.state.top)
     patch = repository.patch(root.commit, found.commit)
     if any(
@@ -66,12 +66,15 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
         ) from None
 
 
-def _applicable(history: History, node: NodeId, say: Say) -> tuple[Node, Node]:
+def _applicable(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
     """The node and its baseline, if the node changes a file."""
+    history = record.history
     found = history[node]
     root = history[history.runs[node.run].root]
     if found.draft:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
+    if flaw := record.flaw():
+        say(f"warning: {flaw}")
     if found.verdict is None or not found.outcome or not found.outcome.is_finished:
         say(f"warning: node {node} never gave a result")
     if found.withdrawn:

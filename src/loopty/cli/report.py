@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
+from loopty.cli.output import columns, here, json_option, print_json, run_option, say, terminal, unsafe_option
 
 
 @click.command("report")
@@ -36,7 +36,7 @@ def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: boo
     campaign = here()
     if confirm:
         campaign.confirm(run, unsafe)
-    found = campaign.report(run, top)
+    found, flaw = campaign.report(run, top), campaign.flaw()
     if as_json:
         from loopty.kit import codec
 
@@ -48,8 +48,10 @@ def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: boo
             "goodput": found.goodput,
             "importance": found.importance,
         }
-        print_json({"status": status, **codec.plain(parts)})
+        print_json({"status": status, **codec.plain(parts), **({"flaw": flaw} if flaw else {})})
         return
+    if flaw:
+        say(f"warning: {flaw}")
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
+from loopty.cli.output import columns, here, json_option, print_json, run_option, say, terminal
 
 
 @click.command("status")
@@ -16,12 +16,15 @@ def command(run: int | None, as_json: bool) -> None:
 
     campaign = here()
     status = campaign.status(run)
-    tally = campaign.tally(run) if is_quick(campaign.history) else None
+    # On a long record, `report` and `apply` look at every event; this verb stays fast.
+    tally, flaw = (campaign.tally(run), campaign.flaw()) if is_quick(campaign.history) else (None, None)
     if as_json:
         from loopty.kit import codec
 
-        print_json({**codec.plain(status), **codec.plain(tally or {})})
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **({"flaw": flaw} if flaw else {})})
         return
+    if flaw:
+        say(f"warning: {flaw}")
     from loopty.report.status_text import status_text
 
     click.echo(status_text(status, columns(), terminal(), tally))

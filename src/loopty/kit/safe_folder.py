@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -133,6 +133,12 @@ class SafeFolder:
         except FileNotFoundError:
             return []
 
+    def write_files(self, files: Mapping[str, bytes]) -> None:
+        """Write these files in order, each as a whole or not at all; create the directory if it is missing."""
+        with self.handle(make=True) as folder:
+            for name, content in files.items():
+                write_atomically(".", self.below(name).name, content, dir_fd=folder)
+
     def rename(self, name: str, new: str) -> None:
         """Rename an entry of this directory. Raises OSError where a directory of the new name is not empty."""
         with self.handle() as folder:
@@ -163,11 +169,13 @@ class SafeFolder:
 
     def copy_into(self, target: SafeFolder) -> None:
         """Copy new and changed files into another directory, with directories; huge files are left out."""
-        for name in self.names():
-            try:
-                self.file(name).copy_to(target.file(name), _LARGEST_COPY)
-            except IsADirectoryError:
-                self.below(name).copy_into(target.below(name))
+        with self.handle() as source, target.handle(make=True) as copy:
+            for name in os.listdir(source):  # noqa: PTH208
+                status = os.stat(name, dir_fd=source, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    self.below(name).copy_into(target.below(name))
+                elif status.st_size <= _LARGEST_COPY and not _is_copied(name, status, copy):
+                    _copy(self.file(name), source, target.file(name), copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +210,20 @@ class SafeFile:
         Raises FileNotFoundError, IsADirectoryError, and UnsafePath for a link, another special file, a foreign
         owner, and for writing a file with a second name.
         """
+        with self.folder.handle(make=bool(flags & os.O_CREAT)) as folder:
+            return self.open_in(folder, flags, mode)
+
+    def open_in(self, folder: int, flags: int, mode: int = 0o666) -> int:
+        """The same, where the handle of its folder is open already."""
         # Non-blocking, so that a FIFO without a writer cannot block us.
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with self.folder.handle(make=bool(flags & os.O_CREAT)) as folder:
-            try:
-                descriptor = os.open(self.name, flags & ~os.O_TRUNC, mode, dir_fd=folder)
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENXIO):
-                    raise UnsafePath(self.shown_path, "is a link or a special file") from None
-                error.filename = str(self.shown_path)
-                raise
+        try:
+            descriptor = os.open(self.name, flags & ~os.O_TRUNC, mode, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise UnsafePath(self.shown_path, "is a link or a special file") from None
+            error.filename = str(self.shown_path)
+            raise
         try:
             self._require_plain(os.fstat(descriptor), writes=bool(flags & (os.O_WRONLY | os.O_RDWR)))
             if flags & os.O_TRUNC:  # only now: a second name may be a file of the user
@@ -269,29 +281,30 @@ class SafeFile:
         """Remove the file, if it exists; of a link, the link itself."""
         self.folder.remove(self.name)
 
-    def copy_to(self, target: SafeFile, limit_bytes: int | None = None) -> None:
-        """Copy the file with its mode and times, unless it is too large or the target has its size and time."""
-        with os.fdopen(self.open(os.O_RDONLY), "rb") as source:
-            status = os.fstat(source.fileno())
-            if (limit_bytes is not None and status.st_size > limit_bytes) or target.has_state(status):
-                return
-            with os.fdopen(target.open(os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as copy:
-                shutil.copyfileobj(source, copy)
-                copy.flush()
-                os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
-                os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    def copy_to(self, target: SafeFile) -> None:
+        """Copy the file with its mode and times."""
+        with self.folder.handle() as source, target.folder.handle(make=True) as copy:
+            _copy(self, source, target, copy)
 
-    def has_state(self, status: os.stat_result) -> bool:
-        """Whether the file has this size and this time of its last change."""
-        try:
-            descriptor = self.open(os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            own = os.fstat(descriptor)
-            return (own.st_size, own.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
-        finally:
-            os.close(descriptor)
+
+def _copy(source: SafeFile, source_folder: int, target: SafeFile, target_folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(source.open_in(source_folder, os.O_RDONLY), "rb") as file:
+        status = os.fstat(file.fileno())
+        with os.fdopen(target.open_in(target_folder, flags), "wb") as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+            os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _is_copied(name: str, status: os.stat_result, folder: int) -> bool:
+    """Whether a file of this name has this size and this time of its last change; no link has."""
+    try:
+        own = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(own.st_mode) and (own.st_size, own.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
 
 
 def _is_known_owner(uid: int, trial_user: int | None) -> bool:

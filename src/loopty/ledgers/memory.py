@@ -30,6 +30,9 @@ class MemoryLedger:
         with self._lock:
             return History.open(len(self._events), list(self._pages.items()))
 
+    def flaw(self) -> str | None:
+        return None
+
     def read(self, after: int = 0) -> Iterator[Recorded]:
         return iter(self._events[after:])
 

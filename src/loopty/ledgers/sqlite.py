@@ -11,17 +11,21 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
 
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder
+from loopty.ledgers.digests import NOTHING, event_digest, page_digest, replace_in_sum, seal_digest
 from loopty.record.event import Recorded
 from loopty.record.history import FOLD_VERSION, History
 
 _BUSY_TIMEOUT_MS = 120_000
+_EVENT, _DIGESTS = "number, at, kind, body", "digest, page_sum, seal"
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
 
@@ -67,7 +71,16 @@ _MIGRATIONS = (
             _rename_field("call-reserved", "worst_money_usd", "max_money_usd"),
         )
     ),
+    """
+    ALTER TABLE events ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
+    ALTER TABLE events ADD COLUMN page_sum BLOB;
+    ALTER TABLE events ADD COLUMN seal BLOB;
+    ALTER TABLE pages ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
+    UPDATE fold SET version = 0;
+    """,
 )
+_WITH_DIGESTS = 3
+"""The schema version from which on events and pages have digests."""
 
 
 class SqliteLedger:
@@ -80,6 +93,8 @@ class SqliteLedger:
             self._reads_only = self._is_read_only()
             self._db = self._open_for_reading() if self._reads_only else self._open()
             self._identity = self._file_identity()
+            self._tail: Tail | None = None
+            """What the last write of this process left, so that the next one need not ask."""
             self._prepare()
 
     def close(self) -> None:
@@ -90,7 +105,9 @@ class SqliteLedger:
         if self._reads_only:
             raise Misuse(f"{self._path} is read-only: make it and its folder writable")
         with self._explain_errors(), self._transaction("IMMEDIATE"):
-            yield SqliteWriteLock(self._db)
+            lock = SqliteWriteLock(self._db, self._tail)
+            yield lock
+        self._tail = lock.tail
         if self._file_identity() != self._identity:
             self._restore()
 
@@ -110,6 +127,23 @@ class SqliteLedger:
     def read(self, after: int = 0) -> Iterator[Recorded]:
         with self._explain_errors():
             yield from _events(self._db, after)
+
+    def flaw(self) -> str | None:
+        # One transaction, so that all of it belongs to the same moment.
+        with self._explain_errors(), self._transaction("DEFERRED"):
+            last, total, seal = NOTHING, NOTHING, None
+            events: Iterator[Any] = self._db.execute(f"SELECT {_EVENT}, {_DIGESTS} FROM events ORDER BY number")
+            for number, at, kind, body, digest, _, sealed in events:
+                last, seal = event_digest(last, number, at, kind, body), sealed
+                if last != digest:
+                    return f"event {number} was changed, or one before it removed"
+            for key, body, digest in self._db.execute("SELECT key, body, digest FROM pages"):
+                if page_digest(key, body) != digest:
+                    return f"the record of {key if key.startswith('run ') else f'node {key}'} was changed"
+                total = replace_in_sum(total, NOTHING, digest)
+            if (seal_digest(last, total) if last != NOTHING else None) != seal:
+                return "events or nodes were added or removed"
+        return None
 
     def _open(self) -> apsw.Connection:
         # SQLite opens by path. The way to the folder was checked by handle when the state was opened, and only
@@ -145,11 +179,10 @@ class SqliteLedger:
     def _file_identity(self) -> tuple[int, int] | None:
         """Which file is at the ledger's path; None if there is none."""
         try:
-            with self._folder.handle() as folder:
-                status = os.stat(self._path.name, dir_fd=folder, follow_symlinks=False)
-                return status.st_dev, status.st_ino
+            status = self._path.lstat()
         except OSError:
             return None
+        return status.st_dev, status.st_ino
 
     def _restore(self) -> None:
         """Save everything again after the ledger was removed or replaced, and say so. Raises Misuse.
@@ -190,7 +223,7 @@ class SqliteLedger:
             for recorded in lock.events_after(0):
                 history.apply(recorded)
             self._db.execute("DELETE FROM pages")
-            lock.write([], history.take_changed_pages())
+            lock.rewrite_pages(history.take_changed_pages())
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
@@ -213,7 +246,17 @@ class SqliteLedger:
                 raise Misuse(f"{self._path} was written by a newer loopty (schema {version}): update loopty")
             for migration in _MIGRATIONS[version:]:
                 self._db.execute(migration)
+            if version < _WITH_DIGESTS:
+                self._add_digests()
             self._db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+
+    def _add_digests(self) -> None:
+        """Give the events of an older layout their digests; the pages get theirs when they are rebuilt."""
+        last = NOTHING
+        events: list[Any] = self._db.execute(f"SELECT {_EVENT} FROM events ORDER BY number").fetchall()
+        for number, at, kind, body in events:
+            last = event_digest(last, number, at, kind, body)
+            self._db.execute("UPDATE events SET digest = ? WHERE number = ?", (last, number))
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").get)
@@ -243,11 +286,21 @@ class SqliteLedger:
             raise Misuse(f"cannot use the ledger {self._path}: {error} ({doubts})") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The digests after the last event."""
+
+    number: int
+    event: bytes
+    page_sum: bytes
+
+
 class SqliteWriteLock:
     """A write transaction."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, tail: Tail | None) -> None:
         self._db = db
+        self.tail = tail
 
     def events_after(self, number: int) -> Iterator[Recorded]:
         return _events(self._db, number)
@@ -255,20 +308,52 @@ class SqliteWriteLock:
     def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
         from loopty.record.families import encode_event
 
+        tail = self._tail_before(events[0].number)
+        digest, total, rows = tail.event, self._write_pages(pages, tail.page_sum), []
+        for item in events:
+            kind, body = encode_event(item.event)
+            digest = event_digest(digest, item.number, item.at, kind, body)
+            # Only the last one is sealed: in between, the pages do not belong to the events.
+            seals = (total, seal_digest(digest, total)) if item is events[-1] else (None, None)
+            rows.append((item.number, item.at, kind, body, digest, *seals))
+        self._db.executemany(f"INSERT INTO events ({_EVENT}, {_DIGESTS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        self.tail = Tail(events[-1].number, digest, total)
+
+    def rewrite_pages(self, pages: Mapping[str, str]) -> None:
+        """Save pages where there are none, and seal them with the last event."""
+        total, self.tail = self._write_pages(pages, NOTHING), None
+        last = self._db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1").get
+        if last:
+            number, digest = last
+            seal = seal_digest(digest, total)
+            self._db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", (total, seal, number))
+
+    def _tail_before(self, number: int) -> Tail:
+        if self.tail and self.tail.number == number - 1:  # nobody else has written since
+            return self.tail
+        last = self._db.execute("SELECT number, digest, page_sum FROM events ORDER BY number DESC LIMIT 1").get
+        return Tail(last[0], last[1], last[2] or NOTHING) if last else Tail(0, NOTHING, NOTHING)
+
+    def _write_pages(self, pages: Mapping[str, str], total: bytes) -> bytes:
+        """Save the pages; returns the sum of all pages' digests."""
+        rows = []
+        for key, body in pages.items():
+            old = self._db.execute("SELECT digest FROM pages WHERE key = ?", (key,)).get
+            new = page_digest(key, body)
+            total = replace_in_sum(total, old or NOTHING, new)
+            rows.append((key, body, new))
         self._db.executemany(
-            "INSERT INTO events (number, at, kind, body) VALUES (?, ?, ?, ?)",
-            [(item.number, item.at, *encode_event(item.event)) for item in events],
+            "INSERT INTO pages (key, body, digest) VALUES (?, ?, ?) "
+            "ON CONFLICT (key) DO UPDATE SET body = excluded.body, digest = excluded.digest",
+            rows,
         )
-        self._db.executemany(
-            "INSERT INTO pages (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body",
-            pages.items(),
-        )
+        return total
 
 
 def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
     from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
 
-    rows = db.execute("SELECT number, at, kind, body FROM events WHERE number > ? ORDER BY number", (after,))
+    rows = db.execute(f"SELECT {_EVENT} FROM events WHERE number > ? ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))
 

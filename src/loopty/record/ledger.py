@@ -36,3 +36,7 @@ class Ledger(Protocol):
     def read(self, after: int = 0) -> Iterator[Recorded]:
         """Events with a higher number, oldest first."""
         ...
+
+    def flaw(self) -> str | None:
+        """What somebody changed by hand, in words, or None. Reads everything."""
+        ...

@@ -177,14 +177,11 @@ class NodeFiles:
         if self._has_description(node, description):
             return
         self._repository.make_branch(node.id.branch, node.commit)
-        if node.params:
-            params = f"{json.dumps(dict(node.params), indent=2)}\n".encode()
-            self._state.write_node_file(node.id, "params.json", params)
+        params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
-        self._state.write_node_file(node.id, "change.diff", patch)
-        # Written last, because its presence says that the rest is complete.
-        self._state.write_node_file(node.id, _DESCRIPTION, description)
+        # The description is last, because its presence says that the rest is complete.
+        self._state.write_node_files(node.id, {**params, "change.diff": patch, _DESCRIPTION: description})
 
     def _has_description(self, node: Node, description: bytes) -> bool:
         try:
@@ -205,7 +202,8 @@ class NodeFiles:
                 others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
-        self._state.write_node_file(node.id, "analysis.md", "\n".join((*lines, "")).encode(errors="replace"))
+        analysis = "\n".join((*lines, "")).encode(errors="replace")
+        self._state.write_node_files(node.id, {"analysis.md": analysis})
 
 
 def _names_for_path(names: frozenset[str], path: str) -> list[str]:

@@ -119,10 +119,10 @@ class StateFolder:
         """The digests of what was laid out in a draft: out of reach of whoever edits it."""
         return self.home.below("drafts").file(f"{node.name}.json")
 
-    def write_node_file(self, node: NodeId, name: str, content: bytes) -> None:
-        """Write a file of a node's folder, and its copy."""
-        self.node_folder(node).file(name).write(content)
-        self.node_copy(node).file(name).write(content)
+    def write_node_files(self, node: NodeId, files: Mapping[str, bytes]) -> None:
+        """Write files of a node's folder in order, and their copies."""
+        for folder in (self.node_folder(node), self.node_copy(node)):
+            folder.write_files(files)
 
     def prepare(self) -> None:
         """Create both places; `.loopty/` gets a .gitignore, and the user's stays unchanged. Raises Misuse."""
