@@ -16,7 +16,6 @@ import pytest
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.families import decode_event, encode_event
 from loopty.record.recorder import Recorder
-from loopty.workspaces.state_folder import StateFolder
 
 from .conftest import CODE_TASK
 from .serving import evolver, number, vendor
@@ -101,9 +100,9 @@ def hostile(code_place):
         code_place.loopty("optimize", code=None)
     code_place.loopty("direct", "try " + POISON.replace("\x00", ""))
     code_place.write("loopty.toml", task.replace("sh bench.sh", f"sh bench.sh # {'b' * 9}") + gate)
-    state = StateFolder(code_place.top)
+    state = code_place.state_folder
     events = [item.event for item in open_ledger(state.ledger_url).read()]
-    for file in state.folder.glob("ledger.sqlite*"):
+    for file in code_place.state.glob("ledger.sqlite*"):
         file.unlink()
     recorder = Recorder(open_ledger(state.ledger_url), itertools.count(1_700_000_000).__next__)
     for event in events:
