@@ -31,6 +31,8 @@ from .scripted_verifier import (
     small_models,
 )
 
+BASE = "c0" * 20
+"""The commit of the baseline."""
 RULES = "No native code. Nothing from the network. Nothing that needs more than one core."
 PASS = {"reasoning": "I looked at every line.", "breaks": [], "verdict": "pass"}
 FAIL = {"reasoning": "It is a table.", "breaks": ["hard-coded answers in solve()"], "verdict": "fail"}
@@ -78,7 +80,7 @@ async def test_the_verifier_sees_the_task_its_rules_the_changes_and_the_measurem
         assert words in around
     assert "- score (more is better): the baseline 0.5, the best so far 0.6, this change 0.9" in around
     assert "difference of c1 and c2" in parts["the change against its parent, node 1.1"]
-    assert "difference of c0 and c2" in parts["the change against the baseline"]
+    assert f"difference of {BASE} and c2" in parts["the change against the baseline"]
     assert "parameter x: 0.5 -> 0.9" in parts["the change against the baseline"]
     assert "diff: change 2" in parts["what its proposer says of the change"]
     assert (verifier.operators, verifier.nodes) == (["review"] * 2, ["1.1", "1.1.1"])
@@ -87,7 +89,7 @@ async def test_the_verifier_sees_the_task_its_rules_the_changes_and_the_measurem
 async def test_a_change_to_the_baseline_is_shown_once():
     verifier = ScriptedVerifier(PASS)
     await ReviewedRun(verifier).grow(0.9)
-    assert verifier.first_prompt.count("difference of c0 and c1") == 1
+    assert verifier.first_prompt.count(f"difference of {BASE} and c1") == 1
 
 
 async def test_a_change_of_only_parameters_says_that_no_file_differs():
@@ -234,7 +236,7 @@ async def test_a_small_model_sees_as_much_as_fits_also_when_asked_again(max_toke
 
 async def test_a_small_model_sees_a_short_change_whole_and_more_of_the_other_one():
     verifier = ScriptedVerifier(PASS, PASS)
-    patches = {"c1": b"+ x = 1\n", "c0": LONG_TEXTS["code"].encode()}
+    patches = {"c1": b"+ x = 1\n", BASE: LONG_TEXTS["code"].encode()}
     run = ReviewedRun(verifier, max_tokens=SMALL_MAX_TOKENS[1], patch=lambda before, _: patches[before])
     node = await run.grow(0.6, 0.9)
     parts, _ = fences(verifier.prompts[1].messages[0].text)
