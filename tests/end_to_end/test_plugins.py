@@ -39,7 +39,7 @@ def test_a_proposer_is_found_by_its_entry_point_and_gets_its_options(place, tmp_
     task = PARAMETER_TASK.format(attempts=8, command=json.dumps(ECHO_X))
     place.write("loopty.toml", task + '[proposer]\nkind = "halver"\nstart = 0.8\n')
     place.commit()
-    done = place.loopty("optimize", "--quiet")
+    done = place.loopty("optimize", "--quiet", "--trust")
     assert "halved often enough" in " ".join(done.stdout.split())
     history = place.history()
     assert [history[node].params["x"] for node in history.ids if node.parent] == [0.8, 0.4, 0.2, 0.1]
