@@ -6,7 +6,7 @@ Text is written with the Unicode characters below and plain spaces, and rendered
 from __future__ import annotations
 
 import functools
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
@@ -65,7 +65,7 @@ def safe_text(text: str) -> str:
 @functools.cache
 def _own_mark() -> str:
     """Stands for the start of an escape sequence. It is drawn at random, so that nobody else can write it."""
-    return f"<{secrets.token_hex(16)}>"
+    return f"<{os.urandom(16).hex()}>"  # `secrets` takes 8 ms to import
 
 
 @dataclass(frozen=True, slots=True)
