@@ -92,7 +92,6 @@ class SafeFolder:
             os.close(descriptor)
 
     def _open_step(self, above: int, step: str, count: int, make: bool) -> int:
-        path = self.root.joinpath(*self.steps[:count])
         try:
             try:
                 descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
@@ -103,6 +102,7 @@ class SafeFolder:
                     os.mkdir(step, dir_fd=above)
                 descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
         except OSError as error:
+            path = self._path_to(count)
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise UnsafePath(path, "is a link or not a directory") from None
             if error.filename == step:  # the whole path, for the message
@@ -110,8 +110,11 @@ class SafeFolder:
             raise
         if not _is_known_owner(os.fstat(descriptor).st_uid, self.trial_user):
             os.close(descriptor)
-            raise UnsafePath(path, "belongs to another user")
+            raise UnsafePath(self._path_to(count), "belongs to another user")
         return descriptor
+
+    def _path_to(self, count: int) -> Path:
+        return self.root.joinpath(*self.steps[:count])
 
     def make(self) -> SafeFolder:
         """Create the directory and those above it, where they are missing."""
