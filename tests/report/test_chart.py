@@ -8,7 +8,8 @@ from loopty.domain.objective import Direction
 from loopty.domain.pool import Pool
 from loopty.report.chart import chart
 from loopty.report.columns import width
-from loopty.report.terminal import Terminal, safe_text
+from loopty.report.control_codes import safe_text
+from loopty.report.terminal import Terminal
 from loopty.views.score_points import points
 
 from ..views.story import Story, random_story

@@ -18,11 +18,12 @@ from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.history import History
 from loopty.record.sessions import SessionStalled
 from loopty.record.verdicts import Incumbents
+from loopty.report.control_codes import safe_text
 from loopty.report.figures import duration
 from loopty.report.live_progress import LiveProgress
 from loopty.report.plain_progress import PlainProgress
 from loopty.report.progress import make_progress
-from loopty.report.terminal import Terminal, safe_text
+from loopty.report.terminal import Terminal
 
 from ..views.story import Story
 

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from loopty.report.columns import width
+from loopty.report.control_codes import safe_text
 from loopty.report.spend_text import spend_text
-from loopty.report.terminal import Terminal, safe_text
+from loopty.report.terminal import Terminal
 from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
 BIG = SpendSum(20, 120_000, 100_000, 20_000, 12_000, 4_000, 1.6)

@@ -7,9 +7,10 @@ from typing import TextIO
 
 import pytest
 
+from loopty.report.control_codes import safe_text
 from loopty.report.diff_text import diff_text
 from loopty.report.safe_stream import SafeStream
-from loopty.report.terminal import Terminal, safe_text
+from loopty.report.terminal import Terminal
 
 
 class Screen(io.TextIOWrapper):

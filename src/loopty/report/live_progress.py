@@ -12,10 +12,11 @@ from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, width
+from loopty.report.control_codes import control_code
 from loopty.report.live_frame import FrameLine, LatestRow, frame
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace
-from loopty.report.terminal import Terminal, control_code
+from loopty.report.terminal import Terminal
 from loopty.views.run_status import status
 
 _SECONDS_BETWEEN_FRAMES = 0.25

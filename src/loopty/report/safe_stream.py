@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TextIO
 
-from loopty.report.terminal import safe_text
+from loopty.report.control_codes import safe_text
 
 
 class SafeStream(io.TextIOWrapper):

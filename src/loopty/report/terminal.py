@@ -5,13 +5,11 @@ Text is written with the Unicode characters below and plain spaces, and rendered
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
-from loopty.kit.printable import escape_hidden
+from loopty.report.control_codes import control_code
 
 _STYLES = {
     "good": "32",
@@ -50,22 +48,6 @@ _ASCII = str.maketrans(
         "…": "~",
     }
 )
-
-
-def control_code(text: str) -> str:
-    """The start of an escape sequence of loopty's own, which `safe_text` lets through."""
-    return f"{_own_mark()}{text}"
-
-
-def safe_text(text: str) -> str:
-    """The text as it may reach a terminal: only loopty's own escape sequences are codes, all else is visible."""
-    return escape_hidden(text).replace(_own_mark(), "\x1b[")
-
-
-@functools.cache
-def _own_mark() -> str:
-    """Stands for the start of an escape sequence. It is drawn at random, so that nobody else can write it."""
-    return f"<{os.urandom(16).hex()}>"  # `secrets` takes 8 ms to import
 
 
 @dataclass(frozen=True, slots=True)
