@@ -170,7 +170,7 @@ def test_without_scores_there_is_nothing_to_draw() -> None:
     story = Story(baseline=None)
     assert chart_of(story) == "no score to draw yet"
     story.tries("1", None)
-    assert chart_of(story) == "no score to draw yet: 1 failed"
+    assert chart_of(story) == "no score to draw yet: 1 without a result"
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 1e6, 1e15])

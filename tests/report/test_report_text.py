@@ -47,12 +47,13 @@ run 1  running (process 4711 on host)
 """
 
 TREE = """
-1            1.94 ● baseline: the code as it is
-├─ 1.1       1.88 · rewrite: a change
-├─ 1.2       2.41 ★ rewrite: a change
-│  └─ 1.2.1       ▸ (running) rewrite: a change
-├─ 1.3            × (failed) rewrite: a change
-└─ 1.4       2.02 ◦ (control) rewrite: a change
+          score   effect
+1          1.94          ● baseline
+├─ 1.1     1.88   -3.1 % · a change
+├─ 1.3            failed × a change
+1.2        2.41  +24.2 % ★ a change
+└─ 1.2.1         running ▸ a change
+1 control node is not shown (the best is 1.4: 2.02): --controls shows it
 """
 
 CLOSING = """
@@ -89,7 +90,45 @@ def test_the_status_of_a_small_run(story: Story) -> None:
 
 
 def test_the_tree_of_a_small_run(story: Story) -> None:
-    assert tree_text(tree(story.history, NodeId("1"))) == TREE.strip("\n")
+    assert tree_text(tree(story.history, NodeId("1"), controls=False)) == TREE.strip("\n")
+
+
+def test_the_control_is_in_the_tree_where_it_is_wanted(story: Story) -> None:
+    assert "├─ 1.4     2.02   +4.1 % ◦ (control) a change" in tree_text(tree(story.history, NodeId("1")))
+
+
+def test_a_pruned_node_is_not_drawn_as_failed() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", None, ending=Ending.PRUNED)
+    assert tree_text(tree(story.history, NodeId("1"))).splitlines()[-1] == "└─ 1.1         pruned – a change"
+
+
+def test_a_line_of_the_tree_says_what_changed_and_not_where() -> None:
+    story = Story(baseline=1.0)
+    for summary in ("a.py: 0.5 → 0.496 line 14", "a.py: delete statement line 3"):
+        story.ends(story.adds("1", summary=summary, edits=("a.py",)), 1.0)
+    text = tree_text(tree(story.history, NodeId("1")))
+    assert "same · 0.5 → 0.496 line 14" in text
+    assert "a.py" not in text
+    story.ends(story.adds("1", summary="b.py: 1 → 2 line 1", edits=("b.py",)), 1.0)
+    text = tree_text(tree(story.history, NodeId("1")))
+    assert "· a.py: 0.5 → 0.496 line 14" in text
+    assert "· b.py: 1 → 2 line 1" in text
+
+
+def test_parameters_show_the_values_before_or_become_columns() -> None:
+    story = Story(baseline=1.0)
+    parent = story.adds("1", params={"lr": 0.1, "layers": 2})
+    story.ends(parent, 2.0)
+    story.ends(story.adds(parent, params={"lr": 0.03, "layers": 2}), 3.0)
+    assert "★ lr 0.1 → 0.03" in tree_text(tree(story.history, NodeId("1")))
+    lines = tree_text(tree(story.history, NodeId("1")), 36).splitlines()
+    assert [line.split() for line in lines] == [
+        ["score", "effect", "lr", "laye…"],
+        ["1", "1", "●"],
+        ["1.1", "2", "+100.0", "%", "●", "0.1", "2"],
+        ["1.1.1", "3", "+50.0", "%", "★", "0.03", "2"],
+    ]
 
 
 def test_the_closing_lines_of_a_small_run(story: Story) -> None:
@@ -180,10 +219,9 @@ def test_the_leaderboard_ranks_with_gains() -> None:
     story.tries("1", 1.0, Pool.CONTROL)
     text = leaderboard_text(leaderboard(story.history, 1, top=5), "score")
     assert text.splitlines() == [
-        "     node       score  better by",
-        "  1  1.1          2.5    +25.0 %  rewrite: a change",
-        "  2  1              2             baseline: the code as it is",
-        "  3  1.2            1    -50.0 %  (control) rewrite: a change",
+        "     node  score  better by",
+        "  1  1.1     2.5    +25.0 %  a change",
+        "  2  1       2.0             baseline",
     ]
 
 
@@ -211,7 +249,7 @@ def test_ids_of_kilobytes_are_cut_to_head_and_tail() -> None:
     story.ends(node, 2.0)
     history = story.history
     lines = tree_text(tree(history, NodeId("1"), limit=None)).splitlines()
-    assert len(lines) == 401
+    assert len(lines) == 402
     assert max(map(width, lines)) <= 80
     assert "★" in lines[-1]
     assert len(status_text(status_of(story)).splitlines()[2]) <= 80

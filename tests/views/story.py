@@ -79,10 +79,11 @@ class Story:
         params: Mapping[str, Value] | None = None,
         operator: str = "rewrite",
         tree: str = "",
+        edits: tuple[str, ...] = (),
     ) -> NodeId:
         node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
         digest = hashlib.sha1((tree or node).encode()).hexdigest()
-        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, digest, params or {}))
+        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, digest, params or {}, edits=edits))
         return node
 
     def starts(self, node: NodeId) -> None:

@@ -73,11 +73,11 @@ class CampaignReader:
 
         return tally(self.history, self.newest_run(run))
 
-    def tree(self, top: str | None = None, limit: int | None = None) -> Iterator[TreeLine]:
+    def tree(self, top: str | None = None, limit: int | None = None, controls: bool = True) -> Iterator[TreeLine]:
         """The tree of experiments below a node, or of the newest run, in display order."""
         from loopty.views.node_tree import tree
 
-        return tree(self.history, self.node(top or str(self.newest_run())).id, limit)
+        return tree(self.history, self.node(top or str(self.newest_run())).id, limit, controls)
 
     def best(self, run: int | None = None) -> NodeId | None:
         """The best attempt of a run, or None before there is a result."""

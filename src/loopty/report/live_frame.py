@@ -11,8 +11,9 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, short_id
-from loopty.report.figures import change_text, duration, figure, plural, rate
+from loopty.report.figures import duration, figure, plural, rate
 from loopty.report.pace import Throughput
+from loopty.report.score_text import ScoreText
 from loopty.views.run_status import RunningTrialRow, RunStatus
 
 LatestRow = Callable[[NodeId], Row | None]
@@ -93,11 +94,12 @@ def _bar(status: RunStatus, columns: int) -> FrameLine:
 def _best(status: RunStatus) -> FrameLine:
     if status.baseline is None or status.best is None:
         return FrameLine("measuring the baseline")
-    baseline = f"the baseline ({figure(status.baseline.score)})"
+    text = ScoreText.of_run(status)
+    baseline = f"the baseline ({text.score(status.baseline.score)})"
     if status.best.over_baseline is None:
         return FrameLine(f"nothing better than {baseline} yet")
-    score = f"best {short_id(status.best.node, 24)}: {status.metric} {figure(status.best.score)}"
-    return FrameLine(f"{score}, {change_text(status.best.over_baseline, baseline)}", "best")
+    score = f"best {short_id(status.best.node, 24)}: {status.metric} {text.score(status.best.score)}"
+    return FrameLine(f"{score}, {text.change_words(status.best.over_baseline, baseline)}", "best")
 
 
 def _times(status: RunStatus, throughput: Throughput) -> Iterator[str]:

@@ -15,10 +15,11 @@ from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut, printable_line, short_id
-from loopty.report.figures import change_figure, duration, figure, plural, rate
+from loopty.report.figures import duration, plural, rate
 from loopty.report.live_frame import pool_progress, remaining_seconds
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace, Throughput
+from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.run_status import RunStatus, status
 
@@ -109,8 +110,9 @@ class PlainProgress:
 def _progress_line(status: RunStatus, throughput: Throughput) -> str:
     parts = [pool_progress(status)]
     if status.best:
-        better = f" ({change_figure(status.best.over_baseline)})" if status.best.over_baseline else ""
-        parts.append(f"best {short_id(status.best.node)} {figure(status.best.score)}{better}")
+        text = ScoreText.of_run(status)
+        better = f" ({text.change(status.best.over_baseline)})" if status.best.over_baseline else ""
+        parts.append(f"best {short_id(status.best.node)} {text.score(status.best.score)}{better}")
     if status.asking:
         parts.append(f"{plural(status.asking, 'model call')} in flight")
     if throughput.trials_per_second:

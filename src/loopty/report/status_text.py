@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
 from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
-from loopty.report.figures import change_text, deviation, dollars, duration, figure, plural, rate
+from loopty.report.figures import deviation, dollars, duration, plural, rate
 from loopty.report.live_frame import running_trial_text
+from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import (
     false_keeps_text,
     uplift_text,
@@ -91,24 +92,26 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
 
 
 def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
-    better = "higher" if status.direction.sign > 0 else "lower"
+    better, scores = "higher" if status.direction.sign > 0 else "lower", ScoreText.of_run(status)
     if status.state is RunState.STOPPED:
         yield Fact("because", status.reason)
     if status.best:
-        yield Fact("best", _node_text(status.best, status.metric), "best")
+        yield Fact("best", _node_text(status.best, status.metric, scores), "best")
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
     if status.baseline:
-        yield Fact("baseline", f"{status.metric} {figure(status.baseline.score)} ({better} is better)")
+        yield Fact("baseline", f"{status.metric} {scores.score(status.baseline.score)} ({better} is better)")
     else:
         yield Fact("baseline", f"no result: {why}" if (why := status.without_baseline) else "not measured yet")
     if status.control:
-        yield Fact("control", _node_text(status.control, status.metric))
+        yield Fact("control", _node_text(status.control, status.metric, scores))
     if status.uplift:
-        plain = f"the best attempt is {change_text(status.uplift, 'the best control')}"
+        plain = f"the best attempt is {scores.change_words(status.uplift, 'the best control')}"
         yield Fact("uplift", uplift_text(tally.over_control) if tally and tally.over_control else plain)
     for other in status.other_fingerprints:
-        yield Fact("elsewhere", f"best {_node_text(other.best, status.metric)} ({other.machine})")
+        yield Fact(
+            "elsewhere", f"best {_node_text(other.best, status.metric, _text_alone(other.best))} ({other.machine})"
+        )
     if status.noise:
         yield Fact("noise", _noise(status.noise, status.metric))
     for count in status.counts:
@@ -151,11 +154,16 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
     yield Fact("criteria", status.criteria)
 
 
-def _node_text(node: AgainstBaseline, metric: str) -> str:
-    text = f"{short_id(node.node)}: {metric} {figure(node.score)}"
+def _node_text(node: AgainstBaseline, metric: str, text: ScoreText) -> str:
+    words = f"{short_id(node.node)}: {metric} {text.score(node.score)}"
     if node.over_baseline is None:
-        return f"{text}, the baseline itself"
-    return f"{text}, {change_text(node.over_baseline, 'the baseline')}"
+        return f"{words}, the baseline itself"
+    return f"{words}, {text.change_words(node.over_baseline, 'the baseline')}"
+
+
+def _text_alone(node: AgainstBaseline) -> ScoreText:
+    """The text for a result of another machine, which is not compared with the others."""
+    return ScoreText.of([node.score], [node.over_baseline])
 
 
 def _noise(noise: NoiseFloor, metric: str) -> str:
