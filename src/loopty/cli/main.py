@@ -81,7 +81,8 @@ def loopty(context: click.Context) -> None:
     Point it at a repository and a benchmark. It proposes changes, runs them in a sandbox, scores them, keeps the
     better ones, and records everything.
 
-    NODE is an id such as 1.3, or `best`: the best node of the newest run. Every verb except init takes --json.
+    NODE is an id such as 1.3, a short name such as @431 (shown as #431), or `best`: the best node of the newest
+    run. Every verb except init takes --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
