@@ -19,6 +19,7 @@ from loopty.cli.output import (
     trust_option,
     unsafe_option,
 )
+from loopty.cli.own_path import say_own_path
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -90,3 +91,5 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         say(f"full output: {campaign.node_folder(root.id)}")
         say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+    if not as_json:
+        say_own_path()
