@@ -72,12 +72,15 @@ class Campaign(CampaignReader):
 
         return requests_here(self._start).are_trusted
 
-    def trust(self) -> tuple[TaskRequest, ...]:
-        """Allow what the task asks for, from now on, and remember it in the user's own state."""
+    def trust(self, only_task_file: bool = False) -> tuple[TaskRequest, ...]:
+        """Allow what the task asks for, from now on, and remember it in the user's own state.
+
+        With `only_task_file`, what the repository's git configuration asks for stays as it is.
+        """
         from loopty.campaign.task_trust import requests_here
 
         found = requests_here(self._start)
-        found.allow()
+        found.allow(only_task_file)
         self.__dict__.pop("context", None)
         return found.requests
 

@@ -68,7 +68,7 @@ def command(
     read.parse(text)
     path.write_text(text)
     say(f"wrote {path.name}")
-    here().trust()  # what the user has just written, the user allows
+    here().trust(only_task_file=True)  # what the user has just written, the user allows
     if not no_check:
         _check(unsafe)
 
