@@ -87,7 +87,6 @@ NODE = """
   gates     exact, small
   trials    6 trials
   commit    bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
-  branch    loopty-1.1
   folder    .loopty/nodes/1.1
 
   metric           value    baseline   better by

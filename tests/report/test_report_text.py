@@ -164,7 +164,6 @@ def test_a_node_shows_everything_known_about_it() -> None:
         "  parent    1.1",
         "  trial     finished after 0.5 s",
         f"  commit    {'b' * 40}",
-        "  branch    loopty-1.1.1",
         "  folder    .loopty/nodes/1.1.1",
         "  score                2           1    +100.0 %",
         "  memory              10",

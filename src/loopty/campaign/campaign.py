@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from loopty.campaign.rebaseline_here import Rebaseline
     from loopty.campaign.replays import Replay
     from loopty.campaign.verdict_changes import VerdictChange
-    from loopty.campaign.winner_branch import WinnerBranch
+    from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
     from loopty.engine.loop import Finish
@@ -248,6 +248,12 @@ class Campaign(CampaignReader):
         from loopty.campaign.winner_branch import make_winner_branch
 
         return make_winner_branch(self.record, self.find_node(node), branch, force, self._say)
+
+    def make_node_branch(self, node: str, branch: str | None = None, force: bool = False) -> NodeBranch:
+        """Make a branch at a node's own commit, with its files as they were measured."""
+        from loopty.campaign.winner_branch import make_node_branch
+
+        return make_node_branch(self.record, self.find_node(node), branch, force)
 
     def patch_working_tree(self, node: str) -> None:
         """Apply a node's change to the working tree: all of it, or nothing."""

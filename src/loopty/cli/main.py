@@ -36,6 +36,7 @@ VERBS = {
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node as an artifact to measure on any machine.",
     "trust": "Allow what a task file asks for beyond the default.",
+    "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
     "doctor": "Check what works on this machine, and how to fix the rest.",

@@ -111,7 +111,6 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
     if not node.draft:
         yield Fact("commit", node.commit)
-        yield Fact("branch", node.id.branch)
     yield Fact("folder", folder)
 
 
