@@ -69,10 +69,10 @@ def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     from loopty.executors.process_locks import ProcessLocks
     from loopty.views.run_status import status
 
-    task, is_alive = _task_or_none(state.top), ProcessLocks(state.owners).is_alive
+    task, is_alive = task_or_none(state.top), ProcessLocks(state.owners).is_alive
     if task is None:
         return status(history, history.runs[run], time.time(), is_alive)
-    return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width)
+    return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
 
 
 def report(record: SavedRecord, run: int, top: int) -> Report:
@@ -106,11 +106,11 @@ def node_detail(record: SavedRecord, node: NodeId) -> NodeDetail:
 
 def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> NodeDiff:
     """What a node changed in its parent, or with `baseline` in the run's baseline."""
-    from loopty.workspaces.repository import Repository
+    from loopty.campaign.own_repository import open_own_repository
 
     history, found = record.history, record.history[node]
     other = history[history.runs[node.run].root if baseline else node.parent or node]
-    patch = Repository.open(record.state.top).diff(other.commit, found.commit)
+    patch = open_own_repository(record.state.top).diff(other.commit, found.commit)
     changes = {
         name: ParamChange(other.params.get(name), found.params.get(name))
         for name in {**other.params, **found.params}
@@ -124,7 +124,7 @@ def spend_report(record: SavedRecord, run: int) -> SpendReport:
     from loopty.models.prices import free_model_check
     from loopty.views.model_spend import spend
 
-    task = _task_or_none(record.state.top)
+    task = task_or_none(record.state.top)
     if task is None:
         return spend(record.events(), run, free_model_check({}))
     return spend(record.events(), run, free_model_check(task.models), task.pools, task.roles)
@@ -144,7 +144,7 @@ def gates(record: SavedRecord, node: NodeId | None, run: int) -> list[tuple[str,
     return rows
 
 
-def _task_or_none(top: Path) -> Task | None:
+def task_or_none(top: Path) -> Task | None:
     """The task, or None where its file cannot be read: a record can be shown without it."""
     try:
         return load(top)
@@ -154,5 +154,5 @@ def _task_or_none(top: Path) -> Task | None:
 
 def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:
     """The gates of the task file, unless it has other ones than when the run began."""
-    task = _task_or_none(top)
+    task = task_or_none(top)
     return task.gates if task and digest(task.gates) == run.criteria_parts.get("gates") else ()

@@ -19,6 +19,7 @@ from loopty.cli.output import (
     trust_option,
     unsafe_option,
 )
+from loopty.cli.own_path import say_own_path
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -39,8 +40,19 @@ def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    campaign = here_with_trust(trust)
-    session = campaign.start_session(new_run, unsafe)
+    from loopty.report.set_up_line import SetUpLine
+
+    line = SetUpLine(sys.stderr, os.environ)
+
+    def talk(text: str) -> None:
+        line.erase()
+        say(text)
+
+    campaign = here_with_trust(trust, talk)
+    try:
+        session = campaign.start_session(new_run, unsafe, (lambda _: None) if quiet else line.show)
+    finally:
+        line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     if quiet:
@@ -60,7 +72,14 @@ def _progress(session: OptimizeSession) -> Progress:
 
     context = session.context
     progress = make_progress(
-        context.recorder, session.run, context.task.pools, sys.stderr, os.environ, time.time, session.loop.latest
+        context.recorder,
+        session.run,
+        context.task.pools,
+        sys.stderr,
+        os.environ,
+        time.time,
+        session.loop.latest,
+        context.task.noise,
     )
     context.recorder.listeners.append(progress.on_event)
     return progress
@@ -71,7 +90,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.domain.pool import Pool
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
-    from loopty.report.best_text import closing_text
+    from loopty.report.closing_text import closing_text
     from loopty.report.columns import short_id
 
     status, tally, history = campaign.status(run), campaign.tally(run), campaign.history
@@ -90,3 +109,5 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         say(f"full output: {campaign.node_folder(root.id)}")
         say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+    if not as_json:
+        say_own_path()

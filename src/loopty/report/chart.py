@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.pool import Pool
 from loopty.report.cell_grid import Grid, Ink
-from loopty.report.columns import cut, short_id, width
+from loopty.report.columns import cut, width
 from loopty.report.figures import figure
+from loopty.report.node_name import node_name
 from loopty.report.scale import AxisScale, robust_scale, round_step, tick_labels
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
@@ -145,7 +146,7 @@ def _title(points: ScorePoints, columns: int, terminal: Terminal) -> str:
         return terminal.paint(cut(left, columns), "strong")
     best = attempts[-1]
     text = ScoreText.of([point.score for point in attempts if point.score is not None], noise=points.noise)
-    right = f"best {short_id(best.node, 24)}: {text.score(best.score or 0.0)}"
+    right = f"best {node_name(best.node, best.handle)}: {text.score(best.score or 0.0)}"
     left = cut(left, max(columns - len(right) - 2, 10))
     gap = max(columns - width(left) - len(right), 1)
     return terminal.paint(left, "strong") + " " * gap + terminal.paint(right, "best")

@@ -33,19 +33,27 @@ class ScoreText:
 
     @classmethod
     def of(
-        cls, scores: Iterable[float], changes: Iterable[ScoreChange | None] = (), noise: float = 0.0
+        cls,
+        scores: Iterable[float],
+        changes: Iterable[ScoreChange | None] = (),
+        noise: float = 0.0,
+        others: Iterable[float] = (),
     ) -> ScoreText:
-        """The text for these scores, which have to be told apart, and these changes; `noise` is of one score."""
+        """The text for these scores, which have to be told apart, and these changes; `noise` is of one score.
+
+        `others` are scores in the same output that may look equal.
+        """
         known = [change for change in changes if change]
         is_relative = all(change.percent is not None for change in known)
         shares = [change.percent / change.amount for change in known if change.percent and change.amount]
         percents = min(max(_last_digit(noise * abs(shares[0])), 0), 3) if noise and shares else None
         values = [value for value in scores if math.isfinite(value)]
-        size = max(map(abs, values), default=0.0)
+        every = [*values, *(value for value in others if math.isfinite(value))]
+        size = max(map(abs, values or every), default=0.0)
         if size and not _SMALLEST <= size < _LARGEST:
             shown = math.floor(math.log10(size)) + 1 + _last_digit(noise) if noise else _DIGITS
             return cls(min(max(shown, 2), _DIGITS), False, is_relative, percents)
-        decimals = _decimals(values, size)
+        decimals = _decimals(values, every, size)
         if noise:
             decimals = min(max(_last_digit(noise), 0), decimals)
         return cls(decimals, True, is_relative, percents)
@@ -106,11 +114,11 @@ def _last_digit(noise: float) -> int:
     return -math.floor(math.log10(noise / 2)) if noise > 0 else 0
 
 
-def _decimals(values: Sequence[float], size: float) -> int:
+def _decimals(values: Sequence[float], every: Sequence[float], size: float) -> int:
     """Six digits of the largest value; fewer if all values are round, more if that tells two of them apart."""
     most = max(_DIGITS - (math.floor(math.log10(size)) + 1 if size >= 1 else 1), 0)
     fewest = most
-    while fewest and all(round(value, fewest - 1) == round(value, most) for value in values):
+    while fewest and all(round(value, fewest - 1) == round(value, most) for value in every):
         fewest -= 1
     candidates = range(fewest, most + _MORE_DIGITS + 1)
     return max(candidates, key=lambda decimals: (_count_apart(values, decimals), -decimals))

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
-from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
+from loopty.report.columns import Fact, cut, fact_lines, printable_line
 from loopty.report.figures import deviation, dollars, duration, plural, rate
 from loopty.report.live_frame import running_trial_text
+from loopty.report.node_name import node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import (
     false_keeps_text,
@@ -69,6 +70,13 @@ def usage_text(status: RunStatus) -> str:
     return f"{plural(status.tokens, 'token')}{money}"
 
 
+def stalls_text(status: RunStatus) -> str:
+    """`a model was unavailable 3 times, 12 s in total; no attempt was charged for it`."""
+    count = "once" if status.stalls == 1 else f"{status.stalls:,} times"
+    lasted = f"{duration(status.stalled_seconds)} in total"
+    return f"a model was unavailable {count}, {lasted}; no attempt was charged for it"
+
+
 def integrity_text(status: RunStatus) -> str:
     """A warning if the best node could have cheated; empty if only its parameters differ."""
     weak = status.best is not None and status.best.edited and status.best.integrity is Integrity.WEAK
@@ -104,7 +112,9 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
     else:
         yield Fact("baseline", f"no result: {why}" if (why := status.without_baseline) else "not measured yet")
     if status.control:
-        yield Fact("control", _node_text(status.control, status.metric, scores))
+        leads = "; more than the search found" if status.control_leads else ""
+        text = _node_text(status.control, status.metric, scores) + leads
+        yield Fact("control", text, "warn" if leads else "")
     if status.uplift:
         plain = f"the best attempt is {scores.change_words(status.uplift, 'the best control')}"
         yield Fact("uplift", uplift_text(tally.over_control) if tally and tally.over_control else plain)
@@ -143,8 +153,7 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
     if status.tokens or status.money_usd:
         yield Fact("models", usage_text(status))
     if status.stalls:
-        lasted = f"{status.stalls:,} ({duration(status.stalled_seconds)} in total)"
-        yield Fact("stalls", f"{lasted}: model unavailable; no trial charged", "warn")
+        yield Fact("stalls", stalls_text(status), "warn")
     if status.left:
         yield Fact("remaining", _remaining_text(status.left))
     for trial in status.running[:_MAX_TRIALS]:
@@ -155,7 +164,7 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
 
 
 def _node_text(node: AgainstBaseline, metric: str, text: ScoreText) -> str:
-    words = f"{short_id(node.node)}: {metric} {text.score(node.score)}"
+    words = f"{node_name(node.node, node.handle)}: {metric} {text.score(node.score)}"
     if node.over_baseline is None:
         return f"{words}, the baseline itself"
     return f"{words}, {text.change_words(node.over_baseline, 'the baseline')}"

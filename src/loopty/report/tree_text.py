@@ -8,14 +8,14 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.record.node_record import Node
 from loopty.report.change_line import Change, ChangeLine
-from loopty.report.columns import cut, pad, short_id, width, wrap
+from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
+from loopty.report.node_name import node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.node_tree import HiddenControls, HiddenNodes, TreeLine, TreeRow
 
-_NARROWEST_ID = 12
-_WIDEST_ID = 32
+_NARROWEST_NAME = 12
 _LONGEST_METRIC = 16
 _EFFECT = "effect"
 _REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.HELD)
@@ -27,12 +27,12 @@ def tree_text(
     """One line per node: its score, its effect over its parent, and what it changed."""
     terminal = terminal or Terminal()
     lines = list(rows)
-    drawn = list(_with_branches(lines, max((columns // 2 - _NARROWEST_ID) // 3, 2)))
+    drawn = list(_with_branches(lines, max((columns // 2 - _NARROWEST_NAME) // 3, 2)))
     sheet = _Sheet([(branch, row) for branch, row in drawn if isinstance(row, TreeRow)], columns, metric)
     text = [terminal.paint(sheet.head, "dim")]
     for branch, row in drawn:
         if isinstance(row, HiddenNodes):
-            more = f"… {row.count:,} more under {short_id(row.under, 24)}"
+            more = f"… {row.count:,} more under {node_name(row.under, row.under_handle)}"
             text.append(terminal.paint(branch + cut(more, columns - len(branch)), "dim"))
         else:
             text.append(sheet.line(branch, row, terminal))
@@ -96,8 +96,8 @@ class _Sheet:
         # Nodes that were not kept are many, and some are equal in all digits but the last.
         kept = [row.score for _, row in rows if row.score is not None and row.node.verdict is Verdict.KEPT]
         some = [row.score for _, row in rows if row.score is not None]
-        self._scores = ScoreText.of(kept or some, changes, noise)
-        self._names = min(max(len(branch) + len(_name(row)) for branch, row in rows), columns // 2)
+        self._scores = ScoreText.of(kept, changes, noise, some)
+        self._names = min(max(len(branch) + width(_name(row)) for branch, row in rows), columns // 2)
         self._score_width = max(width(self._score(row)) for _, row in rows)
         title = cut(metric, max(self._score_width, min(_LONGEST_METRIC, columns // 5)))
         self._score_width = max(self._score_width, width(title))
@@ -118,10 +118,10 @@ class _Sheet:
             glyph, style = "★", "best"
         elif row.other_score is not None:
             glyph, style = "≠", "warn"
-        name = _name(row, max(self._names - len(branch), _NARROWEST_ID))
-        used = max(self._names, len(branch) + len(name))
+        name = cut(_name(row), max(self._names - len(branch), _NARROWEST_NAME))
+        used = max(self._names, len(branch) + width(name))
         lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
-        lead += " " * (used - len(branch) - len(name))
+        lead += " " * (used - len(branch) - width(name))
         score = terminal.paint(pad(self._score(row), self._score_width, right=True), "best" if row.on_path else "")
         effect = f"  {self._effect(row):>{self._effect_width}}" if self._effect_width else ""
         room = self._columns - used - self._score_width - self._effect_column - 5
@@ -139,7 +139,8 @@ class _Sheet:
         count = f"{hidden.count:,} control {'node is' if hidden.count == 1 else 'nodes are'} not shown"
         best = ""
         if hidden.best and hidden.score is not None:
-            best = f" (the best is {short_id(hidden.best.id, 24)}: {self._scores.score(hidden.score)})"
+            name = node_name(hidden.best.id, hidden.best.handle)
+            best = f" (the best is {name}: {self._scores.score(hidden.score)})"
         return f"{count}{best}: --controls shows {'it' if hidden.count == 1 else 'them'}"
 
     @property
@@ -183,10 +184,10 @@ def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str,
         continues.append(not row.is_last)
 
 
-def _name(row: TreeRow, columns: int = 40) -> str:
-    """The id, and the number of nodes hidden below it."""
+def _name(row: TreeRow) -> str:
+    """The name, and the number of nodes hidden below it."""
     hidden = f" +{row.hidden_below:,}" if row.hidden_below else ""
-    return short_id(row.node.id, min(columns - len(hidden), _WIDEST_ID)) + hidden
+    return node_name(row.node.id, row.node.handle) + hidden
 
 
 def _elsewhere(row: TreeRow) -> str:

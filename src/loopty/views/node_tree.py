@@ -60,6 +60,7 @@ class HiddenNodes:
     level: int
     count: int
     is_last: bool
+    under_handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def _walk(
         for position, child in onward:
             pending.append(_PendingRow(child, 0, is_last=True, skips_nodes=len(position) > 1))
         if shown_children and hidden[node.id]:
-            pending.append(HiddenNodes(node.id, level, hidden[node.id], is_last=not onward))
+            pending.append(HiddenNodes(node.id, level, hidden[node.id], not onward, node.handle))
         for number, (position, child) in enumerate(reversed(aside)):
             is_last = number == 0 and not hidden[node.id] and not onward
             pending.append(_PendingRow(child, level, is_last, skips_nodes=len(position) > 1))
