@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from loopty.views.node_detail import NodeDetail
     from loopty.views.other_machines import Cohort
     from loopty.views.parameter_importance import ParameterImportance
+    from loopty.views.parameter_slice import ParameterSlice
     from loopty.views.run_status import RunStatus
     from loopty.views.score_points import ScorePoints
     from loopty.views.verdict_tally import Tally
@@ -46,6 +47,8 @@ class Report:
     goodput: Goodput
     importance: list[ParameterImportance]
     """How much each parameter matters; empty where there are too few trials to say."""
+    slice: ParameterSlice | None
+    """The scores against the parameter that was asked for, else against the most important one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,22 @@ def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
 
 
-def report(record: SavedRecord, run: int, top: int) -> Report:
+def report(record: SavedRecord, run: int, top: int, parameter: str | None = None) -> Report:
+    """Everything that `loopty report` shows; `parameter` is the one to draw the scores against."""
     from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
     from loopty.views.other_machines import other_cohorts
     from loopty.views.parameter_importance import parameter_importance
+    from loopty.views.parameter_slice import parameter_slice, parameters_of
     from loopty.views.score_points import points
     from loopty.views.verdict_tally import tally
 
     history = record.history
-    where = run_status(record.state, history, run)
+    if parameter is not None and parameter not in (known := parameters_of(history, run)):
+        names = ", ".join(known) or "none"
+        raise Misuse(f"no trial has the parameter {parameter}: there are {names}")
+    where, importance = run_status(record.state, history, run), parameter_importance(history, run)
+    drawn = parameter or (importance[0].name if importance else None)
     return Report(
         points(history, run),
         leaderboard(history, run, top),
@@ -92,7 +101,8 @@ def report(record: SavedRecord, run: int, top: int) -> Report:
         where,
         tally(history, run),
         goodput(history, history.runs[run], where.work_seconds),
-        parameter_importance(history, run),
+        importance,
+        parameter_slice(history, run, drawn) if drawn else None,
     )
 
 

@@ -95,11 +95,11 @@ class CampaignReader:
 
         return leaderboard(self.history, self.newest_run(run), top)
 
-    def report(self, run: int | None = None, top: int = 5) -> Report:
-        """Chart, best nodes, status and goodput of a run."""
+    def report(self, run: int | None = None, top: int = 5, parameter: str | None = None) -> Report:
+        """Chart, best nodes, status and goodput of a run; `parameter` is the one to draw the scores against."""
         from loopty.campaign.queries import report
 
-        return report(self.record, self.newest_run(run), top)
+        return report(self.record, self.newest_run(run), top, parameter)
 
     def detail(self, node: str) -> NodeDetail:
         """Everything that is known about a node."""
