@@ -18,13 +18,15 @@ def command(run: int | None, as_json: bool) -> None:
     status = campaign.status(run)
     # On a long record, `report` and `apply` look at every event; this verb stays fast.
     tally, flaw = (campaign.tally(run), campaign.flaw()) if is_quick(campaign.history) else (None, None)
+    found = campaign.explanation(str(status.run)) if status.without_baseline else None
     if as_json:
         from loopty.kit import codec
 
-        print_json({**codec.plain(status), **codec.plain(tally or {}), **({"flaw": flaw} if flaw else {})})
+        more = {**({"flaw": flaw} if flaw else {}), **({"explanation": found.plain()} if found else {})}
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **more})
         return
     if flaw:
         say(f"warning: {flaw}")
     from loopty.report.status_text import status_text
 
-    click.echo(status_text(status, columns(), terminal(), tally))
+    click.echo(status_text(status, columns(), terminal(), tally, found))
