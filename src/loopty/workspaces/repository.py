@@ -124,6 +124,21 @@ class Repository:
         paths = self._git("ls-files", "-z", "--", *starts).split("\0")
         return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
+    def ignored_paths(self) -> list[str]:
+        """What git ignores in the working tree; a directory that is ignored as a whole is one path."""
+        return self._working_tree(
+            "--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory"
+        )
+
+    def working_paths(self) -> list[str]:
+        """The files that a snapshot of the working tree would hold."""
+        return self._working_tree("--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def _working_tree(self, *options: str) -> list[str]:
+        env = {"GIT_WORK_TREE": str(self.top)}
+        listed = self._git("ls-files", "-z", *options, "--", ".", env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in listed if path]
+
     def snapshot(self, message: str) -> CommittedFiles:
         """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
 
