@@ -25,9 +25,7 @@ def command(run: int | None, as_json: bool) -> None:
     if as_json:
         from loopty.kit import codec
 
-        checked = {"flaw": flaw} if flaw else {}
-        if not flaw and events > _CHECKED_EVENTS:
-            checked = {"checked_events": _CHECKED_EVENTS}
+        checked = {"flaw": flaw} if flaw else {"checked_events": min(events, _CHECKED_EVENTS)}
         cause = {"explanation": found.plain()} if found else {}
         print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause})
         return
