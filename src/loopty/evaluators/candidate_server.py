@@ -137,7 +137,7 @@ class CandidateServer:
                 "code": end.code,
                 "seconds": round(end.seconds, 6),
                 "stop": end.stop if by_limit else "",
-                "stderr": harvest.last_line(stderr),
+                "stderr": harvest.error_line(stderr),
             }
         finally:
             del self._memory_by_launch[number]

@@ -89,6 +89,11 @@ def _program_installations(name: str, home: Path) -> Iterator[Path]:
             yield found
 
 
+def is_shown_by_default(path: Path, prefixes: tuple[Path, ...]) -> bool:
+    """Whether every sandbox shows this path, given the prefixes of the user's toolchain."""
+    return _is_below(path, [*map(Path, _SYSTEM), *prefixes])
+
+
 @dataclass(frozen=True, slots=True)
 class _Python:
     executable: Path
