@@ -63,6 +63,9 @@ class Launch:
     mounts: tuple[Mount, ...] = ()
     scratch: tuple[str, ...] = ()
     """Writable directories inside the sandbox that start empty and are removed at the end."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Paths that lead to others inside, in back ends with a file system of their own: from the repository's path
+    on the host, which environments and build folders name, to the same files in the trial."""
     network: bool = False
     channel: int | None = None
     """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""

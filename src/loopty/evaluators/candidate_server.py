@@ -15,7 +15,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
@@ -46,6 +46,7 @@ class CandidateLimits:
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     network: bool
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 class CandidateServer:
@@ -158,6 +159,7 @@ class CandidateServer:
             stderr=stderr.path_for_programs(),
             env={**limits.env, **start.env},
             mounts=(*limits.mounts, *self._stage.candidate),
+            links=limits.links,
             network=limits.network,
             channel=channel.detach(),
             on_start=stillness.take_freezer,

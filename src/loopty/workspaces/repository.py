@@ -402,6 +402,13 @@ class Repository:
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
+    def ignored_folders(self) -> list[str]:
+        """The directories of the working tree that git ignores, from its top; none inside another."""
+        options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        env = {"GIT_WORK_TREE": str(self.top)}
+        paths = self._git("ls-files", *options, env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in paths if path.endswith("/") and is_clean_path(path.rstrip("/"))]
+
     def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
         return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
 
