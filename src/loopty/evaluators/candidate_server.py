@@ -138,7 +138,7 @@ class CandidateServer:
                 "seconds": round(end.seconds, 6),
                 "cpu_seconds": stillness.cpu_seconds_at_end(),
                 "stop": end.stop if by_limit else "",
-                "stderr": harvest.last_line(stderr),
+                "stderr": harvest.error_line(stderr),
             }
         finally:
             del self._memory_by_launch[number]

@@ -36,6 +36,11 @@ def user_toolchain() -> Toolchain:
     return Toolchain(tuple(needed), ":".join(dict.fromkeys([*first, *rest, "/usr/bin", "/bin"])))
 
 
+def is_shown_by_default(path: Path, prefixes: tuple[Path, ...]) -> bool:
+    """Whether every sandbox shows this path, given the prefixes of the user's toolchain."""
+    return _is_below(path, [*map(Path, _SYSTEM), *prefixes])
+
+
 @dataclass(frozen=True, slots=True)
 class _Python:
     executable: Path
