@@ -130,12 +130,14 @@ class CandidateServer:
         number = self._launches
         self._memory_by_launch[number] = start.memory_mb
         stderr = self._stage.folder.file(f"candidate-{number}.tmp")
+        stillness = CandidateStillness(self.conduct)
         try:
-            end = await self._launch(start, channel, stderr, connection)
+            end = await self._launch(start, channel, stderr, connection, stillness)
             by_limit = end.stop not in (None, Stop.CANCELLED)
             return {
                 "code": end.code,
                 "seconds": round(end.seconds, 6),
+                "cpu_seconds": stillness.cpu_seconds_at_end(),
                 "stop": end.stop if by_limit else "",
                 "stderr": harvest.error_line(stderr),
             }
@@ -149,8 +151,9 @@ class CandidateServer:
         channel: socket.socket,
         stderr: SafeFile,
         connection: socket.socket,
+        stillness: CandidateStillness,
     ) -> Exit:
-        limits, stillness = self._limits, CandidateStillness(self.conduct)
+        limits = self._limits
         launch = Launch(
             argv=tuple(limits.server if word == candidate_requests.SERVER else word for word in start.argv),
             cwd=limits.tree,
@@ -188,7 +191,7 @@ async def _follow(connection: socket.socket, stillness: CandidateStillness, disc
     try:
         while raw := await asyncio.get_running_loop().sock_recv(connection, candidate_requests.LARGEST_REQUEST):
             done = await stillness.set(candidate_requests.parse_freeze(raw))
-            await _send(connection, {"frozen": done})
+            await _send(connection, {"frozen": done, "cpu_seconds": stillness.cpu_seconds()})
     except (Unreadable, ConnectionError):
         pass
     finally:
