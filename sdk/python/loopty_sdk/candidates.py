@@ -116,8 +116,11 @@ class Candidate:
         memory_mb: int | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Session:
-        """Start a command of the candidate that stays, for your own protocol; `seconds` limits each exchange."""
-        return Session(argv, seconds, memory_mb, env)
+        """Start a command of the candidate that stays, for your own protocol; `seconds` limits each exchange.
+
+        In a trial it starts with the first exchange, so that it cannot slow down what comes before.
+        """
+        return Session(argv, seconds, memory_mb, env, held=True)
 
     def read(self, path: str, *, limit: int = LARGEST_ANSWER) -> str:
         """Read one of the candidate's files as text; bytes that are not UTF-8 are replaced."""

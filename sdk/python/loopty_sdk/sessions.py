@@ -34,12 +34,14 @@ class Session:
         memory_mb: int | None = None,
         env: Mapping[str, str] | None = None,
         name: str = "",
+        held: bool = False,
     ) -> None:
+        """`held`: the process starts with the first exchange."""
         self._name = name or argv[0]
         self._exchange_seconds = seconds
-        self._process: Process | None = start_process(argv, None, memory_mb, env)
+        self._process: Process | None = start_process(argv, None, memory_mb, env, held)
         self._wire = Wire(self._process.channel)
-        self._is_frozen = False
+        self._is_frozen = held
         self._cpu_before: float | None = 0.0
         self._cpu_after: float | None = 0.0
         self.seconds = 0.0

@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PACKET = 1 << 16
+_NEVER_RAN = {"code": 1, "seconds": 0.0, "stop": "", "stderr": ""}
 
 
 def start_process(
-    argv: Sequence[str], seconds: float | None, memory_mb: int | None, env: Mapping[str, str] | None
+    argv: Sequence[str],
+    seconds: float | None,
+    memory_mb: int | None,
+    env: Mapping[str, str] | None,
+    held: bool = False,
 ) -> Process:
-    """Start a command of the candidate in the top directory of its files."""
+    """Start a command of the candidate in the top directory of its files.
+
+    One that is `held` starts when it is first thawed; only loopty can hold it.
+    """
     if path := os.environ.get("LOOPTY_CANDIDATE"):
         request = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
+        request["held"] = held or None
         return _SandboxedProcess(path, {name: value for name, value in request.items() if value is not None})
     from .child_process import ChildProcess
 
@@ -73,7 +82,11 @@ class _SandboxedProcess(Process):
             self._loopty.send(_encode_request({"freeze": frozen}))
         except OSError:
             pass  # it has ended, and the reply says how
-        reply = _receive_reply(self._loopty)
+        try:
+            reply = _receive_reply(self._loopty)
+        except CandidateError:
+            self._end = _NEVER_RAN
+            raise
         self._cpu_seconds = reply.get("cpu_seconds")
         if "frozen" not in reply:
             self._end = reply

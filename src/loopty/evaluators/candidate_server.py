@@ -167,9 +167,12 @@ class CandidateServer:
             channel=channel.detach(),
             on_start=stillness.take_freezer,
         )
-        disconnected = asyncio.Event()
-        following = asyncio.create_task(_follow(connection, stillness, disconnected))
+        disconnected, may_start = asyncio.Event(), asyncio.Event()
+        if not start.held:
+            may_start.set()
+        following = asyncio.create_task(_follow(connection, stillness, may_start, disconnected))
         try:
+            await may_start.wait()
             return await self._sandbox.run(launch, disconnected)
         finally:
             following.cancel()
@@ -186,11 +189,16 @@ class CandidateServer:
             )
 
 
-async def _follow(connection: socket.socket, stillness: CandidateStillness, disconnected: asyncio.Event) -> None:
-    """Freeze and thaw the candidate as the benchmark asks, until that disconnects or asks for something else."""
+async def _follow(
+    connection: socket.socket, stillness: CandidateStillness, may_start: asyncio.Event, disconnected: asyncio.Event
+) -> None:
+    """Start, freeze and thaw the candidate as the benchmark asks, until that disconnects or asks for nonsense."""
     try:
         while raw := await asyncio.get_running_loop().sock_recv(connection, candidate_requests.LARGEST_REQUEST):
-            done = await stillness.set(candidate_requests.parse_freeze(raw))
+            wanted = candidate_requests.parse_freeze(raw)
+            done = await stillness.set(wanted) if may_start.is_set() else True
+            if not wanted:
+                may_start.set()
             await _send(connection, {"frozen": done, "cpu_seconds": stillness.cpu_seconds()})
     except (Unreadable, ConnectionError):
         pass
@@ -198,6 +206,7 @@ async def _follow(connection: socket.socket, stillness: CandidateStillness, disc
         with contextlib.suppress(OSError):
             stillness.charge()
         disconnected.set()
+        may_start.set()
 
 
 async def _receive(
