@@ -165,7 +165,7 @@ async def test_any_failure_is_one_failed_outcome_without_a_score(place: Place, c
 async def test_a_failure_has_the_lines_of_its_error_and_the_name_of_its_log(place: Place) -> None:
     outcome = await place.run(place.python("print(1); import nothing_of_the_kind"))
     assert outcome.reason == "exit code 1: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
-    assert outcome.error_lines[0] == "Traceback (most recent call last):"
+    assert outcome.error_lines[0] == '  File "<string>", line 1, in <module>'
     assert outcome.error_lines[-1] == "ModuleNotFoundError: No module named 'nothing_of_the_kind'"
     assert outcome.log == "stderr.log"
 

@@ -13,6 +13,7 @@ from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
     from loopty.campaign.queries import NodeDiff, Report
+    from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
     from loopty.record.history import History
     from loopty.record.node_record import Node
@@ -42,9 +43,9 @@ class CampaignReader:
         """Every run and node."""
         return self.record.history
 
-    def flaw(self) -> str | None:
-        """What somebody changed in the record by hand, or None."""
-        return self.record.flaw()
+    def flaw(self, newest_events: int | None = None) -> str | None:
+        """What somebody changed in the record by hand, or None; looks at every event, or at the newest ones."""
+        return self.record.flaw(newest_events)
 
     def newest_run(self, run: int | None = None) -> int:
         """The number of the run that was named, else of the newest one."""
@@ -63,6 +64,12 @@ class CampaignReader:
     def node_folder(self, node: str) -> Path:
         """Where the copies of the node's diff, metrics, logs and traces are."""
         return self.record.state.node_copy(self.find_node(node)).shown_path
+
+    def explanation(self, node: str) -> Explanation | None:
+        """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
+        from loopty.campaign.explanations import explain_node
+
+        return explain_node(self.record.state, self.node(node))
 
     def status(self, run: int | None = None) -> RunStatus:
         """Where a run stands: best, budget, running trials, why it stopped."""

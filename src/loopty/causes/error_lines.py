@@ -49,13 +49,14 @@ def find_error_lines(output: str) -> ErrorLines | None:
     lines = clean_lines(output)
     if not lines:
         return None
-    if (at := _exception_place(lines)) is not None:
-        return ErrorLines(_joined(lines, at), tuple(lines[max(0, at - MAX_LINES + 1) : at + 1]))
+    if place := _exception_place(lines):
+        start, at = place
+        return ErrorLines(_joined(lines, at), tuple(lines[max(start + 1, at - MAX_LINES + 1) : at + 1]))
     candidates = [number for number, line in enumerate(lines) if not _CHILD_FAILED.search(line.strip())]
     for pattern in _FIRST_MATCH_COUNTS:
-        at = next((number for number in candidates if pattern.search(lines[number])), None)
-        if at is not None:
-            return ErrorLines(_joined(lines, at), tuple(lines[at : at + MAX_LINES]))
+        first = next((number for number in candidates if pattern.search(lines[number])), None)
+        if first is not None:
+            return ErrorLines(_joined(lines, first), tuple(lines[first : first + MAX_LINES]))
     return ErrorLines(lines[-1].strip(), tuple(lines[-MAX_LINES:]), is_certain=False)
 
 
@@ -64,8 +65,8 @@ def clean_lines(output: str) -> list[str]:
     return [clean for line in output.splitlines() if (clean := _clean_line(line)).strip()]
 
 
-def _exception_place(lines: Sequence[str]) -> int | None:
-    """Where the exception of the last traceback is named: the first line after it that is not indented."""
+def _exception_place(lines: Sequence[str]) -> tuple[int, int] | None:
+    """Where the last traceback begins, and where it names its exception: the next line that is not indented."""
     for start in range(len(lines) - 1, -1, -1):
         if lines[start].strip() != _TRACEBACK:
             continue
@@ -75,7 +76,7 @@ def _exception_place(lines: Sequence[str]) -> int | None:
             if len(line) - len(line.lstrip()) <= indent:
                 if _CHILD_FAILED.search(line.strip()):
                     break
-                return at
+                return start, at
     return None
 
 

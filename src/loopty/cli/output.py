@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from loopty.campaign.verdict_changes import VerdictChange
+    from loopty.causes.explanation import Explanation
     from loopty.domain.outcome import Outcome
     from loopty.report.terminal import Terminal
     from loopty.taskfile.task_requests import TaskRequest
@@ -115,6 +116,14 @@ def say_control(campaign: Campaign, run: int) -> None:
 
     if hint := control_hint(campaign.status(run)):
         say(hint)
+
+
+def print_explanation(found: Explanation | None) -> None:
+    """Say why a trial failed: the lines of its error, the cause, the remedy, and where its output is."""
+    from loopty.report.explanation_text import explanation_text
+
+    if found and (text := explanation_text(found, columns(), terminal(), Path.cwd())):
+        say(text)
 
 
 def print_integrity(outcome: Outcome | None) -> None:

@@ -239,8 +239,6 @@ def _parse_plugin(
         checker.add_fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
         return PluginChoice(plugins.default(has_space))
     options = {name: value for name, value in data.items() if name != "kind"}
-    if not data:
-        options = dict(plugins.default_options(has_space))
     also_known = ("kind", "patience") if rung_path else ("kind",)
     checker.read_table(plugin.load_options(), options, path, also_known)
     if "parents" in options:

@@ -124,6 +124,21 @@ class Repository:
         paths = self._git("ls-files", "-z", "--", *starts).split("\0")
         return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
+    def ignored_paths(self) -> list[str]:
+        """What git ignores in the working tree; a directory that is ignored as a whole is one path."""
+        return self._working_tree(
+            "--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory"
+        )
+
+    def working_paths(self) -> list[str]:
+        """The files that a snapshot of the working tree would hold."""
+        return self._working_tree("--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def _working_tree(self, *options: str) -> list[str]:
+        env = {"GIT_WORK_TREE": str(self.top)}
+        listed = self._git("ls-files", "-z", *options, "--", ".", env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in listed if path]
+
     def snapshot(self, message: str) -> CommittedFiles:
         """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
 
@@ -386,6 +401,13 @@ class Repository:
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
+
+    def ignored_folders(self) -> list[str]:
+        """The directories of the working tree that git ignores, from its top; none inside another."""
+        options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        env = {"GIT_WORK_TREE": str(self.top)}
+        paths = self._git("ls-files", *options, env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in paths if path.endswith("/") and is_clean_path(path.rstrip("/"))]
 
     def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
         return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
