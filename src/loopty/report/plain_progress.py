@@ -13,7 +13,7 @@ from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
-from loopty.record.verdicts import NodeJudged
+from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 from loopty.report.columns import cut, printable_line, short_id
 from loopty.report.figures import change_figure, duration, figure, plural, rate
 from loopty.report.live_frame import pool_progress, remaining_seconds
@@ -55,6 +55,8 @@ class PlainProgress:
         self._pace.on_event(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
+        elif isinstance(recorded.event, VerdictWithdrawn):
+            self._say(f"withdrawn {short_id(recorded.event.node)}: {cut(recorded.event.why, _LONGEST_REASON)}")
         elif isinstance(recorded.event, RungChanged):
             self._say(f"switched to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
         elif isinstance(recorded.event, SessionStalled):
