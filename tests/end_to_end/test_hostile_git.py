@@ -107,6 +107,8 @@ def test_a_candidates_attributes_choose_no_program(candidate, tmp_path, monkeypa
     assert ".gitattributes" in refused.stderr
     assert not spy.has_run()
     assert not (candidate.top / ".gitattributes").exists()
+    candidate.loopty("branch", "1.1")
+    assert not spy.has_run()
     spy.git(candidate, "checkout", "-q", "loopty-1.1")
     assert spy.has_run(), "the trap itself does not work"
 

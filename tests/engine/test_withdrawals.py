@@ -3,11 +3,12 @@
 import pytest
 
 from loopty.domain.errors import Misuse, Taken
+from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import Pools
+from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge import withdrawals
@@ -172,3 +173,21 @@ async def test_the_loop_judges_what_is_open_again(tree):
     await tree.bench.drive()
     assert tree.node("1.3").verdict is Verdict.KEPT
     assert tree.best == "1.3"
+
+
+@pytest.mark.parametrize(("score", "verdict"), [(60.0, Verdict.REJECTED), (40.0, Verdict.KEPT)])
+def test_a_bound_that_is_added_during_a_first_trial_applies_to_it_where_one_measurement_decides(
+    bench, score, verdict
+):
+    run = bench(lambda _: 0.0, pools=Pools(attempts=20), noise=Noise(repeat="never"))
+    run.start("1")
+    run.end("1", 1, Outcome(Ending.FINISHED, {"score": 0.0}))
+    proposal, files = Proposal("rewrite", NodeId("1"), "a change", {"x": 0.5}), CommittedFiles("c", "t")
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
+    run.start("1.1")
+    gate = Gate("plausible", metric="score", maximum=50.0)
+    run.recorder.record(lambda h: decisions.add_gate(h, NodeId("1"), gate))
+    run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": score}))
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is verdict
+    assert ("gate plausible" in node.reason) == (verdict is Verdict.REJECTED)

@@ -66,6 +66,7 @@ class OnlyCounts:
     def __init__(self, freezer: Freezer) -> None:
         self._freezer = freezer
         self.cpu_seconds = freezer.cpu_seconds
+        self.counts_ended = freezer.counts_ended
 
     def freeze(self) -> None:
         pass

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter
+from loopty.kit import codec
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
 from loopty.taskfile.template import InitAnswers, render_task_file
 
@@ -30,7 +32,17 @@ def test_the_smallest_task_gets_the_defaults() -> None:
     task = parse(BENCHMARK + WRITE)
     assert task.benchmark.argv == ("/bin/sh", "-c", "python3 evaluate.py")
     assert (task.width, task.seed, task.proposer.kind, task.pruner.kind) == (1, 0, "mutate", "none")
-    assert task.control.options == {"parents": "root"}
+    assert (task.control.kind, task.control.options) == ("mutate", {})
+
+
+@pytest.mark.parametrize("text", ["", '[control]\nkind = "mutate"\n'])
+def test_a_control_of_random_edits_has_no_memory_also_where_it_is_named(text: str) -> None:
+    task = parse(BENCHMARK + WRITE + text)
+    control, proposer = (
+        codec.build(plugins.kinds["mutate"].load_options(), choice.options)
+        for plugins, choice in ((CONTROLS, task.control), (PROPOSERS, task.proposer))
+    )
+    assert (control.parents, proposer.parents) == ("root", "best")
 
 
 def test_every_key_of_the_reference_is_read() -> None:

@@ -64,6 +64,7 @@ class _SandboxedProcess(Process):
                 [_encode_request({"start": request})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             )
 
+        self._cpu_seconds: float | None = None
         self._end: dict[str, Any] | None = None
         """How the process ended, where that came instead of another answer."""
 
@@ -86,8 +87,12 @@ class _SandboxedProcess(Process):
         except CandidateError:
             self._end = _NEVER_RAN
             raise
+        self._cpu_seconds = reply.get("cpu_seconds")
         if "frozen" not in reply:
             self._end = reply
+
+    def cpu_seconds(self) -> float | None:
+        return self._cpu_seconds
 
     def wait_or_kill(self, grace: float) -> ProcessEnd:
         with self._loopty as loopty:
@@ -95,7 +100,8 @@ class _SandboxedProcess(Process):
                 if not select.select([loopty], [], [], grace)[0]:
                     loopty.shutdown(socket.SHUT_WR)
                 self._end = _receive_reply(loopty)
-        return ProcessEnd(self._end["code"], self._end["seconds"], self._end["stop"], self._end["stderr"])
+        end = self._end
+        return ProcessEnd(end["code"], end["seconds"], end.get("cpu_seconds"), end["stop"], end["stderr"])
 
 
 def _connect(path: str) -> socket.socket:

@@ -143,6 +143,7 @@ class CampaignContext:
             unsafe,
             found.benchmark if found else "",
             found.data if found else "",
+            tuple(gate.command for gate in task.gates if gate.command),
         )
 
     def executor(self, unsafe: bool, run: int | None = None) -> Executor:

@@ -44,6 +44,27 @@ def make_winner_branch(
     return WinnerBranch(node, name, commit, onto)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeBranch:
+    """A branch at a node's own commit."""
+
+    branch: str
+    commit: str
+
+
+def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, force: bool) -> NodeBranch:
+    """Make a branch at the node's commit, by default one that is named like the node."""
+    found = record.history[node]
+    if found.draft:
+        raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
+    name = branch or node.branch
+    try:
+        open_own_repository(record.state.top).make_branch(name, found.commit, move=force)
+    except Misuse as error:
+        raise Misuse(f"{error}; name another with --name, or move it with --force") from None
+    return NodeBranch(name, found.commit)
+
+
 def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
     found, root = _applicable(record, node, say)

@@ -13,12 +13,14 @@ from loopty.cli.output import (
     NO_SANDBOX,
     columns,
     here_with_trust,
+    print_explanation,
     print_json,
     say,
     terminal,
     trust_option,
     unsafe_option,
 )
+from loopty.cli.own_path import say_own_path
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -77,7 +79,9 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     status, tally, history = campaign.status(run), campaign.tally(run), campaign.history
     if as_json:
         plain = {**codec.plain(status), **codec.plain(tally)}
-        print_json({"reason": finish.reason, "sound": finish.sound, **plain})
+        found = campaign.explanation(history.runs[run].root)
+        more = {"explanation": found.plain()} if found else {}
+        print_json({"reason": finish.reason, "sound": finish.sound, **plain, **more})
     else:
         click.echo(closing_text(status, finish.reason, columns(), terminal(), tally))
     if finish.resumable:
@@ -88,5 +92,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
         say(f"see what was refused: loopty show {short_id(parent)} --refused")
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
-        say(f"full output: {campaign.node_folder(root.id)}")
+        print_explanation(campaign.explanation(root.id))
         say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+    if not as_json:
+        say_own_path()

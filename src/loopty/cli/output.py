@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from loopty.campaign.verdict_changes import VerdictChange
+    from loopty.causes.explanation import Explanation
     from loopty.domain.outcome import Outcome
     from loopty.report.terminal import Terminal
     from loopty.taskfile.task_requests import TaskRequest
@@ -40,15 +41,12 @@ NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
 
 class NodeArgument(click.ParamType[NodeId]):
-    """A node id on the command line; `best` is the best node of the newest run."""
+    """A node on the command line: its id, its short name, or `best`, the best node of the newest run."""
 
     name = "node"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId:  # noqa: ARG002
-        from loopty.campaign.lookup import is_abbreviated
-
-        text = str(value)
-        return here().find_node(text) if is_abbreviated(text) else NodeId.parse(text.removeprefix("loopty-"))
+        return here().find_node(str(value))
 
 
 def here() -> Campaign:
@@ -110,6 +108,14 @@ def print_verdict_change(change: VerdictChange, as_json: bool) -> None:
         say("judge them: loopty remeasure")
     if change.best:
         click.echo(f"best: {short_id(change.best)}")
+
+
+def print_explanation(found: Explanation | None) -> None:
+    """Say why a trial failed: the lines of its error, the cause, the remedy, and where its output is."""
+    from loopty.report.explanation_text import explanation_text
+
+    if found and (text := explanation_text(found, columns(), terminal(), Path.cwd())):
+        say(text)
 
 
 def print_integrity(outcome: Outcome | None) -> None:

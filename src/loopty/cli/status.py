@@ -21,11 +21,13 @@ def command(run: int | None, as_json: bool) -> None:
     status = campaign.status(run)
     tally = campaign.tally(run) if is_quick(campaign.history) else None
     flaw, events = campaign.flaw(_CHECKED_EVENTS), campaign.history.number
+    found = campaign.explanation(str(status.run)) if status.without_baseline else None
     if as_json:
         from loopty.kit import codec
 
-        found = {"flaw": flaw} if flaw else {"checked_events": _CHECKED_EVENTS} if events > _CHECKED_EVENTS else {}
-        print_json({**codec.plain(status), **codec.plain(tally or {}), **found})
+        checked = {"flaw": flaw} if flaw else {"checked_events": min(events, _CHECKED_EVENTS)}
+        cause = {"explanation": found.plain()} if found else {}
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause})
         return
     if flaw:
         say(f"warning: {flaw}")
@@ -36,4 +38,4 @@ def command(run: int | None, as_json: bool) -> None:
         )
     from loopty.report.status_text import status_text
 
-    click.echo(status_text(status, columns(), terminal(), tally))
+    click.echo(status_text(status, columns(), terminal(), tally, found))

@@ -87,6 +87,7 @@ class BenchmarkRunner:
                 env={**self._env, **self._benchmark.env, **command.env, **access.env},
                 mounts=(*self._mounts, *command.mounts, *access.mounts),
                 scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
+                links=self._paths.links_to(top),
                 network=self._benchmark.network,
             )
             end = await self._sandbox.run(launch, cancel)
@@ -116,7 +117,8 @@ class BenchmarkRunner:
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
         paths = self._paths
         server = f"{paths.sdk}/serve.py"
-        limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network)
+        links = paths.links_to(paths.tree)
+        limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network, links)
         candidates = CandidateServer(self._sandbox, stage, limits)
         async with candidates.serve() as socket:
             target = paths.candidate

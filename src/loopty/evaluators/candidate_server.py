@@ -15,7 +15,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
@@ -46,6 +46,7 @@ class CandidateLimits:
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     network: bool
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 class CandidateServer:
@@ -129,14 +130,16 @@ class CandidateServer:
         number = self._launches
         self._memory_by_launch[number] = start.memory_mb
         stderr = self._stage.folder.file(f"candidate-{number}.tmp")
+        stillness = CandidateStillness(self.conduct)
         try:
-            end = await self._launch(start, channel, stderr, connection)
+            end = await self._launch(start, channel, stderr, connection, stillness)
             by_limit = end.stop not in (None, Stop.CANCELLED)
             return {
                 "code": end.code,
                 "seconds": round(end.seconds, 6),
+                "cpu_seconds": stillness.cpu_seconds_at_end(),
                 "stop": end.stop if by_limit else "",
-                "stderr": harvest.last_line(stderr),
+                "stderr": harvest.error_line(stderr),
             }
         finally:
             del self._memory_by_launch[number]
@@ -148,8 +151,9 @@ class CandidateServer:
         channel: socket.socket,
         stderr: SafeFile,
         connection: socket.socket,
+        stillness: CandidateStillness,
     ) -> Exit:
-        limits, stillness = self._limits, CandidateStillness(self.conduct)
+        limits = self._limits
         launch = Launch(
             argv=tuple(limits.server if word == candidate_requests.SERVER else word for word in start.argv),
             cwd=limits.tree,
@@ -158,6 +162,7 @@ class CandidateServer:
             stderr=stderr.path_for_programs(),
             env={**limits.env, **start.env},
             mounts=(*limits.mounts, *self._stage.candidate),
+            links=limits.links,
             network=limits.network,
             channel=channel.detach(),
             on_start=stillness.take_freezer,
@@ -194,7 +199,7 @@ async def _follow(
             done = await stillness.set(wanted) if may_start.is_set() else True
             if not wanted:
                 may_start.set()
-            await _send(connection, {"frozen": done})
+            await _send(connection, {"frozen": done, "cpu_seconds": stillness.cpu_seconds()})
     except (Unreadable, ConnectionError):
         pass
     finally:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from loopty.causes.explanation import Explanation
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
+from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import (
     change_figure,
     change_text,
@@ -19,6 +21,7 @@ from loopty.report.figures import (
     rough_figure,
     three_digits,
 )
+from loopty.report.node_name import node_name
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
@@ -35,7 +38,13 @@ _WITH_BASELINE = 50
 """Columns from which the baseline's metrics are shown, too."""
 
 
-def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Terminal | None = None) -> str:
+def node_text(
+    detail: NodeDetail,
+    folder: str,
+    columns: int = 80,
+    terminal: Terminal | None = None,
+    explanation: Explanation | None = None,
+) -> str:
     """The page of a node; `folder` has its logs and results."""
     terminal = terminal or Terminal()
     node = detail.node
@@ -43,10 +52,11 @@ def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Term
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
     waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
     state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
-    head = terminal.paint(short_id(node.id), "strong") + "  " + terminal.paint(f"{glyph} {state}".strip(), style)
+    name = terminal.paint(node_name(node.id, node.handle), "strong")
+    head = f"{name}  {terminal.paint(f'{glyph} {state}'.strip(), style)}"
     if detail.is_best:
         head += terminal.paint(", best of its run", "best")
-    lines = [head, "", *fact_lines(_facts(detail, folder), columns, terminal)]
+    lines = [head, "", *fact_lines(_facts(detail, folder, explanation), columns, terminal)]
     if detail.metrics:
         lines += ["", *_metrics(detail.metrics, columns, terminal)]
     if node.params:
@@ -54,7 +64,7 @@ def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Term
     return terminal.render("\n".join(lines))
 
 
-def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
+def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> Iterator[Fact]:
     node = detail.node
     if short_id(node.id) != node.id:
         yield Fact("id", str(node.id))
@@ -84,6 +94,8 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
     if outcome := node.outcome:
         reason = f": {outcome.reason}" if outcome.reason else ""
         yield Fact("trial", f"{outcome.ending} after {duration(outcome.seconds)}{reason}")
+        if explanation:
+            yield from explanation_facts(explanation)
         if len(node.samples) > 1:
             yield Fact("measured", _spread(detail))
         if detail.other_machine:
@@ -109,7 +121,6 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
     if not node.draft:
         yield Fact("commit", node.commit)
-        yield Fact("branch", node.id.branch)
     yield Fact("folder", folder)
 
 

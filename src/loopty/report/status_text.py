@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
 from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
+from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import change_text, deviation, dollars, duration, figure, plural, rate
 from loopty.report.live_frame import running_trial_text
 from loopty.report.tally_text import (
@@ -28,10 +30,19 @@ _ENDING_NAMES: dict[str, str] = {Ending.REFUSED: "rejected by a gate"}
 
 
 def status_text(
-    status: RunStatus, columns: int = 80, terminal: Terminal | None = None, tally: Tally | None = None
+    status: RunStatus,
+    columns: int = 80,
+    terminal: Terminal | None = None,
+    tally: Tally | None = None,
+    explanation: Explanation | None = None,
 ) -> str:
+    """Where a run stands; `explanation` says why its baseline failed."""
     terminal = terminal or Terminal()
-    lines = [_headline(status, columns, terminal), "", *fact_lines(_facts(status, tally), columns, terminal)]
+    lines = [
+        _headline(status, columns, terminal),
+        "",
+        *fact_lines(_facts(status, tally, explanation), columns, terminal),
+    ]
     return terminal.render("\n".join(lines))
 
 
@@ -90,7 +101,7 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
     return f"{terminal.paint(head, 'strong')}  {terminal.paint(cut(state, columns - len(head) - 2), style)}"
 
 
-def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
+def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | None) -> Iterator[Fact]:
     better = "higher" if status.direction.sign > 0 else "lower"
     if status.state is RunState.STOPPED:
         yield Fact("because", status.reason)
@@ -102,6 +113,8 @@ def _facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
         yield Fact("baseline", f"{status.metric} {figure(status.baseline.score)} ({better} is better)")
     else:
         yield Fact("baseline", f"no result: {why}" if (why := status.without_baseline) else "not measured yet")
+    if explanation:
+        yield from explanation_facts(explanation)
     if status.control:
         yield Fact("control", _node_text(status.control, status.metric))
     if status.uplift:

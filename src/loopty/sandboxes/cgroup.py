@@ -35,10 +35,13 @@ _SMALL = Bounds(seconds=1, memory_mb=16, processes=1, output_mb=1, disk_mb=1)
 class Cgroup:
     """A new, empty group with bounds of its own. The code that creates one removes it."""
 
+    counts_ended = True
+
     def __init__(self, folder: Path, lock: int | None = None) -> None:
         """`lock`: the descriptor by which this process owns the group."""
         self._folder = folder
         self._lock = lock
+        self._cpu_at_removal: float | None = None
 
     @classmethod
     def create(cls, bounds: Bounds) -> Cgroup | None:
@@ -94,7 +97,9 @@ class Cgroup:
             (self._folder / _FREEZE).write_text("0", encoding="ascii")
 
     def cpu_seconds(self) -> float:
-        """The CPU time that processes of the group have used since it was created."""
+        """The CPU time that processes of the group have used since it was created, also after its removal."""
+        if self._cpu_at_removal is not None:
+            return self._cpu_at_removal
         lines = (self._folder / "cpu.stat").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
@@ -127,7 +132,9 @@ class Cgroup:
         deadline = time.monotonic() + _REMOVING_SECONDS
         while self._folder.exists() and time.monotonic() < deadline:
             with contextlib.suppress(OSError):
+                cpu_seconds = self.cpu_seconds()
                 self._folder.rmdir()
+                self._cpu_at_removal = cpu_seconds
                 return
             # A dead process takes a moment to leave the group.
             with contextlib.suppress(OSError):

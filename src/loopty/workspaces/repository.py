@@ -1,4 +1,4 @@
-"""The user's git repository: loopty reads anything, adds commits and branches, and touches nothing else."""
+"""The user's git repository: loopty reads anything, adds commits and refs, and touches nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -86,7 +86,7 @@ class Repository:
         self._store = ObjectStore(content_session, size_session, self._object_folder)
         self._objects = GitObjects(self._store)
         self._diff_session = self._open_session("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
-        # No reflog: a node's branch is made once.
+        # No reflog: what a run held before is not wanted any more.
         self._ref_session = self._open_session("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
 
     @classmethod
@@ -123,6 +123,21 @@ class Repository:
         starts = (f":(top,glob){start}{end}" for start in (".", "[^ -~]") for end in ("*", "*/**"))
         paths = self._git("ls-files", "-z", "--", *starts).split("\0")
         return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
+
+    def ignored_paths(self) -> list[str]:
+        """What git ignores in the working tree; a directory that is ignored as a whole is one path."""
+        return self._working_tree(
+            "--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory"
+        )
+
+    def working_paths(self) -> list[str]:
+        """The files that a snapshot of the working tree would hold."""
+        return self._working_tree("--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def _working_tree(self, *options: str) -> list[str]:
+        env = {"GIT_WORK_TREE": str(self.top)}
+        listed = self._git("ls-files", "-z", *options, "--", ".", env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in listed if path]
 
     def snapshot(self, message: str) -> CommittedFiles:
         """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
@@ -248,7 +263,7 @@ class Repository:
     def make_branch(self, name: str, commit: str, move: bool = False) -> None:
         """Make a branch. An existing branch must be at this commit, unless `move` is set. Raises Misuse."""
         # Our own names are simple; only `git branch` knows which other names are valid.
-        if not move and name.startswith(_NODE_BRANCH_PREFIX) and self._create_branch(name, commit):
+        if not move and name.startswith(_NODE_BRANCH_PREFIX) and self.swap_ref(f"refs/heads/{name}", commit, None):
             return
         try:
             self._git("branch", "--no-track", *(("--force",) if move else ()), _END_OF_OPTIONS, name, commit)
@@ -256,11 +271,13 @@ class Repository:
             if move or self.tip(name) != commit:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
 
-    def _create_branch(self, name: str, commit: str) -> bool:
-        """Make a new branch; returns False when that failed, so that `git branch` can say why."""
+    def swap_ref(self, ref: str, commit: str | None, before: str | None) -> bool:
+        """Let a ref name this commit, or remove it, if it names `before` now; None: there is none. Else False."""
         expected = [b"start: ok", b"prepare: ok", b"commit: ok"]
+        change = f"delete {ref} {before}" if commit is None else f"update {ref} {commit} {before}"
+        change = change if before else f"create {ref} {commit}"
         with contextlib.suppress(EOFError):
-            question = f"start\ncreate refs/heads/{name} {commit}\nprepare\ncommit\n".encode()
+            question = f"start\n{change}\nprepare\ncommit\n".encode()
             return (
                 self._ref_session.ask(question, lambda stream: [read_line(stream) for _ in expected]) == expected
             )
@@ -268,10 +285,35 @@ class Repository:
 
     def tip(self, branch: str) -> str | None:
         """The commit of a branch, or None when there is no such branch."""
+        return self.ref_tip(f"refs/heads/{branch}")
+
+    def ref_tip(self, ref: str) -> str | None:
+        """The object that a ref names, or None when there is no such ref."""
         try:
-            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, f"refs/heads/{branch}").strip()
+            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, ref).strip()
         except GitError:
             return None
+
+    def refs(self, prefix: str) -> list[str]:
+        """The refs below this prefix, which ends with a slash."""
+        return self._git("for-each-ref", "--format=%(refname)", _END_OF_OPTIONS, prefix).splitlines()
+
+    def join_commits(self, parents: Sequence[str], message: str, known_id: str) -> str:
+        """Write a commit without files that has these parents. It is dated 1970: see `NodeRefs`."""
+        return self._objects.join(parents, message, known_id)
+
+    def first_parents(self, commit: str) -> Iterator[list[str]]:
+        """The parents of this commit, of its first parent, and so on."""
+        lines = self._git("rev-list", "--first-parent", "--parents", _END_OF_OPTIONS, commit).splitlines()
+        return (line.split()[1:] for line in lines)
+
+    @functools.cached_property
+    def wants_branches(self) -> bool:
+        """Whether the user wants a branch for each node: `git config loopty.branches true`."""
+        try:
+            return self._git("config", "--type=bool", "--get", "loopty.branches").strip() == "true"
+        except GitError:
+            return False
 
     def branches(self, pattern: str) -> list[str]:
         """The names of the branches that match."""
@@ -359,6 +401,13 @@ class Repository:
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
+
+    def ignored_folders(self) -> list[str]:
+        """The directories of the working tree that git ignores, from its top; none inside another."""
+        options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        env = {"GIT_WORK_TREE": str(self.top)}
+        paths = self._git("ls-files", *options, env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in paths if path.endswith("/") and is_clean_path(path.rstrip("/"))]
 
     def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
         return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
