@@ -110,7 +110,7 @@ class TrialSetup:
         top = self.repository.top
         environments = [
             environment
-            for environment in repository_environments(top, self.repository.ignored_folders())
+            for environment in repository_environments(top, self.repository.ignored_paths())
             if self.rig.access.is_visible(environment.path)
         ]
         if sandbox.name.startswith("container"):

@@ -50,7 +50,7 @@ _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1",
 _FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore")
 _PROTOCOLS = "GIT_ALLOW_PROTOCOL"
 """Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
-_SUBMODULE = "160000"
+SUBMODULE = "160000"
 _END_OF_OPTIONS = "--end-of-options"
 """Before every value that a record or a person gives: what follows is never read as an option."""
 _NODE_BRANCH_PREFIX = "loopty-"
@@ -169,7 +169,7 @@ class Repository:
         """Add the working tree to an index; of a submodule its commit, as it is checked out."""
         listing = self._git("ls-files", "--stage", "-z", env=env, cwd=self.top)
         rows = (row.partition("\t") for row in listing.split("\0"))
-        submodules = [path for entry, _, path in rows if entry.startswith(f"{_SUBMODULE} ")]
+        submodules = [path for entry, _, path in rows if entry.startswith(f"{SUBMODULE} ")]
         # To know whether files in a submodule have changed, `git add` would run filters of its configuration.
         others = [f":(top,exclude,literal){path}" for path in submodules]
         self._git("add", "--all", "--", ".", *others, env=env, cwd=self.top)
@@ -341,6 +341,14 @@ class Repository:
         entries = ((path, self._objects.entry(commit, path)) for path in paths)
         return {path: entry for path, entry in entries if entry}
 
+    def has_commit(self, commit: str) -> bool:
+        """Whether this commit, with its tree, is in the repository."""
+        try:
+            self._git("cat-file", "-e", f"{commit}^{{tree}}")
+        except GitError:
+            return False
+        return True
+
     def content(self, commit: str, path: str) -> bytes:
         entry = self._objects.entry(commit, path)
         if entry is None:
@@ -401,13 +409,6 @@ class Repository:
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
-
-    def ignored_folders(self) -> list[str]:
-        """The directories of the working tree that git ignores, from its top; none inside another."""
-        options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
-        env = {"GIT_WORK_TREE": str(self.top)}
-        paths = self._git("ls-files", *options, env=env, cwd=self.top).split("\0")
-        return [path.rstrip("/") for path in paths if path.endswith("/") and is_clean_path(path.rstrip("/"))]
 
     def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
         return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
