@@ -20,7 +20,7 @@ from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.evaluators.command import CommandEvaluator, RunGates
+    from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
 
@@ -53,6 +53,11 @@ class TrialSetup:
         """The function that runs the gates of a trial alone."""
         sandbox, trial_owner = self._sandbox()
         return self._evaluator(_tools(sandbox), sandbox, trial_owner, None).run_gates
+
+    def run_in_tree(self) -> RunInTree:
+        """The function that runs any command on the files of a trial's node."""
+        sandbox, trial_owner = self._sandbox()
+        return self._evaluator(_tools(sandbox), sandbox, trial_owner, None).run_in_tree
 
     def _evaluator(
         self,

@@ -40,6 +40,6 @@ def reopen_losers(history: History, node: NodeId, reason: str) -> Iterator[Event
     lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
     for other in list(history.nodes(node.run, history[node].pool)):
         has_result = other.outcome and other.outcome.is_finished and not other.fault
-        may_return = has_result and not other.withdrawn and node not in other.reopened_for
+        may_return = has_result and not (other.withdrawn or other.files_removed) and node not in other.reopened_for
         if other.against == node and other.verdict in lost and may_return:
             yield NodeReopened(other.id, reason, node)

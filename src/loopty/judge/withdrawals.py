@@ -18,7 +18,7 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
     found = history[node]
     _require_change(history, node)
     if found.draft:
-        raise Misuse(f"node {node} is a draft without a verdict: remove its folder to drop it")
+        raise Misuse(f"node {node} is a draft without a verdict: `loopty drop {node}` removes it")
     if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         raise Misuse(f"node {node} is {found.verdict} already: {found.reason}")
     yield from _withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why)])
