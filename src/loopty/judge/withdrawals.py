@@ -17,7 +17,7 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
     found = history[node]
     _require_change(history, node)
     if found.draft:
-        raise Misuse(f"node {node} is a draft without a verdict: remove its folder to drop it")
+        raise Misuse(f"node {node} is a draft without a verdict: `loopty drop {node}` removes it")
     if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         raise Misuse(f"node {node} is {found.verdict} already: {found.reason}")
     yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why)])
@@ -60,7 +60,7 @@ def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
     lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
     for other in list(history.nodes(node.run, history[node].pool)):
         has_result = other.outcome and other.outcome.is_finished and not other.fault
-        may_return = has_result and not other.withdrawn and node not in other.reopened_for
+        may_return = has_result and not (other.withdrawn or other.files_removed) and node not in other.reopened_for
         if other.against == node and other.verdict in lost and may_return:
             yield NodeReopened(other.id, reason, node)
 

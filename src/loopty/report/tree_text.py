@@ -57,7 +57,7 @@ def node_note(node: Node, more: str = "") -> str:
     remarks = [
         more,
         "control" if node.pool is Pool.CONTROL else "",
-        "draft" if node.draft else "",
+        "dropped" if node.dropped else "draft" if node.draft else "",
         ("measured again" if node.outcome else "running") if node.running else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
         f"was {node.withdrawn.verdict}: {node.withdrawn.why}" if node.withdrawn and node.withdrawn.verdict else "",
