@@ -100,4 +100,4 @@ def test_every_key_of_the_schema_was_considered():
         assert {field.name for field in fields(table)} == set(known.split()), table
     tables = "access audit benchmark limits noise objective pools roles sandbox verifier"
     assert " ".join(sorted(TABLES)) == tables
-    assert set(TOP_KEYS) == {"statement", "width", "seed"}
+    assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}

@@ -24,7 +24,7 @@ from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.evaluators.command import CommandEvaluator, RunGates
+    from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
 
@@ -58,6 +58,11 @@ class TrialSetup:
         """The function that runs the gates of a trial alone."""
         sandbox, trial_owner = self._sandbox()
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_gates
+
+    def run_in_tree(self) -> RunInTree:
+        """The function that runs any command on the files of a trial's node."""
+        sandbox, trial_owner = self._sandbox()
+        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_in_tree
 
     def _evaluator(
         self, tools: _Tools, sandbox: Sandbox, trial_owner: tuple[int, int] | None, serve_model: ServeTrial | None

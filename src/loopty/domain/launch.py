@@ -37,6 +37,11 @@ class Bounds:
 class Freezer(Protocol):
     """Stops every process of a launch, and lets them go on."""
 
+    @property
+    def counts_ended(self) -> bool:
+        """Whether `cpu_seconds` includes every process that has ended, and can be asked after the last one has."""
+        ...
+
     def freeze(self) -> None:
         """Return when no process of the launch runs any more. Raises OSError when that cannot be done."""
         ...

@@ -302,6 +302,8 @@ class Task:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
     roles: Roles = Roles()
     verifier: VerifierSpec = VerifierSpec()
+    parameters_file: str = ""
+    """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""
