@@ -65,6 +65,12 @@ class Benchmark:
     resources: tuple[str, ...] = option(
         "Things that only one trial can use at a time (a GPU, a port): trials take turns.", ()
     )
+    devices: tuple[str, ...] = option(
+        "Devices that a trial may use: `gpu` (all NVIDIA or AMD GPUs), `gpu:0`, or the path of a character "
+        "device. Trials take turns with them.",
+        (),
+    )
+    share_devices: bool = option("Whether trials may use the devices at the same time.", False)
     grace_seconds: float = option(
         "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
     )
@@ -259,7 +265,10 @@ class SandboxSpec:
     )
     engine: str = option("The container engine.", "auto", choices=("auto", "podman", "docker"))
     image: str = option("The container's image, which contains the toolchain.", "")
-    gpus: bool = option("Whether the container sees the machine's GPUs.", False)
+    gpus: bool = option(
+        "Whether the container sees the machine's GPUs; `benchmark.devices` works in every sandbox.",
+        False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

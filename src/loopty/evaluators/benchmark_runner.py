@@ -62,6 +62,7 @@ class BenchmarkRunner:
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         find_tampering: FindTampering,
+        devices: Sequence[str] = (),
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
@@ -70,6 +71,7 @@ class BenchmarkRunner:
         self._env = env
         self._mounts = tuple(mounts)
         self._find_tampering = find_tampering
+        self._devices = tuple(devices)
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
@@ -92,6 +94,7 @@ class BenchmarkRunner:
                 mounts=(*self._mounts, *command.mounts, *access.mounts),
                 scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
                 links=self._paths.links_to(top),
+                devices=self._devices,
                 network=self._benchmark.network,
             )
             end = await self._sandbox.run(launch, cancel)
@@ -154,7 +157,9 @@ class BenchmarkRunner:
         paths = self._paths
         server = f"{paths.sdk}/serve.py"
         links = paths.links_to(paths.tree)
-        limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network, links)
+        limits = CandidateLimits(
+            self._limits, seconds, paths.tree, server, env, self._mounts, network, links, self._devices
+        )
         candidates = CandidateServer(self._sandbox, stage, limits)
         async with candidates.serve() as socket:
             target = paths.candidate
