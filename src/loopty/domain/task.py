@@ -50,6 +50,11 @@ class Benchmark:
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
     )
+    writable_copy: bool = option(
+        "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "
+        "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",
+        False,
+    )
     isolated: bool = option(
         "Whether the benchmark sees only its own files, and the SDK calls the candidate in a sandbox of its own.",
         False,
