@@ -130,7 +130,7 @@ async def test_the_contract_is_in_the_environment(place: Place) -> None:
     ("command", "reason"),
     [
         ("exit 3", "exit code 3"),
-        ("echo first >&2; printf 'the \\033[31mreason\\n' >&2; exit 3", "exit code 3: the  [31mreason"),
+        ("echo first >&2; printf 'the \\033[31mreason\\n' >&2; exit 3", "exit code 3: the reason"),
         ("kill -SEGV $$", "exit code "),
         ("true", "the result file was not written, and neither was the metrics CSV"),
         (": > $EVO_RESULT_PATH", "the result file is empty: it was created and never written"),
@@ -162,13 +162,27 @@ async def test_any_failure_is_one_failed_outcome_without_a_score(place: Place, c
     assert outcome.reason.startswith(reason)
 
 
+async def test_a_failure_has_the_lines_of_its_error_and_the_name_of_its_log(place: Place) -> None:
+    outcome = await place.run(place.python("print(1); import nothing_of_the_kind"))
+    assert outcome.reason == "exit code 1: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
+    assert outcome.error_lines[0] == '  File "<string>", line 1, in <module>'
+    assert outcome.error_lines[-1] == "ModuleNotFoundError: No module named 'nothing_of_the_kind'"
+    assert outcome.log == "stderr.log"
+
+
+async def test_a_failure_without_an_error_has_the_last_lines_that_were_printed(place: Place) -> None:
+    outcome = await place.run("seq 9; echo note >&2")
+    assert (outcome.error_lines, outcome.log) == (("5", "6", "7", "8", "9"), "stdout.log")
+    assert (await Place(place.root / "tree").run("sleep 9", timeout_seconds=0.5)).log == "stderr.log"
+
+
 async def test_a_premature_exit_is_judged_by_what_was_written(place: Place) -> None:
     outcome = await place.run(place.python("import os; os._exit(0)"))
     assert outcome.ending is Ending.FAILED
 
 
 async def test_stdout_with_more_than_one_object_is_no_result(place: Place) -> None:
-    outcome = await place.run("""echo hello; echo '{"score": 1}'""", result="stdout")
+    outcome = await place.run("""echo '{"score": 2}'; echo '{"score": 1}'""", result="stdout")
     assert outcome.ending is Ending.FAILED
     assert outcome.reason.startswith("stdout is not valid JSON")
 

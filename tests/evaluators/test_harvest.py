@@ -72,14 +72,25 @@ def test_links_pipes_and_huge_traces_are_left_behind(
     [
         (b"", ""),
         (b"one\ntwo\n\n", "two"),
-        (b"\x1b[31mred\x07\n", "[31mred"),
+        (b"ValueError: no\nbye\n", "ValueError: no"),
+        (b"\x1b[31mred\x07\n", "red"),
         (b"\xff\xfe bytes\n", "\ufffd\ufffd bytes"),
         (b"x" * 9000, "x" * 200),
     ],
 )
-def test_the_last_line_is_short_and_printable(tmp_path: Path, output: bytes, expected: str) -> None:
+def test_the_line_with_the_error_is_short_and_printable(tmp_path: Path, output: bytes, expected: str) -> None:
     (tmp_path / "log").write_bytes(output)
-    assert harvest.last_line(SafeFolder(tmp_path).file("log")) == expected
+    assert harvest.error_line(SafeFolder(tmp_path).file("log")) == expected
+
+
+def test_an_error_on_stdout_counts_more_than_the_last_line_of_stderr(tmp_path: Path) -> None:
+    (tmp_path / "stdout.log").write_text("E       assert 1 == 2\nbye\n")
+    (tmp_path / "stderr.log").write_text("make: *** [Makefile:2: test] Error 1\n")
+    logs = [SafeFolder(tmp_path).file(f"{name}.log") for name in ("stdout", "stderr")]
+    found = harvest.printed_error(*logs)
+    assert (found.cause, found.log) == ("E       assert 1 == 2", "stdout.log")
+    (tmp_path / "stderr.log").write_text("sh: 1: cargo: not found\n")
+    assert harvest.printed_error(*logs).log == "stderr.log"
 
 
 def test_traces_that_come_and_go_do_not_fill_the_disk(

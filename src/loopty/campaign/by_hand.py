@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.explanations import known_cause
 from loopty.campaign.run_entry import enter_run, require_same_criteria
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
+from loopty.causes.explanation import Explanation
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
@@ -52,6 +54,8 @@ class CheckResult:
     outcome: Outcome
     problem: str | None
     """Why the task does not work as it is, or None."""
+    explanation: Explanation | None = None
+    """The explanation of the problem; None where there is none, and where the check was stopped."""
 
 
 def new_draft(
@@ -127,6 +131,7 @@ def check_node(context: CampaignContext, node: Node, unsafe: bool) -> CheckResul
 
 def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     """Run the real benchmark on the files as they are now, and change no state."""
+    context.require_trust()
     task = context.task
     base = context.repository.snapshot("a check of the task")
     params = task.space.baseline()
@@ -161,11 +166,24 @@ def _check(context: CampaignContext, trial: Trial, unsafe: bool) -> CheckResult:
     except Outage as outage:
         outcome = Outcome(Ending.CANCELLED, reason=outage.message)
     if not outcome.is_finished:
-        return CheckResult(outcome, outcome.reason)
+        return _with_explanation(context, trial, CheckResult(outcome, outcome.reason))
     # A check costs nothing, so the verifier adds no metrics to it.
     judged = {metric.name for metric in context.task.verifier.judged}
     wanted = tuple(metric for metric in context.task.objective.metrics if metric.name not in judged)
-    return CheckResult(outcome, metrics_fault(outcome.metrics, wanted))
+    return _with_explanation(context, trial, CheckResult(outcome, metrics_fault(outcome.metrics, wanted)))
+
+
+def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResult) -> CheckResult:
+    """The result with an explanation. A candidate's has no cause: what it prints must not choose a remedy."""
+    outcome = result.outcome
+    if result.problem is None or outcome.ending is Ending.CANCELLED:
+        return result
+    lines, cause = outcome.error_lines, None
+    if trial.node.id.parent is None:
+        cause = known_cause(context.repository.top, result.problem, lines, context.task)
+    checks = context.state.node_copy(trial.node.id).below("checks")
+    log = checks.below(checks.names()[-1]).file(outcome.log).shown_path if outcome.log and checks.names() else ""
+    return replace(result, explanation=Explanation(lines, str(log), cause))
 
 
 def _check_trial(context: CampaignContext, node: Node) -> Trial:

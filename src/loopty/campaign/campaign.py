@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loopty.campaign.replays import Replay
     from loopty.campaign.verdict_changes import VerdictChange
     from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
+    from loopty.campaign.winner_params import WinnerParams
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
     from loopty.engine.loop import Finish
@@ -74,12 +75,15 @@ class Campaign(CampaignReader):
 
         return requests_here(self._start).are_trusted
 
-    def trust(self) -> tuple[TaskRequest, ...]:
-        """Allow what the task asks for, from now on, and remember it in the user's own state."""
+    def trust(self, only_task_file: bool = False) -> tuple[TaskRequest, ...]:
+        """Allow what the task asks for, from now on, and remember it in the user's own state.
+
+        With `only_task_file`, what the repository's git configuration asks for stays as it is.
+        """
         from loopty.campaign.task_trust import requests_here
 
         found = requests_here(self._start)
-        found.allow()
+        found.allow(only_task_file)
         self.__dict__.pop("context", None)
         return found.requests
 
@@ -97,11 +101,16 @@ class Campaign(CampaignReader):
         context = self.context
         return list_audits(context, lookup.newest_run(context.history, run))
 
-    def start_session(self, new_run: bool = False, unsafe: bool = False) -> OptimizeSession:
-        """Wire the loop, ready to run: for callers that show progress or stop it themselves."""
+    def start_session(
+        self, new_run: bool = False, unsafe: bool = False, on_step: Callable[[str], None] = lambda _: None
+    ) -> OptimizeSession:
+        """Wire the loop, ready to run: for callers that show progress or stop it themselves.
+
+        `on_step` is called with what it does next.
+        """
         from loopty.campaign.optimize_session import start_session
 
-        return start_session(self.context, new_run, unsafe)
+        return start_session(self.context, new_run, unsafe, on_step)
 
     def optimize(self, new_run: bool = False, unsafe: bool = False) -> Finish:
         """Run experiments until the budget is spent; calling it again resumes."""
@@ -300,6 +309,12 @@ class Campaign(CampaignReader):
         found = collector.remove() if remove else collector.find()
         self.__dict__.pop("record", None)
         return found
+
+    def write_params(self, node: str, to: Path | None = None) -> WinnerParams:
+        """Write a node's parameters to a JSON file: this one, or the one that the task names."""
+        from loopty.campaign.winner_params import write_params
+
+        return write_params(self.record, self.find_node(node), to, self._say)
 
     def patch_working_tree(self, node: str) -> None:
         """Apply a node's change to the working tree: all of it, or nothing."""

@@ -13,6 +13,7 @@ from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
     from loopty.campaign.queries import NodeDiff, Report
+    from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
     from loopty.record.history import History
     from loopty.record.node_record import Node
@@ -42,9 +43,9 @@ class CampaignReader:
         """Every run and node."""
         return self.record.history
 
-    def flaw(self) -> str | None:
-        """What somebody changed in the record by hand, or None."""
-        return self.record.flaw()
+    def flaw(self, newest_events: int | None = None) -> str | None:
+        """What somebody changed in the record by hand, or None; looks at every event, or at the newest ones."""
+        return self.record.flaw(newest_events)
 
     def newest_run(self, run: int | None = None) -> int:
         """The number of the run that was named, else of the newest one."""
@@ -64,6 +65,12 @@ class CampaignReader:
         """Where the copies of the node's diff, metrics, logs and traces are."""
         return self.record.state.node_copy(self.find_node(node)).shown_path
 
+    def explanation(self, node: str) -> Explanation | None:
+        """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
+        from loopty.campaign.explanations import explain_node
+
+        return explain_node(self.record.state, self.node(node))
+
     def status(self, run: int | None = None) -> RunStatus:
         """Where a run stands: best, budget, running trials, why it stopped."""
         from loopty.campaign.queries import run_status
@@ -76,11 +83,11 @@ class CampaignReader:
 
         return tally(self.history, self.newest_run(run))
 
-    def tree(self, top: str | None = None, limit: int | None = None) -> Iterator[TreeLine]:
+    def tree(self, top: str | None = None, limit: int | None = None, controls: bool = True) -> Iterator[TreeLine]:
         """The tree of experiments below a node, or of the newest run, in display order."""
         from loopty.views.node_tree import tree
 
-        return tree(self.history, self.node(top or str(self.newest_run())).id, limit)
+        return tree(self.history, self.node(top or str(self.newest_run())).id, limit, controls)
 
     def best(self, run: int | None = None) -> NodeId | None:
         """The best attempt of a run, or None before there is a result."""
@@ -95,11 +102,11 @@ class CampaignReader:
 
         return leaderboard(self.history, self.newest_run(run), top)
 
-    def report(self, run: int | None = None, top: int = 5) -> Report:
-        """Chart, best nodes, status and goodput of a run."""
+    def report(self, run: int | None = None, top: int = 5, parameter: str | None = None) -> Report:
+        """Chart, best nodes, status and goodput of a run; `parameter` is the one to draw the scores against."""
         from loopty.campaign.queries import report
 
-        return report(self.record, self.newest_run(run), top)
+        return report(self.record, self.newest_run(run), top, parameter)
 
     def detail(self, node: str) -> NodeDetail:
         """Everything that is known about a node."""

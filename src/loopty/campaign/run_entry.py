@@ -18,6 +18,7 @@ from loopty.workspaces.repository import Repository
 
 def enter_run(context: CampaignContext, new: bool = False) -> int:
     """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
+    context.require_trust()
     task, say, latest = context.task, context.say, context.history.run
     base = context.repository.snapshot("The working tree when a run began")
     benchmark, data = context.files.benchmark_digest(base.commit), context.data_digest()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from loopty.campaign.context import Say
+from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -13,7 +14,6 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
 from loopty.workspaces.git_session import GitError
-from loopty.workspaces.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ def make_winner_branch(
     record: SavedRecord, node: NodeId, branch: str | None, force: bool, say: Say
 ) -> WinnerBranch:
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
-    found, root = _applicable(record, node, say)
-    repository = Repository.open(record.state.top)
+    found, root = _edited_node(record, node, say)
+    repository = open_own_repository(record.state.top)
     name = branch or f"loopty-best-{node.name}"
     if repository.tip(name) and not force:
         raise Misuse(f"there is already a branch {name}: name another with --branch, or move it with --force")
@@ -61,7 +61,7 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     name = branch or node.branch
     try:
-        Repository.open(record.state.top).make_branch(name, found.commit, move=force)
+        open_own_repository(record.state.top).make_branch(name, found.commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --name, or move it with --force") from None
     return NodeBranch(name, found.commit)
@@ -69,8 +69,8 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
 
 def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
-    found, root = _applicable(record, node, say)
-    repository = Repository.open(record.state.top)
+    found, root = _edited_node(record, node, say)
+    repository = open_own_repository(record.state.top)
     patch = repository.patch(root.commit, found.commit)
     if any(
         PurePath(change.path).name == ".gitattributes" for change in repository.changes(root.commit, found.commit)
@@ -89,8 +89,8 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
         ) from None
 
 
-def _applicable(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
-    """The node and its baseline, if the node changes a file."""
+def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
+    """The node and its baseline. Raises Misuse for a draft, and warns where the node is not what it seems."""
     history = record.history
     found = history[node]
     root = history[history.runs[node.run].root]
@@ -103,10 +103,14 @@ def _applicable(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node
         say(f"warning: node {node} never gave a result")
     if found.withdrawn:
         say(f"warning: the verdict about node {node} was withdrawn: {found.withdrawn.why}")
-    if found.params != root.params:
-        say(f"its parameters are not part of the code: {dict(found.params)}")
+    return found, root
+
+
+def _edited_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
+    """The node and its baseline, if the node changes a file."""
+    found, root = applicable_node(record, node, say)
     if found.commit == root.commit:
-        raise Misuse(f"node {node} changes no file; `loopty show {node}` lists its parameters")
+        raise Misuse(f"node {node} changes no file: there is nothing to apply")
     return found, root
 
 

@@ -13,12 +13,14 @@ from loopty.cli.output import (
     NO_SANDBOX,
     columns,
     here_with_trust,
+    print_explanation,
     print_json,
     say,
     terminal,
     trust_option,
     unsafe_option,
 )
+from loopty.cli.own_path import say_own_path
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -39,8 +41,19 @@ def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    campaign = here_with_trust(trust)
-    session = campaign.start_session(new_run, unsafe)
+    from loopty.report.set_up_line import SetUpLine
+
+    line = SetUpLine(sys.stderr, os.environ)
+
+    def talk(text: str) -> None:
+        line.erase()
+        say(text)
+
+    campaign = here_with_trust(trust, talk)
+    try:
+        session = campaign.start_session(new_run, unsafe, (lambda _: None) if quiet else line.show)
+    finally:
+        line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     if quiet:
@@ -60,7 +73,14 @@ def _progress(session: OptimizeSession) -> Progress:
 
     context = session.context
     progress = make_progress(
-        context.recorder, session.run, context.task.pools, sys.stderr, os.environ, time.time, session.loop.latest
+        context.recorder,
+        session.run,
+        context.task.pools,
+        sys.stderr,
+        os.environ,
+        time.time,
+        session.loop.latest,
+        context.task.noise,
     )
     context.recorder.listeners.append(progress.on_event)
     return progress
@@ -71,13 +91,15 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.domain.pool import Pool
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
-    from loopty.report.best_text import closing_text
+    from loopty.report.closing_text import closing_text
     from loopty.report.columns import short_id
 
     status, tally, history = campaign.status(run), campaign.tally(run), campaign.history
     if as_json:
         plain = {**codec.plain(status), **codec.plain(tally)}
-        print_json({"reason": finish.reason, "sound": finish.sound, **plain})
+        found = campaign.explanation(history.runs[run].root)
+        more = {"explanation": found.plain()} if found else {}
+        print_json({"reason": finish.reason, "sound": finish.sound, **plain, **more})
     else:
         click.echo(closing_text(status, finish.reason, columns(), terminal(), tally))
     if finish.resumable:
@@ -88,5 +110,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
         say(f"see what was refused: loopty show {short_id(parent)} --refused")
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
-        say(f"full output: {campaign.node_folder(root.id)}")
+        print_explanation(campaign.explanation(root.id))
         say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+    if not as_json:
+        say_own_path()

@@ -11,6 +11,7 @@ from loopty.cli.output import (
     NodeArgument,
     here_with_trust,
     json_option,
+    print_explanation,
     print_integrity,
     print_json,
     say,
@@ -46,13 +47,15 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
     if as_json:
         from loopty.kit import codec
 
-        print_json(codec.plain(judged))
+        found = campaign.explanation(node)
+        print_json({**codec.plain(judged), **({"explanation": found.plain()} if found else {})})
     else:
         from loopty.report.columns import printable_line
 
         reason = printable_line(judged.reason) or "continue with `loopty run`"
         click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
+        print_explanation(campaign.explanation(node))
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
 
 
@@ -66,9 +69,11 @@ def _check(campaign: Campaign, node: NodeId, as_json: bool, unsafe: bool) -> Non
     result = campaign.check(node, unsafe)
     outcome, problem = result.outcome, result.problem
     if as_json:
-        print_json({"node": node, "ok": problem is None, "reason": problem or "", **codec.plain(outcome)})
+        more = {"explanation": result.explanation.plain()} if result.explanation else {}
+        print_json({"node": node, "ok": problem is None, "reason": problem or "", **codec.plain(outcome), **more})
     elif problem:
         say(f"check failed: {problem}")
+        print_explanation(result.explanation)
         if outcome.ending is Ending.CANCELLED:
             say(f"try again: loopty run {node} --check")
     else:

@@ -31,16 +31,17 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     if prompt or refused:
         _show_calls(campaign, node, prompt, refused, as_json)
         return
-    detail, folder = campaign.detail(node), campaign.node_folder(node)
+    detail, folder, found = campaign.detail(node), campaign.node_folder(node), campaign.explanation(node)
     if as_json:
         from loopty.kit import codec
 
         more = {"branch": node.branch, "folder": str(folder), "gates": codec.plain(detail.gates)}
+        more |= {"explanation": found.plain()} if found else {}
         print_json({**json.loads(campaign.history.page(node)), **more})
         return
     from loopty.report.node_text import node_text
 
-    click.echo(node_text(detail, str(folder), columns(), terminal()))
+    click.echo(node_text(detail, str(folder), columns(), terminal(), found))
 
 
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:

@@ -73,6 +73,10 @@ class Outcome:
     """Rows of the metrics CSV that the curve does not hold, because there were too many. It holds the last one."""
     outside_cpu_seconds: float = 0.0
     """The CPU that an isolated candidate used between the benchmark's calls, while it should stand still."""
+    error_lines: tuple[str, ...] = ()
+    """What a failed trial printed about its error, in a few lines."""
+    log: str = ""
+    """The file in the trial's folder that has these lines and all others; empty where nothing failed."""
 
     @property
     def is_finished(self) -> bool:

@@ -36,10 +36,16 @@ class Benchmark:
         glob=True,
     )
     result: str = option(
-        "`file`: the benchmark writes its result to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
-        "`stdout`: it prints exactly one JSON object.",
+        "Where the result is. `file`: the benchmark writes it to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
+        "`stdout`: it prints one JSON object, or a last line like `score: 1.2`. Or the tool that measures: "
+        "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `perf-stat` "
+        "(see `docs/benchmarks.md`).",
         "file",
-        choices=("file", "stdout"),
+    )
+    score_key: str = option(
+        "The number of the result that is the score, with dots into nested objects, as in `metrics.accuracy` or "
+        "`test_sort.min`. Default: `score` or `combined_score`; of a tool, the median time.",
+        "",
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
@@ -59,6 +65,12 @@ class Benchmark:
     resources: tuple[str, ...] = option(
         "Things that only one trial can use at a time (a GPU, a port): trials take turns.", ()
     )
+    devices: tuple[str, ...] = option(
+        "Devices that a trial may use: `gpu` (all NVIDIA or AMD GPUs), `gpu:0`, or the path of a character "
+        "device. Trials take turns with them.",
+        (),
+    )
+    share_devices: bool = option("Whether trials may use the devices at the same time.", False)
     grace_seconds: float = option(
         "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
     )
@@ -253,7 +265,10 @@ class SandboxSpec:
     )
     engine: str = option("The container engine.", "auto", choices=("auto", "podman", "docker"))
     image: str = option("The container's image, which contains the toolchain.", "")
-    gpus: bool = option("Whether the container sees the machine's GPUs.", False)
+    gpus: bool = option(
+        "Whether the container sees the machine's GPUs; `benchmark.devices` works in every sandbox.",
+        False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +302,8 @@ class Task:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
     roles: Roles = Roles()
     verifier: VerifierSpec = VerifierSpec()
+    parameters_file: str = ""
+    """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Misuse, Taken
-from loopty.domain.gate_spec import Gate
+from loopty.domain.gate_spec import Gate, metric_refusal
 from loopty.domain.git_names import TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.domain.pool import SEARCH_POOLS, GateScope, Pool
 from loopty.domain.proposal import BY_HAND, Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
 from loopty.engine.budget import trial_refusal
@@ -247,11 +247,20 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     fault = metrics_fault(outcome.metrics, history.counting_metrics(node.run))
     if outcome.is_finished and fault and trial.pool.rules.scored:
         outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
+    elif refusal := _late_refusal(history, node, trial.pool, outcome):
+        outcome = replace(outcome, ending=Ending.REFUSED, reason=refusal)
     yield TrialEnded(node, number, outcome)
     subject = trial.subject or node
     is_open = history[subject].verdict is None  # a person may have withdrawn it while the trial ran
     if trial.pool.rules.judging and is_open and outcome.ending is not Ending.CANCELLED:
         yield from _next_step(history, subject, trial.owner, judging)
+
+
+def _late_refusal(history: History, node: NodeId, pool: Pool, outcome: Outcome) -> str | None:
+    """Which bound of a node's gates a finished trial fails: it does not know of a gate added while it ran."""
+    if not outcome.is_finished or node.parent is None or pool.rules.gates is GateScope.NONE:
+        return None
+    return metric_refusal(NodeGates.of(history.runs[node.run]).gates_of(node), outcome.metrics)
 
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:

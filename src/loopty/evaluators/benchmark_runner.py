@@ -62,6 +62,7 @@ class BenchmarkRunner:
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         find_tampering: FindTampering,
+        devices: Sequence[str] = (),
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
@@ -70,6 +71,7 @@ class BenchmarkRunner:
         self._env = env
         self._mounts = tuple(mounts)
         self._find_tampering = find_tampering
+        self._devices = tuple(devices)
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
@@ -91,6 +93,8 @@ class BenchmarkRunner:
                 env={**self._env, **self._benchmark.env, **command.env, **access.env},
                 mounts=(*self._mounts, *command.mounts, *access.mounts),
                 scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
+                links=self._paths.links_to(top),
+                devices=self._devices,
                 network=self._benchmark.network,
             )
             end = await self._sandbox.run(launch, cancel)
@@ -152,7 +156,10 @@ class BenchmarkRunner:
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
         paths = self._paths
         server = f"{paths.sdk}/serve.py"
-        limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network)
+        links = paths.links_to(paths.tree)
+        limits = CandidateLimits(
+            self._limits, seconds, paths.tree, server, env, self._mounts, network, links, self._devices
+        )
         candidates = CandidateServer(self._sandbox, stage, limits)
         async with candidates.serve() as socket:
             target = paths.candidate

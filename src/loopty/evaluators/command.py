@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
@@ -17,23 +16,23 @@ from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
-from loopty.evaluators import contract, gates, harvest, model_access, result
+from loopty.evaluators import contract, gates, harvest, model_access
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
-from loopty.evaluators.contract import METRICS, RESULT, SandboxPaths
+from loopty.evaluators.contract import METRICS, SandboxPaths
 from loopty.evaluators.gates import GateResult
+from loopty.evaluators.harvest import PrintedError
 from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.metrics_watch import MetricsWatch
+from loopty.evaluators.result import ParsedResult
+from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
-from loopty.kit import untrusted_files
+from loopty.evaluators.trial_output import RESULT, TrialOutput
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:
     from loopty.models.endpoint.trial_access import ServeTrial
-
-_READ_ONLY = "Read-only file system"
-_NOT_THERE = ("No module named", "No such file or directory")
 
 RunGates = Callable[[Trial, asyncio.Event], Awaitable[list[GateResult]]]
 """Runs every gate of a trial on its node."""
@@ -55,13 +54,14 @@ class CommandEvaluator:
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         serve_model: ServeTrial | None = None,
+        devices: Sequence[str] = (),
     ) -> None:
         """`serve_model` serves the user role's model to the benchmark's command; gates do not call models."""
         self._benchmark = benchmark
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
-        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering)
+        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; anything that the candidate does becomes an Outcome.
@@ -109,7 +109,8 @@ class CommandEvaluator:
             return replace(outcome, ending=Ending.REFUSED, reason=reason)
         refusal = await self._gate_refusal(When.AFTER, trial, stage, cancel)
         if refusal and refusal.ending is Ending.REFUSED:
-            return replace(outcome, ending=Ending.REFUSED, reason=refusal.reason)
+            lines, log = refusal.error_lines, refusal.log
+            return replace(outcome, ending=Ending.REFUSED, reason=refusal.reason, error_lines=lines, log=log)
         return refusal or outcome
 
     async def _gate_refusal(self, when: When, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Outcome | None:
@@ -120,7 +121,8 @@ class CommandEvaluator:
             seconds += gate_result.seconds
             if gate_result.refusal:
                 ending = Ending.CANCELLED if gate_result.stopped else Ending.REFUSED
-                return Outcome(ending, reason=gate_result.refusal, seconds=round(seconds, 6))
+                outcome = Outcome(ending, reason=gate_result.refusal, seconds=round(seconds, 6))
+                return _with_lines(outcome, gate_result.printed)
         return None
 
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
@@ -174,55 +176,40 @@ class CommandEvaluator:
             return Outcome(Ending.PRUNED, metrics, directions, watch.prune_reason, step=watch.last_step)
         if end.stop is Stop.CANCELLED or (cancelled and end.stop is not None):
             return Outcome(Ending.CANCELLED, reason="stopped on request")
+        logs = stage.folder.file("stdout.log"), stage.folder.file("stderr.log")
         if end.stop is not None:
             reason = self._runner.stop_reason(end.stop, self._benchmark.timeout_seconds)
+            outcome = Outcome(Ending.FAILED, reason=reason)
             if end.stop is Stop.TIME:
-                return Outcome(Ending.TIMED_OUT, metrics, directions, reason)
-            return Outcome(Ending.FAILED, reason=reason)
+                outcome = Outcome(Ending.TIMED_OUT, metrics, directions, reason)
+            return _with_lines(outcome, harvest.last_lines(*logs))
         if end.code != 0:
-            last_line = harvest.last_line(stage.folder.file("stderr.log"))
-            hint = f" ({advice})" if (advice := self._advice(last_line)) else ""
-            return Outcome(
-                Ending.FAILED, reason=f"exit code {end.code}" + (f": {last_line}{hint}" if last_line else "")
-            )
+            printed = harvest.printed_error(*logs)
+            reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
+            return _with_lines(Outcome(Ending.FAILED, reason=reason), printed)
         try:
             parsed = self._result(stage, watch)
         except Unreadable as error:
-            return Outcome(Ending.FAILED, reason=str(error))
+            return _with_lines(Outcome(Ending.FAILED, reason=str(error)), harvest.last_lines(*logs))
         return Outcome(Ending.FINISHED, parsed.metrics, {**watch.stream.directions, **parsed.directions})
 
-    def _advice(self, last_line: str) -> str:
-        """Advice on the last line of a benchmark that failed; empty if there is none."""
-        if _READ_ONLY in last_line:
-            return "name directories to write to under benchmark.scratch"
-        if self._benchmark.isolated and any(words in last_line for words in _NOT_THERE):
-            return (
-                "an isolated benchmark sees only its own files: name them in benchmark.files, "
-                "and call the candidate with loopty_sdk.candidate"
-            )
-        return ""
-
-    def _result(self, stage: Stage, watch: MetricsWatch) -> result.ParsedResult:
-        """The result file, else the last row of metrics; with both, the row's metrics come after the score."""
+    def _result(self, stage: Stage, watch: MetricsWatch) -> ParsedResult:
+        """The result, else the last row of metrics; with both, the row's metrics come after the score."""
         if watch.fault:
             raise Unreadable(f"the metrics CSV {watch.fault}")
         row = dict(watch.last_metrics)
-        on_stdout = self._benchmark.result == "stdout"
-        folder, name = (stage.folder, "stdout.log") if on_stdout else (stage.outbox, RESULT)
-        try:
-            with folder.handle() as descriptor:
-                raw = untrusted_files.content(Path(name), result.LARGEST_RESULT, descriptor)
-            if raw is None:
-                if row:
-                    return result.ParsedResult(row)
-                raise Unreadable(
-                    "was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, $LOOPTY_METRICS_CSV)"
-                )
-            parsed = result.parse_result(raw)
-        except Unreadable as error:
-            raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None
-        stage.folder.file(RESULT).write(raw)
-        return result.ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
+        result_format = load_format(self._benchmark.result)
+        parsed = result_format.read(TrialOutput(stage.outbox, stage.folder), self._benchmark.score_key)
+        if parsed is None:
+            if row:
+                return ParsedResult(row)
+            raise Unreadable(result_format.missing)
+        stage.folder.file(RESULT).write(parsed.document)
+        return ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
+
+
+def _with_lines(outcome: Outcome, printed: PrintedError) -> Outcome:
+    return replace(outcome, error_lines=printed.lines, log=printed.log)
 
 
 @contextlib.asynccontextmanager

@@ -8,8 +8,10 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
+from loopty.evaluators.result_formats import load_format
+from loopty.evaluators.trial_output import RESULT
 
-RESULT, METRICS, STOP = "result.json", "metrics.csv", "stop"
+METRICS, STOP = "metrics.csv", "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +30,27 @@ class SandboxPaths:
     """The package that benchmarks report with, and that serves a candidate's functions."""
     model: str = "/loopty/model"
     """The socket through which the benchmark reaches the user role's model."""
+    host_top: str = ""
+    """The repository's path on the host, which leads to the same files in the trial."""
+
+    def links_to(self, top: str) -> dict[str, str]:
+        """The links that lead from the host's path of the repository to the files at `top`."""
+        return {self.host_top: top} if self.host_top else {}
 
 
 def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPaths) -> dict[str, str]:
     """The environment that every benchmark may rely on."""
+    result_format, result = load_format(benchmark.result), f"{paths.outbox}/{RESULT}"
     variables = {
+        **result_format.environment(benchmark.env, result, paths.outbox),
         **_common_environment(trial, benchmark, paths),
         "EVO_TRACES_DIR": f"{paths.outbox}/traces",
         "EVO_CHECKPOINT_DIR": f"{paths.outbox}/checkpoint",
         "LOOPTY_METRICS_CSV": f"{paths.outbox}/{METRICS}",
         "LOOPTY_STOP_PATH": f"{paths.inbox}/{STOP}",
     }
-    if benchmark.result == "file":
-        variables["EVO_RESULT_PATH"] = f"{paths.outbox}/{RESULT}"
+    if not result_format.on_stdout:
+        variables["EVO_RESULT_PATH"] = result
     return variables
 
 

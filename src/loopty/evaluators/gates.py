@@ -14,6 +14,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
 from loopty.evaluators.contract import SandboxPaths
+from loopty.evaluators.harvest import PrintedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class GateResult:
     seconds: float = 0.0
     stopped: bool = False
     """Whether it was stopped on request and therefore has no result."""
+    printed: PrintedError = PrintedError("", (), "")
+    """What a command that did not pass printed about it."""
 
 
 async def run_gate(
@@ -51,13 +54,14 @@ async def run_gate(
     if end.stop is Stop.CANCELLED or (cancel.is_set() and end.stop is not None):
         return GateResult(gate, "stopped on request", end.seconds, stopped=True)
     if end.stop is not None:
+        printed = harvest.last_lines(command.stdout, command.stderr)
         reason = runner.stop_reason(end.stop, gate.timeout_seconds)
     elif end.code != 0:
-        last_line = harvest.last_line(command.stderr)
-        reason = f"exit code {end.code}" + (f": {last_line}" if last_line else "")
+        printed = harvest.printed_error(command.stdout, command.stderr)
+        reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
     else:
         return GateResult(gate, None, end.seconds)
-    return GateResult(gate, f"gate {gate.name}: {reason}", end.seconds)
+    return GateResult(gate, f"gate {gate.name}: {reason}", end.seconds, printed=printed)
 
 
 def _file_name(name: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.causes.error_lines import MAX_LINES, clean_lines, find_error_lines
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
@@ -13,6 +15,7 @@ from loopty.kit.untrusted_files import Unreadable
 _MAX_TRACES = 2_000
 _LARGEST_TRACE = 1 << 20
 _LARGEST_TOTAL = 64 << 20
+_TAIL = 64 << 10
 
 
 class TraceCopies:
@@ -49,11 +52,40 @@ class TraceCopies:
             self._bytes_left -= len(raw)
 
 
-def last_line(log: SafeFile) -> str:
-    """The last line that is not blank, for a one-line reason."""
-    lines = log.read(4096, tail=True).decode(errors="replace").strip().splitlines()
-    printable = "".join(char if char.isprintable() else " " for char in lines[-1]) if lines else ""
-    return printable.strip()[:200]
+@dataclass(frozen=True, slots=True)
+class PrintedError:
+    """What a command printed about its failure."""
+
+    cause: str
+    """The line that names the error; empty when nothing was printed."""
+    lines: tuple[str, ...]
+    log: str
+    """The log that has the lines."""
+
+
+def printed_error(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
+    """The error in the logs of a failed command: test runners print theirs to stdout."""
+    found = [(find_error_lines(_tail(log)), log.name) for log in (stderr, stdout)]
+    best = max(found, key=lambda item: item[0].is_certain + 1 if item[0] else 0)
+    return PrintedError(best[0].cause, best[0].lines, best[1]) if best[0] else PrintedError("", (), stderr.name)
+
+
+def error_line(log: SafeFile) -> str:
+    """The line of this log that names the error; empty when it holds nothing."""
+    found = find_error_lines(_tail(log))
+    return found.cause if found else ""
+
+
+def last_lines(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
+    """The last lines of a command that did not say what is wrong: of stdout, or of stderr if that is empty."""
+    for log in (stdout, stderr):
+        if lines := clean_lines(_tail(log)):
+            return PrintedError("", tuple(lines[-MAX_LINES:]), log.name)
+    return PrintedError("", (), stderr.name)
+
+
+def _tail(log: SafeFile) -> str:
+    return log.read(_TAIL, tail=True).decode(errors="replace")
 
 
 def _trace_names(folder: int) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from loopty.causes.explanation import Explanation
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
+from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import (
-    change_figure,
-    change_text,
     duration,
     figure,
     percent,
@@ -20,6 +20,7 @@ from loopty.report.figures import (
     three_digits,
 )
 from loopty.report.node_name import node_name
+from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
@@ -36,7 +37,13 @@ _WITH_BASELINE = 50
 """Columns from which the baseline's metrics are shown, too."""
 
 
-def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Terminal | None = None) -> str:
+def node_text(
+    detail: NodeDetail,
+    folder: str,
+    columns: int = 80,
+    terminal: Terminal | None = None,
+    explanation: Explanation | None = None,
+) -> str:
     """The page of a node; `folder` has its logs and results."""
     terminal = terminal or Terminal()
     node = detail.node
@@ -50,7 +57,7 @@ def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Term
     head = f"{name}  {terminal.paint(f'{glyph} {state}'.strip(), style)}"
     if detail.is_best:
         head += terminal.paint(", best of its run", "best")
-    lines = [head, "", *fact_lines(_facts(detail, folder), columns, terminal)]
+    lines = [head, "", *fact_lines(_facts(detail, folder, explanation), columns, terminal)]
     if detail.metrics:
         lines += ["", *_metrics(detail.metrics, columns, terminal)]
     if node.params:
@@ -58,7 +65,7 @@ def node_text(detail: NodeDetail, folder: str, columns: int = 80, terminal: Term
     return terminal.render("\n".join(lines))
 
 
-def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
+def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> Iterator[Fact]:
     node = detail.node
     if short_id(node.id) != node.id:
         yield Fact("id", str(node.id))
@@ -71,7 +78,7 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
     if change := _confirmed_change(detail):
-        yield Fact("confirmed", change_text(change, "the baseline"))
+        yield Fact("confirmed", _scores(detail.metrics[0]).change_words(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
@@ -88,6 +95,8 @@ def _facts(detail: NodeDetail, folder: str) -> Iterator[Fact]:
     if outcome := node.outcome:
         reason = f": {outcome.reason}" if outcome.reason else ""
         yield Fact("trial", f"{outcome.ending} after {duration(outcome.seconds)}{reason}")
+        if explanation:
+            yield from explanation_facts(explanation)
         if len(node.samples) > 1:
             yield Fact("measured", _spread(detail))
         if detail.other_machine:
@@ -142,10 +151,12 @@ def _interval(effect: Effect) -> str:
 def _over_parent(detail: NodeDetail) -> str:
     """`, 1.2 % better than it`, with the noise where the two were not compared in pairs."""
     found = detail.over_parent
-    if found is None:
+    if found is None or not detail.metrics:
         return ""
-    words = f", {change_text(found.change, 'it')}"
-    return words if found.is_paired or not found.noise else f"{words} (unpaired, noise ± {figure(found.noise)})"
+    words = f", {_scores(detail.metrics[0], found.change).change_words(found.change, 'it')}"
+    return (
+        words if found.is_paired or not found.noise else f"{words} (unpaired, noise ± {three_digits(found.noise)})"
+    )
 
 
 def _confirmed_change(detail: NodeDetail) -> ScoreChange | None:
@@ -156,9 +167,17 @@ def _confirmed_change(detail: NodeDetail) -> ScoreChange | None:
 
 def _spread(detail: NodeDetail) -> str:
     first, count = detail.metrics[0], len(detail.node.samples)
+    scores = _scores(first)
+    low, high, value = scores.score(first.low), scores.score(first.high), scores.score(first.value)
     if first.low == first.high:
-        return f"{count} times, always {first.name} {figure(first.value)}"
-    return f"{count} times: {first.name} {figure(first.low)} to {figure(first.high)}, median {figure(first.value)}"
+        return f"{count} times, always {first.name} {value}"
+    return f"{count} times: {first.name} {low} to {high}, median {value}"
+
+
+def _scores(metric: MetricDetail, *changes: ScoreChange) -> ScoreText:
+    """The text for the values of one metric."""
+    values = [metric.value] if metric.baseline is None else [metric.value, metric.baseline]
+    return ScoreText.of(values, [metric.over_baseline, *changes], metric.noise)
 
 
 def _metrics(metrics: tuple[MetricDetail, ...], columns: int, terminal: Terminal) -> list[str]:
@@ -173,12 +192,13 @@ def _metrics(metrics: tuple[MetricDetail, ...], columns: int, terminal: Terminal
     )
     lines = [terminal.paint(head, "dim")]
     for metric in metrics:
-        line = f"  {pad(metric.name, names)}  {figure(metric.value):>10}"
+        scores = _scores(metric)
+        line = f"  {pad(metric.name, names)}  {scores.score(metric.value):>10}"
         if shows_baseline:
-            line += f"  {'' if metric.baseline is None else figure(metric.baseline):>10}"
+            line += f"  {'' if metric.baseline is None else scores.score(metric.baseline):>10}"
         if metric.over_baseline is not None:
             style = "good" if metric.over_baseline.amount > 0 else "bad" if metric.over_baseline.amount < 0 else ""
-            line += "  " + terminal.paint(f"{change_figure(metric.over_baseline):>10}", style)
+            line += "  " + terminal.paint(f"{scores.change(metric.over_baseline):>10}", style)
         lines.append(line.rstrip())
     return lines
 

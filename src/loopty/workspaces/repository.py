@@ -19,6 +19,7 @@ from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.git_folders import SAFE_CONFIG, GitFolders, environment_without_git, is_work_folder
 from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
+from loopty.workspaces.git_programs import LIST_OPTIONS, program_settings, settings_text
 from loopty.workspaces.git_session import GitError, GitSession, read_line
 from loopty.workspaces.object_store import ObjectStore
 
@@ -46,10 +47,10 @@ _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 # No reuse of packed objects, and one thread: the bytes must not depend on how the user's repository is packed.
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
 # Foreign objects are checked. Zero-padded modes of old gits are harmless and occur in good repositories.
-_FETCH_CONFIG = (
-    *("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore"),
-    *("protocol.allow=never", "protocol.file.allow=always"),
-)
+_FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore")
+_PROTOCOLS = "GIT_ALLOW_PROTOCOL"
+"""Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
+SUBMODULE = "160000"
 _END_OF_OPTIONS = "--end-of-options"
 """Before every value that a record or a person gives: what follows is never read as an option."""
 _NODE_BRANCH_PREFIX = "loopty-"
@@ -60,6 +61,7 @@ class Repository:
     """Runs git in subprocesses, with explicit directories, without hooks and fsmonitor.
 
     Filters run only where git reads or writes files of the user's own commits (`snapshot`, `check_out`, `apply`).
+    What the repository's own configuration chooses is not used before `allow_programs`.
     In the repository of a stranger (`is_own` false) git knows none of the user's programs, so none can be chosen.
     """
 
@@ -67,12 +69,14 @@ class Repository:
         self.folders = folders
         self.top = folders.top
         self._git_dir = folders.git_dir
+        self._allows_programs = not is_own  # its configuration was written by loopty
         self._env = {
             **environment_without_git(os.environ),
             **({} if is_own else _NO_USER_CONFIG),
             **_IDENTITY,
             "GIT_DIR": str(folders.git_dir),
             "GIT_TERMINAL_PROMPT": "0",
+            _PROTOCOLS: "" if is_own else "file",
             "LC_ALL": "C.UTF-8",
         }
         content_session, size_session = (
@@ -90,6 +94,23 @@ class Repository:
         """The repository that contains this directory. Raises Misuse when there is none."""
         return cls(GitFolders.find(start))
 
+    def program_settings(self) -> dict[str, str]:
+        """The settings of the repository's own configuration that choose programs or servers, by key."""
+        return program_settings(self._git(*LIST_OPTIONS))
+
+    def allow_programs(self) -> None:
+        """Let git use the programs and servers that the repository's own configuration chooses."""
+        self._allows_programs = True
+        self._env.pop(_PROTOCOLS)
+
+    def _refuse_programs(self) -> None:
+        if not self._allows_programs and (settings := self.program_settings()):
+            raise Misuse(
+                f"the git configuration of this repository chooses what git runs on its files "
+                f"({settings_text(settings)}): allow it with `loopty trust`, or remove it from "
+                f"{self._git_dir / 'config'}"
+            )
+
     def head(self) -> CommittedFiles:
         try:
             return self._resolve("HEAD")
@@ -103,11 +124,27 @@ class Repository:
         paths = self._git("ls-files", "-z", "--", *starts).split("\0")
         return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
+    def ignored_paths(self) -> list[str]:
+        """What git ignores in the working tree; a directory that is ignored as a whole is one path."""
+        return self._working_tree(
+            "--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory"
+        )
+
+    def working_paths(self) -> list[str]:
+        """The files that a snapshot of the working tree would hold."""
+        return self._working_tree("--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def _working_tree(self, *options: str) -> list[str]:
+        env = {"GIT_WORK_TREE": str(self.top)}
+        listed = self._git("ls-files", "-z", *options, "--", ".", env=env, cwd=self.top).split("\0")
+        return [path.rstrip("/") for path in listed if path]
+
     def snapshot(self, message: str) -> CommittedFiles:
         """Commit the working tree on top of HEAD; returns HEAD itself when nothing is uncommitted.
 
         Works on a copy of the index: the user's index and HEAD stay unchanged.
         """
+        self._refuse_programs()
         head = self.head()
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             index = Path(folder, "index")
@@ -116,7 +153,7 @@ class Repository:
                 shutil.copy2(self._git_dir / "index", index)
             env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.top)}
             try:
-                self._git("add", "--all", "--", ".", env=env, cwd=self.top)
+                self._add_all(env)
             except GitError as error:
                 why = error.message.splitlines()[0]
                 raise Misuse(
@@ -127,6 +164,18 @@ class Repository:
             return head
         commit = self._git("commit-tree", "-p", head.commit, "-m", message, _END_OF_OPTIONS, tree).strip()
         return CommittedFiles(ObjectName(commit), ObjectName(tree))
+
+    def _add_all(self, env: Mapping[str, str]) -> None:
+        """Add the working tree to an index; of a submodule its commit, as it is checked out."""
+        listing = self._git("ls-files", "--stage", "-z", env=env, cwd=self.top)
+        rows = (row.partition("\t") for row in listing.split("\0"))
+        submodules = [path for entry, _, path in rows if entry.startswith(f"{SUBMODULE} ")]
+        # To know whether files in a submodule have changed, `git add` would run filters of its configuration.
+        others = [f":(top,exclude,literal){path}" for path in submodules]
+        self._git("add", "--all", "--", ".", *others, env=env, cwd=self.top)
+        if submodules:
+            paths = "".join(f"{path}\0" for path in submodules).encode(errors="surrogateescape")
+            self._git("update-index", "--add", "--remove", "-z", "--stdin", stdin=paths, env=env, cwd=self.top)
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
@@ -333,6 +382,14 @@ class Repository:
         entries = ((path, self._objects.entry(commit, path)) for path in paths)
         return {path: entry for path, entry in entries if entry}
 
+    def has_commit(self, commit: str) -> bool:
+        """Whether this commit, with its tree, is in the repository."""
+        try:
+            self._git("cat-file", "-e", f"{commit}^{{tree}}")
+        except GitError:
+            return False
+        return True
+
     def content(self, commit: str, path: str) -> bytes:
         entry = self._objects.entry(commit, path)
         if entry is None:
@@ -369,6 +426,7 @@ class Repository:
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of one of the user's commits into an empty directory, through the user's filters."""
+        self._refuse_programs()
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
             self._git("read-tree", _END_OF_OPTIONS, commit, env=env)
@@ -402,6 +460,7 @@ class Repository:
 
     def apply(self, patch: bytes, dry_run: bool = False) -> None:
         """Apply a patch to the user's working tree; only `loopty apply --patch` does this, on request."""
+        self._refuse_programs()
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)

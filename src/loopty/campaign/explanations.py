@@ -1,0 +1,54 @@
+"""Explains failed trials. The remedy is looked up when it is shown, not recorded.
+
+The record has what happened: the reason, the lines of the error, the name of the log. The remedy depends on this
+machine and on the task file of now: an environment that was made meanwhile, a mount that was added. So the rules
+run when somebody looks, they help with old records, too, and no advice in a ledger gets stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from loopty.campaign.this_host import ThisHost
+from loopty.causes.cause import Cause
+from loopty.causes.explanation import Explanation
+from loopty.causes.failure import Failure
+from loopty.causes.known_causes import explain_failure
+from loopty.domain.errors import Misuse
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.task import Task
+from loopty.record.node_record import Node
+from loopty.taskfile.read import load
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.state_folder import StateFolder
+
+_NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.CANCELLED)
+
+
+def explain_node(state: StateFolder, node: Node) -> Explanation | None:
+    """The explanation of a node that failed, or None where it did not.
+
+    Only for a baseline it has a cause: it is the user's own code, and what a candidate prints must not choose what
+    the user is advised to do. A candidate runs under the settings that its baseline passed.
+    """
+    outcome = node.outcome
+    if outcome is None:
+        return None
+    is_failed_baseline = node.id.parent is None and node.verdict in (Verdict.DISCARDED, Verdict.REJECTED)
+    if outcome.ending in _NO_FAILURE and not is_failed_baseline:
+        return None
+    log = state.node_copy(node.id).file(outcome.log).shown_path if outcome.log else None
+    cause = known_cause(state.top, node.reason, outcome.error_lines) if is_failed_baseline else None
+    return Explanation(outcome.error_lines, str(log or ""), cause)
+
+
+def known_cause(top: Path, reason: str, lines: Sequence[str], task: Task | None = None) -> Cause | None:
+    """The known cause of a failure of the user's own code, or None."""
+    try:
+        task = task or load(top)
+    except Misuse:
+        return None
+    # The verdict of a baseline says how its trial ended before it says why.
+    plain = reason.removeprefix(f"{Ending.FAILED}: ").removeprefix(f"{Ending.TIMED_OUT}: ")
+    return explain_failure(Failure(plain, tuple(lines), task), ThisHost(Repository.open(top)))

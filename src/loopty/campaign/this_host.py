@@ -1,0 +1,144 @@
+"""Facts of this machine and of this working tree, for the rules that explain a failure."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from loopty.causes.host_facts import Submodule
+from loopty.domain.access import is_clean_path
+from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
+from loopty.workspaces.repository import Repository
+
+_TOOL_FOLDERS = (
+    "~/.cargo/bin",
+    "~/.local/bin",
+    "~/go/bin",
+    "~/.nvm/versions/node/*/bin",
+    "~/.volta/bin",
+    "~/.bun/bin",
+    "~/.deno/bin",
+    "~/.pyenv/shims",
+    "~/miniconda3/bin",
+    "~/anaconda3/bin",
+    "~/miniforge3/bin",
+)
+"""Where installers put programs that only an interactive shell knows."""
+_LIBRARY_FOLDERS = ("/usr/local/lib", "/usr/local/cuda/lib64", "/opt/*/lib", "~/miniconda3/lib", "~/anaconda3/lib")
+_SOURCE_FOLDERS = ("src", "lib", "python", "")
+
+
+class ThisHost:
+    """HostFacts of the machine and the repository around a working tree."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._top = repository.top
+
+    def program(self, name: str) -> str | None:
+        found = shutil.which(name)
+        for folder in () if found else (*self._environment_programs(), *_folders(_TOOL_FOLDERS)):
+            if (folder / name).is_file() and os.access(folder / name, os.X_OK):
+                found = str(folder / name)
+                break
+        if found is None:
+            return None
+        path = Path(found)
+        return str(path.relative_to(self._top)) if path.is_relative_to(self._top) else found
+
+    def is_shown(self, path: str) -> bool:
+        return is_shown_by_default(Path(path), self._prefixes)
+
+    def has_path(self, path: str) -> bool:
+        return (self._top / path).exists()
+
+    def is_executable(self, path: str) -> bool:
+        return os.access(self._top / path, os.X_OK)
+
+    def ignored_path(self, path: str) -> str | None:
+        return next((name for name in self._ignored if path == name or path.startswith(f"{name}/")), None)
+
+    def has_tracked_files(self, folder: str) -> bool:
+        return any(path == folder or path.startswith(f"{folder}/") for path in self._files)
+
+    def environment_with(self, module: str) -> str | None:
+        for environment in self._environments:
+            patterns = (f"{module}", f"{module}.py", f"{module}.*.so")
+            packages = (self._top / environment).glob("lib/python*/site-packages")
+            if any(any(folder.glob(pattern)) for folder in packages for pattern in patterns):
+                return environment
+        return None
+
+    def source_root(self, module: str) -> str | None:
+        for root in _SOURCE_FOLDERS:
+            start = f"{root}/{module}" if root else module
+            if f"{start}.py" in self._files or f"{start}/__init__.py" in self._files:
+                return root
+        return None
+
+    def submodule(self, path: str) -> Submodule | None:
+        for inner in self._submodules:
+            if path == inner or path.startswith(f"{inner}/"):
+                return Submodule(inner, (self._top / inner / ".git").exists())
+        return None
+
+    def library(self, name: str) -> str | None:
+        named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        conda = [f"{prefix}/lib"] if (prefix := os.environ.get("CONDA_PREFIX")) else []
+        for folder in (*map(Path, filter(None, named)), *map(Path, conda), *_folders(_LIBRARY_FOLDERS)):
+            if (folder / name).exists():
+                return str(folder)
+        found = re.search(rf"^\s*{re.escape(name)} .*=> (\S+)$", _known_libraries(), re.MULTILINE)
+        return str(Path(found[1]).parent) if found else None
+
+    @functools.cached_property
+    def _prefixes(self) -> tuple[Path, ...]:
+        return user_toolchain().prefixes
+
+    @functools.cached_property
+    def _ignored(self) -> list[str]:
+        return self._repository.ignored_paths()
+
+    @functools.cached_property
+    def _files(self) -> frozenset[str]:
+        return frozenset(self._repository.working_paths())
+
+    @functools.cached_property
+    def _environments(self) -> list[str]:
+        """The virtual environments in the working tree that git ignores."""
+        return [path for path in self._ignored if (self._top / path / "pyvenv.cfg").is_file()]
+
+    @functools.cached_property
+    def _submodules(self) -> list[str]:
+        try:
+            text = (self._top / ".gitmodules").read_text(errors="replace")
+        except OSError:
+            return []
+        paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
+        return [path for path in paths if is_clean_path(path)]
+
+    def _environment_programs(self) -> Iterator[Path]:
+        yield self._top / "node_modules/.bin"
+        for environment in self._environments:
+            yield self._top / environment / "bin"
+
+
+def _folders(patterns: tuple[str, ...]) -> Iterator[Path]:
+    for pattern in patterns:
+        path = Path(pattern).expanduser()
+        yield from Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+
+
+def _known_libraries() -> str:
+    """What the dynamic linker of the host knows, one library a line."""
+    try:
+        return subprocess.run(
+            ["/sbin/ldconfig", "-p"], capture_output=True, text=True, errors="replace", timeout=10
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,77 @@
+"""Causes: a benchmark that ran to its end, and whose result is not where it should be."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from loopty.causes.cause import Cause, Setting
+from loopty.causes.failure import Failure
+from loopty.causes.host_facts import HostFacts
+
+_NOT_WRITTEN = r"the result file was not written"
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_PRINTED_NUMBER = re.compile(rf"^\s*(?P<name>[A-Za-z][\w .-]*?)\s*[:=]\s*{_NUMBER}\s*\w*\s*$")
+_BARE_NUMBER = re.compile(rf"^\s*{_NUMBER}\s*\w*\s*$")
+_REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
+_SCORE = "score"
+
+
+def printed_score(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A benchmark that prints its score instead of writing it to the result file."""
+    if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
+        return None
+    last = failure.lines[-1] if failure.lines else ""
+    to_stdout = Setting("benchmark", "result", "stdout")
+    if (numbers := _json_numbers(last)) is not None:
+        sentence = "the benchmark prints its result as JSON, and loopty looks for it in a file"
+        if _SCORE in numbers or not numbers:
+            return Cause("printed-result", sentence, (to_stdout,))
+        return Cause("printed-result", sentence, (to_stdout, Setting("benchmark", "score_key", numbers[0])))
+    if found := _PRINTED_NUMBER.match(last):
+        name = found["name"]
+        return Cause("printed-score", f"the benchmark prints its {name}, and writes no result file", (to_stdout,))
+    if _BARE_NUMBER.match(last):
+        line = f'echo "score: $({failure.command} | tail -n 1)"'
+        settings = (Setting("benchmark", "command", line), to_stdout)
+        return Cause("printed-score", "the benchmark prints a number, and writes no result file", settings)
+    return None
+
+
+def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A benchmark that says nothing about its result."""
+    if not failure.match(_NOT_WRITTEN):
+        return None
+    return Cause(
+        "no-result",
+        "the benchmark ended without a result",
+        advice='let it write {"score": NUMBER} to the file that $EVO_RESULT_PATH names, as in '
+        'echo \'{"score": 1.5}\' > "$EVO_RESULT_PATH"; or print that as its last line, with result = "stdout" '
+        "under [benchmark]",
+    )
+
+
+def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A metric of the objective that the benchmark does not report; it reports others."""
+    found = failure.match(_REPORTED)
+    if found is None:
+        return None
+    names = [name.strip() for name in found["names"].split(",") if name.strip()]
+    return Cause(
+        "absent-metric",
+        f"the task asks for {found['wanted']}, and the benchmark reports {', '.join(names)}",
+        (Setting("objective.metrics", "name", names[0]),),
+    )
+
+
+def _json_numbers(line: str) -> list[str] | None:
+    """The names of the numbers in a JSON object, or None if the line is none."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    return [
+        name for name, value in document.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    ]

@@ -1,0 +1,60 @@
+"""A cause of a failure, with its remedy: lines for loopty.toml, or one for the shell."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+SettingValue = str | int | float | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of loopty.toml."""
+
+    table: str
+    """`benchmark`, `limits`, `objective.metrics`, or `gates.NAME` for the gate of that name."""
+    key: str
+    value: SettingValue
+
+    @property
+    def line(self) -> str:
+        return f"{self.key} = {toml_value(self.value)}"
+
+    @property
+    def place(self) -> str:
+        """Where in loopty.toml the line belongs."""
+        if self.table.startswith("gates."):
+            return f"the gate {self.table.removeprefix('gates.')}"
+        return f"[[{self.table}]]" if "." in self.table else f"[{self.table}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a trial failed, in one sentence, and what to do about it."""
+
+    name: str
+    """The rule that found it."""
+    sentence: str
+    settings: tuple[Setting, ...] = ()
+    """What to write into loopty.toml."""
+    shell: str = ""
+    """What to run in a shell, where that helps instead."""
+    advice: str = ""
+    """What to do where no exact line can be known."""
+    needs_consent: bool = False
+    """Whether the settings show trials something that is not in the repository, or open the network."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do, in one line that holds what to paste."""
+        parts = [f"in loopty.toml, under {item.place}: {item.line}" for item in self.settings]
+        parts += [f"run: {self.shell}"] if self.shell else []
+        parts += [self.advice] if self.advice else []
+        return "; ".join(parts)
+
+
+def toml_value(value: SettingValue) -> str:
+    """The value as TOML. JSON strings, numbers and lists of strings are valid TOML."""
+    plain = list(value) if isinstance(value, tuple) else value
+    return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")

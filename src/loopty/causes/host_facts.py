@@ -1,0 +1,58 @@
+"""What the rules may ask about this machine and this repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Submodule:
+    """A repository inside the repository."""
+
+    path: str
+    is_checked_out: bool
+
+
+class HostFacts(Protocol):
+    """Facts, looked up only when a rule asks. Names and paths come from output that nobody vouches for."""
+
+    def program(self, name: str) -> str | None:
+        """Where the user's shell, or a usual folder of tools, has this program; None where it is not installed."""
+        ...
+
+    def is_shown(self, path: str) -> bool:
+        """Whether trials see this path of the host anyway."""
+        ...
+
+    def has_path(self, path: str) -> bool:
+        """Whether the working tree, or the host for an absolute path, has this path."""
+        ...
+
+    def is_executable(self, path: str) -> bool:
+        """Whether this file of the working tree is a program."""
+        ...
+
+    def ignored_path(self, path: str) -> str | None:
+        """The outermost part of a path in the working tree that git ignores, or None."""
+        ...
+
+    def has_tracked_files(self, folder: str) -> bool:
+        """Whether git tracks a file in this folder of the repository."""
+        ...
+
+    def environment_with(self, module: str) -> str | None:
+        """The virtual environment in the working tree, ignored by git, that has this Python module, or None."""
+        ...
+
+    def source_root(self, module: str) -> str | None:
+        """The folder of the repository, below its top, that has this Python module, or None."""
+        ...
+
+    def submodule(self, path: str) -> Submodule | None:
+        """The submodule that this path is in, or None."""
+        ...
+
+    def library(self, name: str) -> str | None:
+        """The folder of the host that has this shared library, or None."""
+        ...

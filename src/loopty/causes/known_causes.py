@@ -1,0 +1,48 @@
+"""The table of known causes: the first rule that recognises a failure explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loopty.causes import absent_results, missing_modules, missing_paths, missing_programs, trial_limits
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure
+from loopty.causes.host_facts import HostFacts
+
+Rule = Callable[[Failure, HostFacts], Cause | None]
+"""Recognises one cause in what a trial printed and in facts of the machine; None where it is another one."""
+
+RULES: tuple[Rule, ...] = (
+    trial_limits.out_of_time,
+    trial_limits.out_of_memory,
+    trial_limits.too_many_processes,
+    trial_limits.out_of_disk,
+    trial_limits.too_much_output,
+    missing_modules.isolated_benchmark,
+    missing_modules.missing_python_module,
+    missing_modules.missing_node_module,
+    trial_limits.missing_library,
+    trial_limits.no_network,
+    trial_limits.no_temporary_folder,
+    trial_limits.no_git,
+    missing_paths.submodule,
+    missing_paths.ignored_path,
+    missing_programs.missing_program,
+    missing_programs.no_permission,
+    missing_paths.read_only,
+    absent_results.printed_score,
+    absent_results.no_result,
+    absent_results.absent_metric,
+)
+
+
+def explain_failure(failure: Failure, facts: HostFacts) -> Cause | None:
+    """The known cause of a failure, or None.
+
+    Only for failures of the user's own code, a baseline or a check: what a candidate prints must not choose what
+    the user is advised to mount or to install.
+    """
+    for rule in RULES:
+        if cause := rule(failure, facts):
+            return cause
+    return None

@@ -1,0 +1,95 @@
+"""Causes: a module of Python or JavaScript that the trial cannot import."""
+
+from __future__ import annotations
+
+import re
+
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure, path_in_tree
+from loopty.causes.host_facts import HostFacts
+
+_PYTHON = (
+    r"No module named '?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)'?",
+    r"PackageNotFoundError: No package metadata was found for (?P<name>[A-Za-z_][\w.-]*)",
+)
+_NODE = r"Cannot find (?:module|package) '(?P<name>[^'\s]+)'"
+_PACKAGE = re.compile(r"^(?:@[a-z0-9._-]+/)?[a-z0-9._-]+", re.IGNORECASE)
+_DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+_LOCK_FILES = {
+    "package-lock.json": "npm ci",
+    "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
+    "yarn.lock": "yarn install --frozen-lockfile",
+    "bun.lockb": "bun install --frozen-lockfile",
+}
+
+
+def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A module in an environment that git ignores, in a source folder, or not installed at all."""
+    found = failure.match(*_PYTHON)
+    if found is None:
+        return None
+    full, module = found["name"], found["name"].partition(".")[0]
+    if environment := facts.environment_with(module):
+        return Cause(
+            "module-in-ignored-environment",
+            f"{module} is installed in {environment}, which git ignores, so trials do not see it",
+            (
+                failure.setting_with("mounts", environment),
+                failure.own_setting("command", f'export PATH="$PWD/{environment}/bin:$PATH"; {failure.command}'),
+            ),
+        )
+    if (root := facts.source_root(module)) is not None:
+        folder = f"$PWD/{root}" if root else "$PWD"
+        return Cause(
+            "module-of-the-repository",
+            f"{module} is the repository's own, in {root or 'its top'}, and is not installed",
+            (failure.own_setting("command", f'export PYTHONPATH="{folder}:$PYTHONPATH"; {failure.command}'),),
+        )
+    return Cause(
+        "missing-python-module",
+        f"{full} is not installed for the python3 of your shell, which trials use",
+        shell=f"python3 -m pip install {_DISTRIBUTIONS.get(module, module)}",
+    )
+
+
+def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A package that is in node_modules, which git ignores, or not installed."""
+    found = failure.match(_NODE)
+    package = _PACKAGE.match(found["name"]) if found else None
+    if found is None or package is None or found["name"].startswith((".", "/")):
+        return None
+    if facts.has_path(f"node_modules/{package[0]}") and (folder := facts.ignored_path("node_modules")):
+        return Cause(
+            "module-in-ignored-environment",
+            f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
+            (failure.setting_with("mounts", folder),),
+        )
+    install = next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
+    install = install if facts.has_path("package.json") else f"npm install {package[0]}"
+    return Cause("missing-node-module", f"{package[0]} is not installed in node_modules", shell=install)
+
+
+def isolated_benchmark(failure: Failure, facts: HostFacts) -> Cause | None:
+    """An isolated benchmark that reaches for files of the candidate."""
+    if not failure.task.benchmark.isolated:
+        return None
+    found = failure.match(*_PYTHON, r"No such file or directory: '(?P<name>[^']+)'", r"ENOENT.*'(?P<name>[^']+)'")
+    if found is None:
+        return None
+    name = path_in_tree(found["name"]) or found["name"]
+    guesses = (name, f"{name.replace('.', '/')}.py")
+    path = next((guess for guess in guesses if facts.has_path(guess)), None)
+    if path is None:
+        return None
+    return Cause(
+        "isolated-benchmark",
+        f"an isolated benchmark sees only its own files, and {path} is none of them",
+        (failure.setting_with("files", path),),
+        advice=f"if {path} is the candidate's, call it with loopty_sdk.candidate instead",
+    )

@@ -1,0 +1,126 @@
+"""Causes: a path that is not in the trial, or cannot be written there."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure, path_in_tree
+from loopty.causes.host_facts import HostFacts
+
+_PATH = r"(?P<path>[^'‘’\"\s:,]+)"
+_NOT_THERE = (
+    r"No such file or directory: '(?P<path>[^']+)'",
+    rf"ENOENT: no such file or directory, (?!mkdir)\w+ '{_PATH}'",
+    rf"[‘']{_PATH}[’']?: No such file or directory",
+    rf"Cannot find module '{_PATH}'",
+    rf"(?:^|: |\s){_PATH}: No such file or directory",
+    rf"(?:^|: |\s){_PATH}: not found$",
+    rf"can't open file '{_PATH}'",
+    rf"can't cd to {_PATH}",
+    rf"No rule to make target [‘'`]{_PATH}[’']",
+    r"file or directory not found: (?P<path>\S+)",
+    rf"failed to read [`']{_PATH}[`']",
+)
+_READ_ONLY = (
+    r"Read-only file system: b?'(?P<path>[^']+)'",
+    rf"EROFS: read-only file system, \w+ '{_PATH}'",
+    # What Node says when it cannot make a folder inside one that it could not make either.
+    rf"ENOENT: no such file or directory, mkdir '{_PATH}'",
+    rf"can't create {_PATH}: Read-only file system",
+    rf"cannot \w+(?: \w+)* [‘'`]?{_PATH}[’']?: Read-only file system",
+    rf"[‘'`]?{_PATH}[’']?: Read-only file system",
+    rf"cannot create {_PATH}: Read-only file system",
+    rf"can't create {_PATH} for writing",
+    rf"failed to (?:open|write|create directory)(?: to)?:? [`']{_PATH}[`']",
+    rf"(?:open|mkdir) {_PATH}: read-only file system",
+)
+_COPY = 'cp -R . "${TMPDIR:-/tmp}/tree" && cd "${TMPDIR:-/tmp}/tree" && '
+_DENIED = (
+    r"Permission denied: b?'(?P<path>[^']+)'",
+    rf"EACCES: permission denied, \w+ '{_PATH}'",
+    rf"cannot \w+(?: \w+)* [‘'`]?{_PATH}[’']?: Permission denied",
+    rf"cannot create {_PATH}: Permission denied",
+)
+
+
+def submodule(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A path in a repository inside the repository."""
+    found = failure.match(*_NOT_THERE)
+    path = path_in_tree(found["path"]) if found else None
+    inner = facts.submodule(path) if path else None
+    if inner is None:
+        return None
+    if not inner.is_checked_out:
+        return Cause(
+            "submodule-not-checked-out",
+            f"{path} is in the submodule {inner.path}, which is not checked out",
+            shell=f"git submodule update --init -- {shlex.quote(inner.path)}",
+        )
+    return Cause(
+        "submodule-not-shown",
+        f"{path} is in the submodule {inner.path}, whose files are not in the repository's commits",
+        (failure.setting_with("mounts", inner.path),),
+    )
+
+
+def ignored_path(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A path of the working tree that git ignores, or one of the host that trials do not see."""
+    found = failure.match(*_NOT_THERE)
+    if found is None:
+        return None
+    path = path_in_tree(found["path"])
+    if path is not None and facts.has_path(path) and (ignored := facts.ignored_path(path)):
+        return Cause(
+            "path-ignored-by-git",
+            f"git ignores {ignored}, so trials do not see {path}",
+            (failure.setting_with("mounts", ignored),),
+        )
+    outside = found["path"]
+    if path is None and outside.startswith("/") and facts.has_path(outside) and not facts.is_shown(outside):
+        return Cause(
+            "path-outside-the-sandbox",
+            f"{outside} is on this machine, and trials do not see it",
+            (failure.setting_with("mounts", outside),),
+            needs_consent=True,
+        )
+    return None
+
+
+def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
+    """Something that writes into the tree, which trials cannot change."""
+    refused = failure.match(*_READ_ONLY, *_DENIED)
+    if refused is None and not failure.match("[Rr]ead-only file system"):
+        return None
+    path = path_in_tree(refused["path"]) if refused else None
+    if path is None and refused is not None and refused["path"].startswith("/"):
+        if failure.match("[Rr]ead-only file system") is None:
+            return None  # a permission of the host's own
+        folder = posixpath.dirname(refused["path"])
+        return Cause(
+            "read-only",
+            f"{folder} is not a place where trials may write",
+            advice="let the benchmark write to a folder of its own below $TMPDIR, or to one named in scratch",
+        )
+    if path and (target := _new_folder(path, facts)):
+        return Cause(
+            "read-only",
+            f"the benchmark writes to {target}, and a trial's files are read-only",
+            (failure.setting_with("scratch", target),),
+        )
+    return Cause(
+        "read-only-beside-sources",
+        f"the benchmark writes {path or 'files'} beside its sources, and a trial's files are read-only",
+        (failure.own_setting("command", f"{_COPY}{failure.command}"),),
+    )
+
+
+def _new_folder(path: str, facts: HostFacts) -> str | None:
+    """The outermost folder of the path without tracked files: it can start empty. None where there is none."""
+    parts = path.split("/")
+    folders = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    if len(folders) > 1 or "." not in parts[-1]:
+        candidates = folders[:-1] or folders
+        return next((folder for folder in candidates if not facts.has_tracked_files(folder)), None)
+    return None

@@ -1,0 +1,108 @@
+"""Causes: a program that the trial does not find, or may not run."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure, path_in_tree
+from loopty.causes.host_facts import HostFacts
+
+_NAME = r"(?P<name>[A-Za-z0-9_.+/-]+)"
+_NOT_FOUND = (
+    rf"(?:^|: ){_NAME}: (?:command )?not found$",
+    rf"(?:make|env)(?:\[\d+\])?: [‘'\"]?{_NAME}[’'\"]?: No such file or directory",
+    rf"executable file not found in \$PATH.*?{_NAME}$",
+    rf"exec: \"{_NAME}\": executable file not found",
+    rf"spawn {_NAME} ENOENT",
+)
+_MAYBE_A_PROGRAM = r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<name>[A-Za-z0-9_.+-]+)'"
+"""Python says the same of a program and of a file."""
+_DENIED = (
+    rf"(?:^|: ){_NAME}: [Pp]ermission denied$",
+    rf"PermissionError: \[Errno 13\] Permission denied: '{_NAME}'",
+    rf"spawn {_NAME} EACCES",
+)
+_RUST = ("cargo", "rustc")
+
+
+def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A program of the user's shell that is outside of what trials see, or is not installed."""
+    found, maybe = failure.match(*_NOT_FOUND), failure.match(_MAYBE_A_PROGRAM)
+    if found is None and maybe and facts.program(maybe["name"]):
+        found = maybe
+    if found is None:
+        return None
+    name = found["name"]
+    inside = path_in_tree(name) if "/" in name else None
+    if inside:
+        return None  # a file of the repository: a rule of paths
+    path = facts.program(posixpath.basename(name))
+    if path is None:
+        return Cause(
+            "missing-program",
+            f"{name} is not installed on this machine, or not where your shell looks for programs",
+            advice=f"install {name} so that `{shlex.quote(name)} --version` works in your shell, or correct the "
+            "command",
+        )
+    if facts.is_shown(path):
+        return None
+    folder = posixpath.dirname(path)
+    if not path.startswith("/"):
+        # Of the working tree: an environment that git ignores, as node_modules/.bin or .venv/bin.
+        environment = facts.ignored_path(path) or folder
+        return Cause(
+            "program-in-ignored-environment",
+            f"{name} is in {environment}, which git ignores, so trials do not see it",
+            (
+                failure.setting_with("mounts", environment),
+                failure.own_setting("command", f'export PATH="$PWD/{folder}:$PATH"; {failure.command}'),
+            ),
+        )
+    if posixpath.basename(name) in _RUST and (home := _rust_home(folder)):
+        return Cause(
+            "program-outside-the-sandbox",
+            f"{name} is in {folder}, which trials do not see",
+            (
+                failure.setting_with("mounts", *_rust_folders(home, facts)),
+                failure.own_setting(
+                    "command",
+                    f"export PATH={shlex.quote(folder)}:$PATH RUSTUP_HOME={shlex.quote(home)}/.rustup "
+                    f"CARGO_HOME={shlex.quote(home)}/.cargo CARGO_NET_OFFLINE=true; {failure.command}",
+                ),
+            ),
+            needs_consent=True,
+        )
+    prefix = posixpath.dirname(folder) if posixpath.basename(folder) in ("bin", "sbin") else folder
+    return Cause(
+        "program-outside-the-sandbox",
+        f"{name} is in {folder}, which trials do not see",
+        (
+            failure.setting_with("mounts", prefix),
+            failure.own_setting("command", f"export PATH={shlex.quote(folder)}:$PATH; {failure.command}"),
+        ),
+        needs_consent=True,
+    )
+
+
+def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A file of the repository that is run without being executable."""
+    found = failure.match(*_DENIED)
+    path = path_in_tree(found["name"]) if found else None
+    if path is None or not facts.has_path(path) or facts.is_executable(path):
+        return None
+    quoted = shlex.quote(path)
+    return Cause(
+        "not-executable", f"{path} is run as a program, and git has it as a plain file", shell=f"chmod +x {quoted}"
+    )
+
+
+def _rust_folders(home: str, facts: HostFacts) -> list[str]:
+    """Without the rest of ~/.cargo, which has the user's credentials."""
+    folders = (f"{home}/.cargo/bin", f"{home}/.cargo/registry", f"{home}/.rustup")
+    return [folder for folder in folders if facts.has_path(folder)]
+
+
+def _rust_home(folder: str) -> str | None:
+    return folder.removesuffix("/.cargo/bin") if folder.endswith("/.cargo/bin") else None

@@ -1,0 +1,165 @@
+"""Causes: a limit of the trial, or something that its sandbox does not have."""
+
+from __future__ import annotations
+
+import posixpath
+
+from loopty.causes.cause import Cause, Setting
+from loopty.causes.failure import Failure
+from loopty.causes.host_facts import HostFacts
+
+_MORE = 4
+_MEMORY = (
+    r"used more than \d+ MB of memory",
+    r"MemoryError",
+    r"Cannot allocate memory",
+    r"std::bad_alloc",
+    r"JavaScript heap out of memory",
+    r"[Oo]ut of memory",
+    r"memory allocation of \d+ bytes failed",
+    r"exit code (?:137|-9)\b",
+)
+_PROCESSES = (
+    r"can't start new thread",
+    r"[Ff]ork: (?:retry: )?Resource temporarily unavailable",
+    r"pthread_create.*(?:Resource temporarily unavailable|failed)",
+    r"uv_thread_create|failed to spawn thread",
+)
+_DISK = (r"wrote more than \d+ MB to disk", r"No space left on device", r"ENOSPC", r"File size limit exceeded")
+_NETWORK = (
+    r"[Tt]emporary failure in name resolution",
+    r"Name or service not known",
+    r"getaddrinfo (?:ENOTFOUND|EAI_AGAIN)",
+    r"Could not resolve (?:host|proxy)",
+    r"Network is unreachable",
+    r"ENETUNREACH",
+    r"Failed to establish a new connection",
+    r"dial tcp: lookup ",
+    r"failed to (?:download|fetch) .*(?:registry|crates\.io|index)",
+    r"no matching package named .* found",
+    r"Temporary failure resolving",
+)
+_LIBRARY = r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file"
+
+
+def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A command that its time limit ended."""
+    if not failure.match(r"still running after [\d.e+]+ s"):
+        return None
+    more = round(10 * failure.timeout_seconds)
+    what = f"the gate {failure.gate.name}" if failure.gate else "the benchmark"
+    return Cause(
+        "out-of-time",
+        f"{what} takes longer than its limit of {failure.timeout_seconds:g} s",
+        (failure.own_setting("timeout_seconds", more),),
+    )
+
+
+def out_of_memory(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A trial that its memory limit ended, or that could not get more memory."""
+    if not failure.match(*_MEMORY):
+        return None
+    limit = failure.task.limits.memory_mb
+    return Cause(
+        "out-of-memory",
+        f"the trial needs more than its {limit} MB of memory",
+        (Setting("limits", "memory_mb", _MORE * limit),),
+    )
+
+
+def too_many_processes(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A trial with more processes and threads than its limit."""
+    if not failure.match(*_PROCESSES):
+        return None
+    limit = failure.task.limits.processes
+    return Cause(
+        "too-many-processes",
+        f"the trial needs more than its {limit} processes and threads",
+        (Setting("limits", "processes", _MORE * limit),),
+    )
+
+
+def out_of_disk(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A trial that writes more than its limit."""
+    if not failure.match(*_DISK):
+        return None
+    limit = failure.task.limits.disk_mb
+    return Cause(
+        "out-of-disk",
+        f"the trial writes more than its {limit} MB to disk and /tmp",
+        (Setting("limits", "disk_mb", _MORE * limit),),
+    )
+
+
+def too_much_output(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A trial that prints more than its limit."""
+    if not failure.match(r"printed more than \d+ MB"):
+        return None
+    limit = failure.task.limits.output_mb
+    return Cause(
+        "too-much-output",
+        f"the trial prints more than its {limit} MB",
+        (Setting("limits", "output_mb", _MORE * limit),),
+    )
+
+
+def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A trial that wants something from the network."""
+    if failure.task.benchmark.network or not failure.match(*_NETWORK):
+        return None
+    return Cause(
+        "no-network",
+        "the trial wants something from the network, which trials do not have",
+        (Setting("benchmark", "network", True),),
+        advice="fetch it once before, and name its folder in mounts: then trials stay offline and repeatable",
+        needs_consent=True,
+    )
+
+
+def no_temporary_folder(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A program that finds no folder for temporary files."""
+    if not failure.match(
+        r"No usable temporary directory found", r"mktemp: failed to create", r"TMPDIR.*(?:unset|not set|unbound)"
+    ):
+        return None
+    return Cause(
+        "no-temporary-folder",
+        "the trial finds no folder for temporary files",
+        (failure.own_setting("command", f'export TMPDIR="${{TMPDIR:-/tmp}}"; {failure.command}'),),
+    )
+
+
+def missing_library(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A shared library that is elsewhere on this machine, or nowhere."""
+    found = failure.match(_LIBRARY)
+    if found is None:
+        return None
+    folder = facts.library(found["name"])
+    if folder is None:
+        return Cause(
+            "missing-library",
+            f"the shared library {found['name']} is not installed on this machine",
+            advice=f"install the package of your system that has {found['name']}",
+        )
+    return Cause(
+        "library-outside-the-sandbox",
+        f"the shared library {found['name']} is in {folder}, where the trial does not look",
+        (
+            *(() if facts.is_shown(folder) else (failure.setting_with("mounts", folder),)),
+            failure.own_setting(
+                "command", f'export LD_LIBRARY_PATH="{posixpath.normpath(folder)}"; {failure.command}'
+            ),
+        ),
+        needs_consent=True,
+    )
+
+
+def no_git(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A build that asks git for its version: trials see the files of a commit and no git directory."""
+    sentence = "the trial asks git about the repository, and sees only the files of a commit"
+    if failure.match(r"setuptools[_-]scm was unable to detect version"):
+        line = f"export SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1; {failure.command}"
+        return Cause("no-git-directory", sentence, (failure.own_setting("command", line),))
+    if failure.match(r"not a git repository"):
+        return Cause("no-git-directory", sentence, advice="give it the version in another way, or leave it out")
+    return None

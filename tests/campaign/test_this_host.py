@@ -1,0 +1,85 @@
+"""Facts of a real working tree."""
+
+import os
+import subprocess
+
+import pytest
+
+from loopty.campaign.this_host import ThisHost
+from loopty.causes.host_facts import Submodule
+from loopty.workspaces.repository import Repository
+
+
+@pytest.fixture
+def top(tmp_path):
+    folder = tmp_path / "repo"
+    for path, text in {
+        ".gitignore": "node_modules\n.venv/\ndata/*.csv\n",
+        ".gitmodules": '[submodule "v"]\n\tpath = vendor/v\n\turl = ../v\n[submodule "w"]\n\tpath = ../../w\n',
+        "src/pkg/__init__.py": "",
+        "tool.py": "",
+        "data/set.csv": "",
+        "data/readme": "",
+        "node_modules/.bin/vitestx": "#!/bin/sh\n",
+        ".venv/pyvenv.cfg": "",
+        ".venv/lib/python3.11/site-packages/numpyx/__init__.py": "",
+        ".venv/lib/python3.11/site-packages/fastx.cpython-311.so": "",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (folder / "node_modules/.bin/vitestx").chmod(0o755)
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def host(top):
+    return ThisHost(Repository.open(top))
+
+
+def test_programs_are_found_in_the_shell_in_environments_and_nowhere(host):
+    assert host.program("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert host.program("vitestx") == "node_modules/.bin/vitestx"
+    assert host.program("no-such-program-x") is None
+    assert host.is_shown("/usr/bin/sh")
+    assert not host.is_shown("/srv/bin/x")
+
+
+def test_programs_of_usual_folders_are_found_without_the_shell_knowing_them(host, tmp_path, monkeypatch):
+    program = tmp_path / "home/.nvm/versions/node/v22.1.0/bin/nodex"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert host.program("nodex") == str(program)
+
+
+def test_the_outermost_ignored_path_is_named(host):
+    assert host.ignored_path("node_modules/left/index.js") == "node_modules"
+    assert host.ignored_path("data/set.csv") == "data/set.csv"
+    assert host.ignored_path("data/readme") is None
+    assert host.has_tracked_files("data")
+    assert not host.has_tracked_files("build")
+
+
+def test_modules_are_found_in_environments_and_in_source_folders(host):
+    assert host.environment_with("numpyx") == ".venv"
+    assert host.environment_with("fastx") == ".venv"
+    assert host.environment_with("other") is None
+    assert (host.source_root("pkg"), host.source_root("tool"), host.source_root("x")) == ("src", "", None)
+
+
+def test_a_submodule_is_known_with_its_state(host, top):
+    assert host.submodule("vendor/v/x.c") == Submodule("vendor/v", False)
+    (top / "vendor/v").mkdir(parents=True)
+    (top / "vendor/v/.git").touch()
+    assert host.submodule("vendor/v") == Submodule("vendor/v", True)
+    assert host.submodule("src/pkg") is None
+    assert host.submodule("../../w/x") is None
+
+
+def test_libraries_are_found_where_the_user_has_them(host, tmp_path, monkeypatch):
+    (tmp_path / "libnothingx.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{os.sep}nowhere:{tmp_path}")
+    assert host.library("libnothingx.so.1") == str(tmp_path)
+    assert host.library("libnothingx.so.2") is None

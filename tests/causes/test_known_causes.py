@@ -1,0 +1,282 @@
+"""Each known cause is recognised in what real programs print, and has the line to paste."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+
+import pytest
+
+from loopty.causes.cause import Cause
+from loopty.causes.error_lines import find_error_lines
+from loopty.causes.failure import Failure
+from loopty.causes.host_facts import Submodule
+from loopty.causes.known_causes import explain_failure
+from loopty.taskfile.read import parse
+
+
+@dataclass
+class Facts:
+    """A machine and a working tree as a test wants them."""
+
+    programs: dict[str, str] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    tracked: tuple[str, ...] = ()
+    environments: dict[str, str] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)
+    submodules: dict[str, bool] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
+
+    def program(self, name):
+        return self.programs.get(name)
+
+    def is_shown(self, path):
+        return path.startswith("/usr")
+
+    def has_path(self, path):
+        return path in self.paths
+
+    def is_executable(self, path):
+        return path not in self.paths
+
+    def ignored_path(self, path):
+        return next((name for name in self.ignored if path == name or path.startswith(f"{name}/")), None)
+
+    def has_tracked_files(self, folder):
+        return folder in self.tracked
+
+    def environment_with(self, module):
+        return self.environments.get(module)
+
+    def source_root(self, module):
+        return self.roots.get(module)
+
+    def submodule(self, path):
+        return next((Submodule(name, out) for name, out in self.submodules.items() if path.startswith(name)), None)
+
+    def library(self, name):
+        return self.libraries.get(name)
+
+
+def task(command="bench", more=""):
+    text = f"[benchmark]\ncommand = {json.dumps(command)}\ntimeout_seconds = 20\n"
+    return parse(f"{text}{more}\n[access]\nwrite = ['a']\n[[gates]]\nname = 'tests'\ncommand = 'pytest'\n")
+
+
+def explain(output: str, facts: Facts | None = None, reason: str = "", more: str = "") -> Cause | None:
+    """The cause of a failure with this output, or with this reason."""
+    found = find_error_lines(output)
+    lines, cause = (found.lines, found.cause) if found else ((), "")
+    return explain_failure(Failure(reason or f"exit code 1: {cause}", lines, task(more=more)), facts or Facts())
+
+
+NODE_MODULES = Facts(paths=("node_modules/left", "node_modules"), ignored=("node_modules",))
+NOT_WRITTEN = "the result file was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, …)"
+
+KNOWN = [
+    # program outside the sandbox
+    (
+        "/bin/sh: 1: cargo: not found",
+        Facts({"cargo": "/home/u/.cargo/bin/cargo"}, ("/home/u/.cargo/bin", "/home/u/.rustup")),
+        'mounts = ["/home/u/.cargo/bin", "/home/u/.rustup"]',
+    ),
+    ("make: cargox: No such file or directory\nmake: *** [Makefile:5: miss] Error 127", Facts(), "install cargox"),
+    (
+        "bash: line 1: node: command not found",
+        Facts({"node": "/home/u/.nvm/versions/node/v22.1.0/bin/node"}),
+        'mounts = ["/home/u/.nvm/versions/node/v22.1.0"]',
+    ),
+    (
+        "/bin/sh: 1: uv: not found",
+        Facts({"uv": "/home/u/.local/bin/uv"}),
+        'command = "export PATH=/home/u/.local/bin:$PATH; bench"',
+    ),
+    ("env: ‘conda’: No such file or directory", Facts({"conda": "/home/u/miniconda3/bin/conda"}), "miniconda3"),
+    (
+        "/bin/sh: 1: go: not found",
+        Facts({"go": "/home/u/sdk/go1.22/bin/go"}),
+        'mounts = ["/home/u/sdk/go1.22"]',
+    ),
+    (
+        "Traceback (most recent call last):\n  File x\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: 'poetry'",
+        Facts({"poetry": "/home/u/.local/bin/poetry"}),
+        "/home/u/.local/bin",
+    ),
+    (
+        "/bin/sh: 1: vitest: not found",
+        Facts({"vitest": "node_modules/.bin/vitest"}, ignored=("node_modules",)),
+        'mounts = ["node_modules"]',
+    ),
+    (
+        "/bin/sh: 1: ruff: not found",
+        Facts({"ruff": ".venv/bin/ruff"}, ignored=(".venv",)),
+        'command = "export PATH=\\"$PWD/.venv/bin:$PATH\\"; bench"',
+    ),
+    # modules
+    (
+        "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'numpy'",
+        Facts(environments={"numpy": ".venv"}),
+        'mounts = [".venv"]',
+    ),
+    ("E   ModuleNotFoundError: No module named 'pkg'", Facts(roots={"pkg": "src"}), "$PWD/src:$PYTHONPATH"),
+    ("ModuleNotFoundError: No module named 'yaml'", Facts(), "python3 -m pip install pyyaml"),
+    ("/usr/bin/python3: No module named pytest", Facts(), "python3 -m pip install pytest"),
+    ("Error: Cannot find module 'left'\nRequire stack:\n- /loopty/tree/b.js", NODE_MODULES, "node_modules"),
+    (
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left' imported from /loopty/tree/n.mjs",
+        Facts(paths=("package.json", "package-lock.json")),
+        "npm ci",
+    ),
+    # paths
+    (
+        "Traceback (most recent call last):\n  File x\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data/x.csv'",
+        Facts(paths=("data/x.csv",), ignored=("data",)),
+        'mounts = ["data"]',
+    ),
+    ("cat: data/x.csv: No such file or directory", Facts(paths=("data/x.csv",), ignored=("data",)), '["data"]'),
+    (
+        "Error: ENOENT: no such file or directory, open '/loopty/tree/data/x.csv'",
+        Facts(paths=("data/x.csv",), ignored=("data",)),
+        'mounts = ["data"]',
+    ),
+    ("cat: /srv/set/x: No such file or directory", Facts(paths=("/srv/set/x",)), 'mounts = ["/srv/set/x"]'),
+    (
+        "cat: vendor/v/x.c: No such file or directory",
+        Facts(submodules={"vendor/v": False}),
+        "git submodule update",
+    ),
+    (
+        "b.c:1:10: fatal error: v/x.h: No such file or directory",
+        Facts(submodules={"v": True}),
+        'mounts = ["v"]',
+    ),
+    ("mkdir: cannot create directory ‘build’: Read-only file system", Facts(), 'scratch = ["build"]'),
+    ("OSError: [Errno 30] Read-only file system: '/loopty/tree/out/a'", Facts(), 'scratch = ["out"]'),
+    ("Error: ENOENT: no such file or directory, mkdir 'dist/x'", Facts(), 'scratch = ["dist"]'),
+    (
+        "error: failed to create directory `/loopty/tree/target/debug`\n\nCaused by:\n"
+        "  Read-only file system (os error 30)",
+        Facts(),
+        'scratch = ["target"]',
+    ),
+    (
+        "Assembler messages:\nFatal error: can't create m.o: Read-only file system\nmake: *** [all] Error 1",
+        Facts(),
+        'command = "cp -R . ',
+    ),
+    ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "cp -R . "),
+    ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
+    ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
+    # sandbox and limits
+    (
+        "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
+        Facts(),
+        "network = true",
+    ),
+    (
+        "TypeError: fetch failed\n    at node:internal\n  [cause]: Error: getaddrinfo EAI_AGAIN example.org",
+        Facts(),
+        "network = true",
+    ),
+    ("error: no matching package named `serde` found\nlocation searched: crates.io index", Facts(), "network"),
+    ("curl: (6) Could not resolve host: example.org", Facts(), "network = true"),
+    (
+        "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp']",
+        Facts(),
+        "TMPDIR",
+    ),
+    (
+        "OSError: libGL.so.1: cannot open shared object file: No such file or directory",
+        Facts(libraries={"libGL.so.1": "/home/u/lib"}),
+        'mounts = ["/home/u/lib"]',
+    ),
+    (
+        "./bench: error while loading shared libraries: libfoo.so.2: cannot open shared object file: No such file",
+        Facts(),
+        "install the package of your system that has libfoo.so.2",
+    ),
+    ("RuntimeError: can't start new thread", Facts(), "processes = 1024"),
+    ("File size limit exceeded", Facts(), "disk_mb = 4096"),
+    ("terminate called after throwing an instance of 'std::bad_alloc'", Facts(), "memory_mb = 8192"),
+    ("FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", Facts(), "memory_mb"),
+    ("LookupError: setuptools-scm was unable to detect version for /loopty/tree.", Facts(), "PRETEND_VERSION"),
+    ("fatal: not a git repository (or any parent up to mount point /loopty)", Facts(), "another way"),
+]
+
+
+@pytest.mark.parametrize(("output", "facts", "remedy"), KNOWN)
+def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remedy):
+    cause = explain(output, facts)
+    assert remedy in cause.remedy
+    assert "\n" not in cause.remedy + cause.sentence
+    for setting in cause.settings:
+        assert tomllib.loads(setting.line)
+
+
+@pytest.mark.parametrize(
+    ("reason", "printed", "remedy"),
+    [
+        ("still running after 20 s", "", "timeout_seconds = 200"),
+        ("gate tests: still running after 60 s", "", "under the gate tests: timeout_seconds = 600"),
+        ("used more than 2048 MB of memory", "", "memory_mb = 8192"),
+        ("exit code 137: Killed", "", "memory_mb = 8192"),
+        ("printed more than 64 MB", "", "output_mb = 256"),
+        ("wrote more than 1024 MB to disk", "", "disk_mb = 4096"),
+        (NOT_WRITTEN, "warm\nscore: 0.93", 'result = "stdout"'),
+        (NOT_WRITTEN, '{"score": 1.5}', 'result = "stdout"'),
+        (NOT_WRITTEN, '{"time": 1.5}', 'score_key = "time"'),
+        (NOT_WRITTEN, "0.25", "tail -n 1"),
+        (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
+        (
+            "the benchmark did not report speed (it reported ms, mb)",
+            "",
+            'under [[objective.metrics]]: name = "ms"',
+        ),
+    ],
+)
+def test_a_limit_and_a_result_elsewhere_have_their_remedy(reason, printed, remedy):
+    lines = tuple(printed.splitlines())
+    cause = explain_failure(Failure(reason, lines, task()), Facts())
+    assert remedy in cause.remedy
+
+
+def test_a_gate_that_fails_gets_a_command_of_its_own():
+    failure = Failure("gate tests: exit code 2: E   ModuleNotFoundError: No module named 'pkg'", (), task())
+    cause = explain_failure(failure, Facts(roots={"pkg": ""}))
+    assert [item.table for item in cause.settings] == ["gates.tests"]
+    assert cause.settings[0].value == 'export PYTHONPATH="$PWD:$PYTHONPATH"; pytest'
+
+
+def test_an_isolated_benchmark_is_told_from_a_missing_module():
+    output = "ModuleNotFoundError: No module named 'solver'"
+    cause = explain(output, Facts(paths=("solver.py",)), more="isolated = true\nfiles = ['bench.py']")
+    assert cause.name == "isolated-benchmark"
+    assert 'files = ["bench.py", "solver.py"]' in cause.remedy
+
+
+def test_what_is_in_the_task_already_stays_in_the_line_to_paste():
+    output = "mkdir: cannot create directory ‘build’: Read-only file system"
+    assert 'scratch = ["out", "build"]' in explain(output, more="scratch = ['out']").remedy
+
+
+def test_an_unknown_error_has_no_cause():
+    assert explain("bench.c:3:5: error: unknown type name 'flaot'") is None
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "ModuleNotFoundError: No module named 'x; rm -rf ~'",
+        "Error: Cannot find module '$(reboot)'",
+        "/bin/sh: 1: `reboot`: not found",
+        "cat: ../../etc/passwd: No such file or directory",
+        "PermissionError: [Errno 13] Permission denied: '/etc/shadow'",
+    ],
+)
+def test_hostile_names_do_not_get_into_a_line_to_paste(output):
+    cause = explain(output, Facts(paths=("../../etc/passwd", "/etc/shadow")))
+    assert cause is None or not any(word in cause.remedy for word in ("rm -rf", "reboot", "passwd", "shadow"))
