@@ -12,13 +12,13 @@ quick: check         ## before each commit: style, types, imports, the fast test
 
 QUICK = domain engine kit ledgers proposers pruners record report selectors taskfile verifiers views
 
-check: .venv/.ready  ## style, types, direction of imports
+check: .venv/.ready-for-development  ## style, types, direction of imports
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
-bench: .venv/.ready  ## speed and cost, side by side with peers
+bench: .venv/.ready-for-development  ## speed and cost, side by side with peers
 	.venv/bin/python benchmarks/run.py
 
 docs: .venv/.ready   ## make the reference page of loopty.toml anew
@@ -29,9 +29,14 @@ lock: .venv/.ready   ## pin every dependency anew
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --extra samplers --extra models --extra anthropic --extra google --extra local --extra keyring \
 		--group dev -o requirements.lock pyproject.toml
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --constraint requirements.lock --group install -o requirements-runtime.lock pyproject.toml
 
-.venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
-	sh scripts/setup.sh
+.venv/.ready: requirements-runtime.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh $^
 
-.venv/.ready-for-tests: .venv/.ready scripts/setup_tests.sh
+.venv/.ready-for-development: .venv/.ready requirements.lock scripts/setup_development.sh
+	@sh scripts/setup_development.sh $^
+
+.venv/.ready-for-tests: .venv/.ready-for-development scripts/setup_tests.sh
 	sh scripts/setup_tests.sh

@@ -2,11 +2,20 @@
 # Optimise the circle packing example for about a minute, in a repository of its own: build/demo.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/packages.sh
+. scripts/environment.sh
+
+name=loopty
+command -v loopty >/dev/null || name=../../.venv/bin/loopty
 loopty="$PWD/.venv/bin/loopty"
+standing="$PWD/scripts/demo_standing.py"
 PATH="$PWD/.venv/bin:$PATH"
 
+lock_file build/demo.lock || {
+    printf 'Another demo is running in build/demo: wait for it (a minute), then run make demo again.\n' >&2
+    exit 1
+}
 rm -rf build/demo
-mkdir -p build
 cp -R examples/circle_packing build/demo
 cd build/demo
 if [ -n "${DEMO_TARGET:-}" ]; then   # the score to stop at, before the minute is over
@@ -22,4 +31,6 @@ printf '\n'
 "$loopty" report --top 3
 printf '\nThe change from the first program to the best one (loopty diff best --baseline):\n\n'
 "$loopty" diff best --baseline
-printf '\nThe repository is build/demo: try loopty tree, loopty show best or loopty apply in it.\n'
+printf '\n'
+"$loopty" status --json | python3 "$standing"
+printf '\nLook around:  cd build/demo;  %s tree;  %s show best;  %s apply best\n' "$name" "$name" "$name"

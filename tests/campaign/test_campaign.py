@@ -20,6 +20,7 @@ METHODS = {
     "show": "detail",
     "gate": "add_gate",
     "apply": "make_branch",
+    "branch": "make_node_branch",
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
 }

@@ -111,6 +111,16 @@ class Place:
 
         return SavedRecord(self.top).history
 
+    def commit_of(self, node: str) -> str:
+        return self.history()[node].commit
+
+    def held_commits(self, run: int = 1) -> list[str]:
+        """The commits of nodes that git keeps for a run."""
+        from loopty.workspaces.node_refs import NodeRefs
+        from loopty.workspaces.repository import Repository
+
+        return NodeRefs(Repository.open(self.top)).held(run)
+
 
 @pytest.fixture
 def place(tmp_path) -> Place:

@@ -9,7 +9,7 @@ from loopty.ledgers.sqlite import SqliteLedger
 
 from .conftest import GIT, Place
 
-OURS = ("objects/", "loopty/", "refs/heads/loopty-", "logs/refs/heads/loopty-")
+OURS = ("objects/", "loopty/", "refs/loopty/", "refs/heads/loopty-")
 
 
 def events(place: Place) -> list:

@@ -107,27 +107,185 @@ def test_a_candidates_attributes_choose_no_program(candidate, tmp_path, monkeypa
     assert ".gitattributes" in refused.stderr
     assert not spy.has_run()
     assert not (candidate.top / ".gitattributes").exists()
+    candidate.loopty("branch", "1.1")
+    assert not spy.has_run()
     spy.git(candidate, "checkout", "-q", "loopty-1.1")
     assert spy.has_run(), "the trap itself does not work"
 
 
-def test_a_repository_with_a_hostile_configuration_runs_no_monitor_hook_or_diff(code_place, tmp_path, monkeypatch):
-    """As from a tarball, which brings `.git/config` and hooks: only filters of the user's own commits may run."""
+@pytest.fixture
+def archive(code_place, tmp_path, monkeypatch):
+    """A repository that came as an archive: its configuration chooses programs."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     spy = Spy(tmp_path / "home", monkeypatch)
-    config = (tmp_path / "home/.gitconfig").read_text()
+    (tmp_path / "home/.gitconfig").rename(tmp_path / "home/theirs")
     (tmp_path / "home/.gitconfig").write_text("[user]\n name = u\n email = u@x\n")
-    with (code_place.top / ".git/config").open("a") as file:
-        file.write(config)
-    code_place.write("src/x.txt", "6\n")
-    for args in (
-        ("run", "1"),
-        ("new", "--parent", "1"),
-        ("diff", "1.1"),
-        ("status",),
-        ("optimize",),
-        ("apply", "best"),
-    ):
-        code_place.loopty(*args, code=None)
-        assert not spy.has_run(), args
-    spy.git(code_place, "status")
-    assert spy.has_run(), "the trap itself does not work"
+    return Archive(code_place, spy, tmp_path / "home")
+
+
+class Archive:
+    def __init__(self, place, spy, home):
+        self.place, self.spy, self.home = place, spy, home
+
+    def configure(self, text, folder=""):
+        with (self.place.top / folder / ".git/config").open("a") as file:
+            file.write(text.replace("SPY", str(self.home / "spy")))
+
+    def attributes(self, folder=""):
+        (self.place.top / folder / ".git/info").mkdir(exist_ok=True)
+        (self.place.top / folder / ".git/info/attributes").write_text("* filter=spy\n")
+
+
+VERBS = (
+    ("run", "1"),
+    ("run", "1", "--check"),
+    ("new", "--parent", "1"),
+    ("new",),
+    ("diff", "1"),
+    ("status",),
+    ("optimize",),
+    ("replay", "1"),
+    ("rebaseline",),
+    ("gate", "check", "1"),
+    ("export", "1"),
+    ("apply", "best"),
+    ("apply", "best", "--patch"),
+    ("show", "1"),
+    ("trust",),
+    ("doctor",),
+)
+
+
+def test_a_repository_with_a_hostile_configuration_runs_no_monitor_hook_or_diff(archive):
+    """As from a tarball, which brings `.git/config` and hooks."""
+    text = (archive.home / "theirs").read_text()
+    archive.configure(text[text.index("[diff ") :])
+    archive.place.write("src/x.txt", "6\n")
+    for args in VERBS:
+        archive.place.loopty(*args, code=None)
+        assert not archive.spy.has_run(), args
+    archive.spy.git(archive.place, "status")
+    assert archive.spy.has_run(), "the trap itself does not work"
+
+
+FILTER = '[filter "spy"]\n clean = SPY\n smudge = SPY\n'
+
+
+@pytest.mark.parametrize("where", ["config", "include", "worktree"])
+def test_a_filter_of_the_repository_s_own_configuration_needs_a_yes(archive, where):
+    place = archive.place
+    place.loopty("run", "1")
+    archive.attributes()
+    if where == "include":
+        (place.top / ".git/more").write_text(FILTER.replace("SPY", str(archive.home / "spy")))
+        archive.configure("[include]\n path = more\n")
+    elif where == "worktree":
+        (place.top / ".git/config.worktree").write_text(FILTER.replace("SPY", str(archive.home / "spy")))
+        place.git("config", "core.repositoryFormatVersion", "1")
+        place.git("config", "extensions.worktreeConfig", "true")
+    else:
+        archive.configure(FILTER)
+    place.write("src/x.txt", "6\n")
+    archive.spy.has_run()
+    for args in VERBS:
+        place.loopty(*args, code=None)
+        assert not archive.spy.has_run(), args
+    refused = place.loopty("new", code=2).stderr
+    assert f"git to use '{archive.home}/spy' (git config filter.spy.clean)" in refused
+    assert "else edit .git/config" in refused
+    place.loopty("trust", "--yes")
+    place.loopty("optimize")
+    assert archive.spy.has_run(), "what the user allows is used"
+
+
+def test_init_allows_the_task_but_not_the_configuration(archive):
+    archive.attributes()
+    archive.configure(FILTER)
+    archive.place.git("rm", "-q", "--cached", "loopty.toml")
+    (archive.place.top / "loopty.toml").unlink()
+    archive.spy.has_run()
+    done = archive.place.loopty("init", "--command", "sh bench.sh", "--write", "src/**", code=2)
+    assert "git config filter.spy.clean" in done.stderr
+    assert not archive.spy.has_run()
+
+
+def test_filters_of_a_submodule_never_run(archive):
+    place = archive.place
+    place.git("init", "-q", "sub")
+    Place(place.top / "sub").write("a", "1\n")
+    Place(place.top / "sub").commit()
+    place.commit("with a submodule")
+    archive.attributes("sub")
+    archive.configure(FILTER, "sub")
+    place.write("sub/a", "2\n")
+    for args in VERBS:
+        place.loopty(*args, code=None)
+        assert not archive.spy.has_run(), args
+    archive.spy.git(place, "add", "--all")
+    assert archive.spy.has_run(), "the trap itself does not work"
+
+
+def test_a_moved_submodule_is_part_of_the_baseline(archive):
+    place = archive.place
+    sub = Place(place.top / "sub")
+    place.git("init", "-q", "sub")
+    sub.commit()
+    place.commit("with a submodule")
+    sub.commit("a later state")
+    place.loopty("run", "1")
+    assert place.git("rev-parse", "loopty-1:sub") == sub.git("rev-parse", "HEAD")
+
+
+PARTIAL = """
+[core]
+ sshCommand = SPY /dev/null
+[remote "origin"]
+ url = ssh://nowhere.invalid/x
+ promisor = true
+ partialCloneFilter = blob:none
+[extensions]
+ partialClone = origin
+"""
+
+
+def test_a_partial_clone_fetches_nothing_without_a_yes(archive):
+    place = archive.place
+    place.loopty("run", "1")
+    blob = place.git("rev-parse", "HEAD:src/x.txt").strip()
+    (place.top / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    place.git("config", "core.repositoryFormatVersion", "1")
+    archive.configure(PARTIAL)
+    for args in VERBS:
+        done = place.loopty(*args, code=None)
+        assert not archive.spy.has_run(), args
+        assert "Traceback" not in done.stderr
+    assert "git config core.sshcommand" in place.loopty("replay", "1", code=2).stderr
+    archive.spy.git(place, "cat-file", "blob", blob)
+    assert archive.spy.has_run(), "the trap itself does not work"
+
+
+def test_a_configuration_cannot_name_another_working_tree(archive, tmp_path):
+    place = archive.place
+    place.git("config", "core.worktree", str(tmp_path))
+    (tmp_path / "loopty.toml").write_text(CODE_TASK.format(attempts=2))
+    for args in VERBS:
+        assert "core.worktree" in place.loopty(*args, code=None).stderr or args == ("doctor",), args
+    assert not (tmp_path / ".loopty").exists()
+
+
+def test_a_bare_repository_among_the_files_of_a_clone_is_not_used(archive):
+    place = archive.place
+    place.git("init", "-q", "--bare", "docs")
+    Place(place.top / "docs").git("config", "core.bare", "false")
+    Place(place.top / "docs").git("config", "core.worktree", str(place.top / "docs"))
+    assert "safe.bareRepository" in Place(place.top / "docs").loopty("run", "1", code=2).stderr
+
+
+def test_a_submodule_and_a_working_tree_have_their_own_place(archive, tmp_path):
+    place = archive.place
+    place.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(place.top / ".git"), "sub")
+    place.git("worktree", "add", "-q", str(tmp_path / "beside"))
+    for top in (place.top / "sub", tmp_path / "beside"):
+        Place(top).write("loopty.toml", CODE_TASK.format(attempts=2))
+        Place(top).loopty("run", "1", code=None)
+        assert (top / ".loopty").is_dir()

@@ -54,22 +54,23 @@ def test_the_folder_is_complete(made, node, name):
 
 
 @pytest.mark.parametrize("node", ["1", "1.1", "1.2", "1.3"])
-def test_its_branch_is_the_exact_commit_that_ran(made, node):
+def test_git_keeps_the_exact_commit_that_ran(made, node):
     found = made.history()[node]
-    assert made.git("rev-parse", f"loopty-{node}", f"loopty-{node}^{{tree}}").split() == [found.commit, found.tree]
+    assert found.commit in made.held_commits()
+    assert made.git("rev-parse", f"{found.commit}^{{tree}}").strip() == found.tree
     if node != "1":
-        assert made.git("show", f"loopty-{node}:src/x.txt") == CONTENT[found.summary]
-        assert made.git("rev-parse", f"loopty-{node}^") == made.git("rev-parse", "loopty-1")
+        assert made.git("show", f"{found.commit}:src/x.txt") == CONTENT[found.summary]
+        assert made.git("rev-parse", f"{found.commit}^").strip() == made.commit_of("1")
 
 
-def test_proposed_nodes_have_a_branch_and_a_folder_too(made):
+def test_proposed_nodes_are_kept_and_have_a_folder_too(made):
     made.loopty("optimize", "--quiet", code=None)
-    history = made.history()
+    history, held = made.history(), made.held_commits()
     for node in history.ids:
-        assert made.git("rev-parse", node.branch).strip() == history[node].commit
+        assert history[node].commit in held
         folder = made.top / ".loopty/nodes" / node
         assert {"description.md", "change.diff", "analysis.md"} <= {p.name for p in folder.iterdir()}
-    assert made.git("for-each-ref", "refs/loopty") == ""
+    assert made.git("for-each-ref", "--format=%(refname)").split() == ["refs/heads/main", "refs/loopty/runs/1"]
 
 
 def test_a_node_says_how_many_rows_its_curve_leaves_out(code_place):

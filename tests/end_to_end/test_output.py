@@ -92,7 +92,7 @@ def test_best_with_top_lists_that_many_nodes(finished):
         (["show", "9.9"], "there is no node 9.9: `loopty tree` lists them"),
         (["diff", "1.99"], "there is no node 1.99"),
         (["tree", "9.9", "--json"], "there is no node 9.9"),
-        (["show", "1.x"], "ids look like 1, 1.3 or 1.3.2"),
+        (["show", "1.x"], "ids look like 1, 1.3, 1.3.2 or @431"),
         (["show", "../1"], "is not a node id"),
         (["show", "1.0"], "is not a node id"),
         (["run", "9.9"], "there is no node 9.9"),

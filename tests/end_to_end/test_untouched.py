@@ -67,10 +67,11 @@ def test_uncommitted_changes_are_part_of_the_baseline(busy_place):
     busy_place.loopty("run", "1")
     history = busy_place.history()
     assert history.score(history["1"]) == 16
-    assert busy_place.git("show", "loopty-1:src/staged.txt") == "staged, then changed\n"
-    assert busy_place.git("show", "loopty-1:src/untracked.txt") == "untracked\n"
-    assert "ignored.log" not in busy_place.git("ls-tree", "-r", "--name-only", "loopty-1")
-    assert busy_place.git("rev-parse", "loopty-1^") == busy_place.git("rev-parse", "HEAD")
+    base = history["1"].commit
+    assert busy_place.git("show", f"{base}:src/staged.txt") == "staged, then changed\n"
+    assert busy_place.git("show", f"{base}:src/untracked.txt") == "untracked\n"
+    assert "ignored.log" not in busy_place.git("ls-tree", "-r", "--name-only", base)
+    assert busy_place.git("rev-parse", f"{base}^") == busy_place.git("rev-parse", "HEAD")
 
 
 def test_a_change_in_the_second_of_the_last_commit_is_part_of_the_baseline(code_place):
@@ -80,10 +81,10 @@ def test_a_change_in_the_second_of_the_last_commit_is_part_of_the_baseline(code_
     code_place.write("src/x.txt", "6\n")
     time.sleep(1)
     code_place.loopty("run", "1")
-    assert code_place.git("show", "loopty-1:src/x.txt") == "6\n"
+    assert code_place.git("show", f"{code_place.commit_of('1')}:src/x.txt") == "6\n"
 
 
-def test_two_working_trees_of_one_repository_do_not_move_each_others_branches(code_place):
+def test_two_working_trees_of_one_repository_do_not_move_each_others_refs(code_place):
     code_place.git("worktree", "add", "-q", str(code_place.top.with_name("other")))
     other = type(code_place)(code_place.top.with_name("other"))
     other.write("src/x.txt", "50\n")
@@ -91,9 +92,9 @@ def test_two_working_trees_of_one_repository_do_not_move_each_others_branches(co
     other.loopty("optimize", "--new-run", "--quiet", code=None)
     history = code_place.history()
     assert sorted(history.runs) == [1, 2]
-    assert other.git("show", "loopty-2:src/x.txt") == "50\n"
+    assert other.git("show", f"{history['2'].commit}:src/x.txt") == "50\n"
     for run in history.runs.values():
-        assert code_place.git("rev-parse", run.root.branch).strip() == history[run.root].commit
+        assert history[run.root].commit in code_place.held_commits(run.number)
 
 
 def test_a_branch_of_the_user_with_the_name_of_a_node_is_not_moved(code_place):
@@ -104,13 +105,15 @@ def test_a_branch_of_the_user_with_the_name_of_a_node_is_not_moved(code_place):
     assert code_place.git("rev-parse", "loopty-1") == mine
 
 
-def test_branches_stay_when_the_state_folder_is_lost(code_place):
+def test_commits_stay_when_the_state_folder_is_lost(code_place):
     code_place.loopty("run", "1")
-    lost = code_place.git("rev-parse", "loopty-1")
+    lost = code_place.held_commits()
     shutil.rmtree(code_place.state)
     code_place.write("src/x.txt", "50\n")
     code_place.loopty("run", "1", code=None)
-    assert lost in code_place.git("for-each-ref", "refs/heads/loopty-*", "--format=%(objectname)%0a")
+    assert code_place.held_commits() == lost
+    assert sorted(code_place.history().runs) == [2]
+    assert code_place.held_commits(2) == [code_place.commit_of("2")]
 
 
 def test_folders_left_by_a_lost_ledger_are_not_taken_for_those_of_new_nodes(code_place):
@@ -120,4 +123,4 @@ def test_folders_left_by_a_lost_ledger_are_not_taken_for_those_of_new_nodes(code
     code_place.loopty("run", "1")
     history = code_place.history()
     root = history.run.root
-    assert code_place.git("rev-parse", root.branch).strip() == history[root].commit
+    assert code_place.held_commits(root.run) == [history[root].commit]

@@ -182,7 +182,7 @@ async def test_a_premature_exit_is_judged_by_what_was_written(place: Place) -> N
 
 
 async def test_stdout_with_more_than_one_object_is_no_result(place: Place) -> None:
-    outcome = await place.run("""echo hello; echo '{"score": 1}'""", result="stdout")
+    outcome = await place.run("""echo '{"score": 2}'; echo '{"score": 1}'""", result="stdout")
     assert outcome.ending is Ending.FAILED
     assert outcome.reason.startswith("stdout is not valid JSON")
 

@@ -50,16 +50,16 @@ def test_every_kind_of_event_survives(old_ledger):
         assert len(events) == db.execute("SELECT count(*) FROM events").fetchone()[0]
 
 
-def test_every_node_is_unchanged(old_ledger):
+def test_every_node_is_unchanged_and_gets_its_handle(old_ledger):
     before = old_pages(old_ledger)
     history = SqliteLedger(old_ledger).history()
     nodes = {key: page for key, page in before.items() if not key.startswith("run ")}
     assert list(history.ids) == list(nodes)
-    for key, page in nodes.items():
+    for handle, (key, page) in enumerate(nodes.items(), start=1):
         if pairing := page.get("duel"):
             pairing["incumbent"] = pairing.pop("rival")
         expected = {RENAMED.get(name, name): value for name, value in page.items()}
-        assert json.loads(history.page(NodeId(key))) == expected
+        assert json.loads(history.page(NodeId(key))) == {**expected, "handle": handle}
     assert any("known_event" in json.loads(history.page(NodeId(key))) for key in nodes)
 
 

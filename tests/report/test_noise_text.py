@@ -73,7 +73,7 @@ on another machine, not comparable with the above: cpu tiny, memory 1 GiB
 """
 
 NODE = """
-1.1  ● kept, best of its run
+1.1 #2  ● kept, best of its run
 
   because   better than 1
   effect    score better than 1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
@@ -87,7 +87,6 @@ NODE = """
   gates     exact, small
   trials    6 trials
   commit    bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
-  branch    loopty-1.1
   folder    .loopty/nodes/1.1
 
   metric           value    baseline   better by
@@ -170,7 +169,7 @@ def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
 
 def test_few_pairs_have_no_interval() -> None:
     text = node_text(detail(noisy_run().history, NodeId("1.2")), "folder")
-    assert "1.2  ? inconclusive" in text
+    assert "1.2 #3  ? inconclusive" in text
     assert "score better than 1.1 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
 
 

@@ -157,14 +157,13 @@ def test_a_node_shows_everything_known_about_it() -> None:
     story.ends(node, 2.0, memory=10.0)
     text = node_text(detail(story.history, node), ".loopty/nodes/1.1.1")
     for line in (
-        "1.1.1  ● kept, best of its run",
+        "1.1.1 #3  ● kept, best of its run",
         "  because   better: score 2 against 1 of 1",
         "  made by   tpe",
         "  change    use a heap",
         "  parent    1.1",
         "  trial     finished after 0.5 s",
         f"  commit    {'b' * 40}",
-        "  branch    loopty-1.1.1",
         "  folder    .loopty/nodes/1.1.1",
         "  score                2           1    +100.0 %",
         "  memory              10",

@@ -38,7 +38,7 @@ async def test_no_variable_of_the_host_reaches_the_trial(harness, monkeypatch):
     monkeypatch.setenv("SECRET", "leaked")
     result = await harness.shell("cat /proc/self/environ /proc/1/environ | tr '\\0' '\\n'", env={"OWN": "value"})
     names = {line.partition("=")[0] for line in result.out.split()}
-    assert names == {"OWN", "HOME", "PWD"}
+    assert names == {"OWN", "HOME", "TMPDIR", "PWD"}
 
 
 async def test_the_first_process_shows_nothing_of_the_host(harness):

@@ -65,7 +65,7 @@ def test_a_limited_tree_shows_the_best_the_kept_the_running_and_the_newest() -> 
         story.tries("1", 0.5)
     rows = list(tree(story.history, TOP, limit=6))
     assert ids(rows) == ["1", "1.1", "1.2", "1.53", "1.102", "1.103"]
-    assert rows[-1] == HiddenNodes(TOP, 1, 98)
+    assert rows[-1] == HiddenNodes(TOP, 1, 98, under_handle=1)
 
 
 @pytest.mark.parametrize("limit", [1, 7, 40, 1000])

@@ -205,9 +205,9 @@ def test_a_repeated_measurement_has_its_purpose() -> None:
         rows.append((trial.node, trial.repeat))
         story.tell(TrialEnded(NodeId(measured), number, Outcome(Ending.FINISHED, {"score": 1.0})))
     assert rows == [
-        ("1", Repeat(node, NodeId("1"), 1)),
-        ("1", Repeat(node, NodeId("1"), 2)),
-        ("1.1", Repeat(node, NodeId("1"), 2)),
+        ("1", Repeat(node, NodeId("1"), 1, 2, 1)),
+        ("1", Repeat(node, NodeId("1"), 2, 2, 1)),
+        ("1.1", Repeat(node, NodeId("1"), 2, 2, 1)),
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from loopty.domain.access import Access
 from loopty.domain.proposal import Edits, Proposal
+from loopty.workspaces.node_refs import NodeRefs
 
 MARKED = "frozen = 1\n# EVOLVE-BLOCK-START\nfree = 1\n# EVOLVE-BLOCK-END\nfrozen = 2\n"
 
@@ -147,7 +148,7 @@ def test_the_digest_changes_with_the_benchmark_and_with_nothing_else(
     assert digest(first) == digest(second) != digest(third)
 
 
-def test_a_node_gets_a_branch_and_a_folder_once(
+def test_a_node_is_kept_and_gets_a_folder_once(
     user: Any, files_of: Callable[..., Any], node: Callable[..., Any]
 ) -> None:
     (user.top / "latin").write_bytes(b"caf\xe9\n")
@@ -160,7 +161,7 @@ def test_a_node_gets_a_branch_and_a_folder_once(
     folder = user.top / ".loopty" / "nodes" / "1.1"
     assert json.loads((folder / "params.json").read_text()) == {"lr": 0.5}
     assert b"-caf\xe9\n+th\xe9\n" in (folder / "change.diff").read_bytes()
-    assert user.git("rev-parse", "loopty-1.1").decode().strip() == committed.commit
+    assert NodeRefs(user.repository).held(1) == [committed.commit]
     (folder / "change.diff").write_text("mine")
     files.publish(made, root)
     assert (folder / "change.diff").read_text() == "mine"

@@ -12,8 +12,9 @@ from loopty.attacks.folder_state import paths_below
 from loopty.domain.access import Access
 from loopty.domain.errors import LooptyError
 from loopty.domain.proposal import Edits
-from loopty.evaluators import harvest, result
+from loopty.evaluators import harvest
 from loopty.evaluators.metrics_csv import MetricsStream
+from loopty.evaluators.trial_output import LARGEST_RESULT
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
@@ -40,7 +41,7 @@ def _take_outputs(arena: Arena) -> None:
     outbox = SafeFolder(arena.outbox).written_by(owner[0] if owner else None)
     harvest_folder = SafeFolder(arena.harvest_folder)
     with contextlib.suppress(Unreadable):
-        raw = untrusted_files.content(arena.outbox / "result.json", result.LARGEST_RESULT)
+        raw = untrusted_files.content(arena.outbox / "result.json", LARGEST_RESULT)
         harvest_folder.file("result.json").write(raw or b"")
     with contextlib.suppress(Unreadable):
         MetricsStream(outbox.file("metrics.csv"), copy=harvest_folder.file("metrics.csv")).read_new()

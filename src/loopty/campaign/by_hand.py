@@ -117,6 +117,7 @@ def check_node(context: CampaignContext, node: Node, unsafe: bool) -> CheckResul
 
 def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     """Run the real benchmark on the files as they are now, and change no state."""
+    context.require_trust()
     task = context.task
     base = context.repository.snapshot("a check of the task")
     params = task.space.baseline()

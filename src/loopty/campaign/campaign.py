@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from loopty.campaign import lookup
 from loopty.campaign.reader import CampaignReader
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
     from loopty.campaign.audits import AuditReport
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from loopty.campaign.rebaseline_here import Rebaseline
     from loopty.campaign.replays import Replay
     from loopty.campaign.verdict_changes import VerdictChange
-    from loopty.campaign.winner_branch import WinnerBranch
+    from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
     from loopty.engine.loop import Finish
@@ -73,12 +72,15 @@ class Campaign(CampaignReader):
 
         return requests_here(self._start).are_trusted
 
-    def trust(self) -> tuple[TaskRequest, ...]:
-        """Allow what the task asks for, from now on, and remember it in the user's own state."""
+    def trust(self, only_task_file: bool = False) -> tuple[TaskRequest, ...]:
+        """Allow what the task asks for, from now on, and remember it in the user's own state.
+
+        With `only_task_file`, what the repository's git configuration asks for stays as it is.
+        """
         from loopty.campaign.task_trust import requests_here
 
         found = requests_here(self._start)
-        found.allow()
+        found.allow(only_task_file)
         self.__dict__.pop("context", None)
         return found.requests
 
@@ -115,7 +117,7 @@ class Campaign(CampaignReader):
         """Make a draft below a node, by default below the best one: edit its files, then `run` it."""
         from loopty.campaign.by_hand import new_draft
 
-        return new_draft(self.context, NodeId(parent) if parent else None, message, params or {})
+        return new_draft(self.context, self.find_node(parent) if parent else None, message, params or {})
 
     def run(self, node: str, unsafe: bool = False) -> Node:
         """Run a node to its verdict. `run("1")` starts the first run with its baseline."""
@@ -125,13 +127,13 @@ class Campaign(CampaignReader):
         context = self.context
         if node == "1" and not context.history.runs:
             node = context.history.runs[enter_run(context)].root
-        return run_node(context, context.history[NodeId(node)], unsafe)
+        return run_node(context, context.history[self.find_node(node)], unsafe)
 
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""
         from loopty.engine import decisions
 
-        context, found = self.context, NodeId(node)
+        context, found = self.context, self.find_node(node)
         context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, why))
         context.files.conclude(context.history[found], context.history)
 
@@ -139,15 +141,15 @@ class Campaign(CampaignReader):
         """Check the task: run the benchmark on a node, or on the files as they are now. Changes no state."""
         from loopty.campaign.by_hand import check_node, check_working_tree
 
-        if node is None or NodeId(node).parent is None:
+        if node is None or self.find_node(node).parent is None:
             return check_working_tree(self.context, unsafe)
-        return check_node(self.context, self.context.history[NodeId(node)], unsafe)
+        return check_node(self.context, self.context.history[self.find_node(node)], unsafe)
 
     def discard(self, node: str, why: str) -> VerdictChange:
         """Take back that a node was kept: the best is elected anew, what lost only against it is open again."""
         from loopty.campaign.verdict_changes import discard
 
-        change = discard(self.context, NodeId(node), why)
+        change = discard(self.context, self.find_node(node), why)
         self.__dict__.pop("record", None)
         return change
 
@@ -155,7 +157,7 @@ class Campaign(CampaignReader):
         """Reject a node that cheats, with its descendants; otherwise as `discard`."""
         from loopty.campaign.verdict_changes import invalidate
 
-        change = invalidate(self.context, NodeId(node), why)
+        change = invalidate(self.context, self.find_node(node), why)
         self.__dict__.pop("record", None)
         return change
 
@@ -164,8 +166,8 @@ class Campaign(CampaignReader):
         from loopty.campaign.remeasurement import remeasure
 
         context = self.context
-        number = lookup.newest_run(context.history, NodeId(node).run if node else run)
-        judged = remeasure(context, number, NodeId(node) if node else None, unsafe)
+        number = lookup.newest_run(context.history, self.find_node(node).run if node else run)
+        judged = remeasure(context, number, self.find_node(node) if node else None, unsafe)
         self.__dict__.pop("record", None)
         return judged
 
@@ -177,28 +179,28 @@ class Campaign(CampaignReader):
             raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
         if any(gate.name == other.name for other in self.context.task.gates):
             raise Misuse(f"loopty.toml already has a gate {gate.name}: choose another name")
-        return add_gate(self.context, NodeId(node), gate, unsafe)
+        return add_gate(self.context, self.find_node(node), gate, unsafe)
 
     def check_gates(self, node: str, unsafe: bool = False) -> dict[Gate, GateResult | None]:
         """The gates of a node with their results now; None for a bound on a metric that was not measured yet."""
         from loopty.campaign.by_hand import check_gates
 
         context = self.context
-        results = check_gates(context, context.history[NodeId(node)], unsafe)
+        results = check_gates(context, context.history[self.find_node(node)], unsafe)
         by_name = {result.gate.name: result for result in results}
-        return {gate: by_name.get(gate.name) for gate in context.gates(NodeId(node))}
+        return {gate: by_name.get(gate.name) for gate in context.gates(self.find_node(node))}
 
     def replay(self, node: str, repeats: int = 1, unsafe: bool = False) -> Replay:
         """Measure a node again and compare with its record; its verdict stays."""
         from loopty.campaign.replays import replay_node
 
-        return replay_node(self.context, NodeId(node), repeats, unsafe)
+        return replay_node(self.context, self.find_node(node), repeats, unsafe)
 
     def audit(self, nodes: Sequence[str] = (), run: int | None = None, unsafe: bool = False) -> AuditReport:
         """Score nodes on the held-out split, by default the best one."""
         from loopty.campaign.audits import audit_nodes
 
-        ids = [NodeId(node) for node in nodes]
+        ids = [self.find_node(node) for node in nodes]
         context = self.context
         number = lookup.newest_run(context.history, ids[0].run if ids else run)
         return audit_nodes(context, number, ids, unsafe)
@@ -239,19 +241,25 @@ class Campaign(CampaignReader):
         """Pack a node as an artifact, by default among loopty's own files."""
         from loopty.campaign.node_export import export_node
 
-        return export_node(self.record, NodeId(node), to, force)
+        return export_node(self.record, self.find_node(node), to, force)
 
     def make_branch(self, node: str, branch: str | None = None, force: bool = False) -> WinnerBranch:
         """Make a branch of the user's own with a node's whole change."""
         from loopty.campaign.winner_branch import make_winner_branch
 
-        return make_winner_branch(self.record, NodeId(node), branch, force, self._say)
+        return make_winner_branch(self.record, self.find_node(node), branch, force, self._say)
+
+    def make_node_branch(self, node: str, branch: str | None = None, force: bool = False) -> NodeBranch:
+        """Make a branch at a node's own commit, with its files as they were measured."""
+        from loopty.campaign.winner_branch import make_node_branch
+
+        return make_node_branch(self.record, self.find_node(node), branch, force)
 
     def patch_working_tree(self, node: str) -> None:
         """Apply a node's change to the working tree: all of it, or nothing."""
         from loopty.campaign.winner_branch import patch_working_tree
 
-        patch_working_tree(self.record, NodeId(node), self._say)
+        patch_working_tree(self.record, self.find_node(node), self._say)
 
 
 def _valid_directive(text: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.task_trust import all_requests
 from loopty.campaign.trial_setup import TrialSetup
 from loopty.campaign.trust_store import TrustStore, refusal_text
 from loopty.domain.errors import Misuse
@@ -36,8 +37,7 @@ from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
 from loopty.taskfile import read
-from loopty.taskfile.model_tables import user_config_models
-from loopty.taskfile.task_requests import TaskRequest, task_requests
+from loopty.taskfile.task_requests import TaskRequest
 from loopty.workspaces import stages
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
@@ -81,8 +81,10 @@ class CampaignContext:
     def for_repository(cls, repository: Repository, say: Say, allow: bool = False) -> CampaignContext:
         """The context of a repository that is already open: that of an artifact is opened as a stranger's."""
         task = read.load(repository.top)
-        requests = () if allow else task_requests(task, repository.top, user_config_models(os.environ))
+        requests = () if allow else all_requests(repository, task)
         refused = () if TrustStore(os.environ).is_trusted(repository.top, requests) else requests
+        if not (allow or refused):
+            repository.allow_programs()
         state = StateFolder.of(repository.folders)
         _refuse_tracked_files(repository)
         state.prepare()

@@ -9,6 +9,9 @@ from loopty.domain.ids import NodeId
 from loopty.record.history import History
 
 BEST = "best"
+_HANDLE = re.compile(r"[#@]([1-9][0-9]{0,17})")
+"""A shell takes `#` at the start of a word for a comment, so `@` does as well."""
+_FOLDER_NAME = re.compile(r"\d+\.x\d+\.[0-9a-f]+")
 
 
 def newest_run(history: History, run: int | None = None) -> int:
@@ -24,12 +27,12 @@ def newest_run(history: History, run: int | None = None) -> int:
 
 
 def find_node(history: History, text: str) -> NodeId:
-    """The node with this id, also by its branch or folder, by a deep id as the screen shortens it, or `best`."""
+    """The node with this id or short name, by its branch or folder, by a deep id as shown shortened, or `best`."""
     if text == BEST:
         return best_node(history)
+    if handle := _HANDLE.fullmatch(text):
+        return history.node_of_handle(int(handle[1]))
     name = text.removeprefix("loopty-")
-    if not is_abbreviated(text):
-        return NodeId.parse(name)
     head, shortened, tail = name.partition("…")
     found = [
         node
@@ -41,10 +44,15 @@ def find_node(history: History, text: str) -> NodeId:
     return found[0]
 
 
+def node_of_text(text: str) -> NodeId | None:
+    """The node that this names, or None where only the history tells it."""
+    return None if is_abbreviated(text) else NodeId.parse(text.removeprefix("loopty-"))
+
+
 def is_abbreviated(text: str) -> bool:
     """Whether the history is needed to tell which node this names."""
     name = text.removeprefix("loopty-")
-    return text == BEST or "…" in name or re.fullmatch(r"\d+\.x\d+\.[0-9a-f]+", name) is not None
+    return text == BEST or "…" in name or bool(_HANDLE.fullmatch(text) or _FOLDER_NAME.fullmatch(name))
 
 
 def best_node(history: History) -> NodeId:

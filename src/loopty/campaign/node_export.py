@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
@@ -32,7 +33,7 @@ class ExportedArtifact:
 
 def export_node(record: SavedRecord, node: NodeId, to: Path | None, force: bool) -> ExportedArtifact:
     """Pack a node: a tarball where `to` ends in .tar.gz, else a folder. The same node gives the same bytes."""
-    state, repository = record.state, Repository.open(record.state.top)
+    state, repository = record.state, open_own_repository(record.state.top)
     manifest = _manifest(record.history, node, _verdict_time(record, node))
     # Absolute without resolving links: the path is shown as it was given, and made where that is.
     path = Path(os.path.abspath(to)) if to else _default_path(state, node)  # noqa: PTH100

@@ -106,11 +106,11 @@ def node_detail(record: SavedRecord, node: NodeId) -> NodeDetail:
 
 def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> NodeDiff:
     """What a node changed in its parent, or with `baseline` in the run's baseline."""
-    from loopty.workspaces.repository import Repository
+    from loopty.campaign.own_repository import open_own_repository
 
     history, found = record.history, record.history[node]
     other = history[history.runs[node.run].root if baseline else node.parent or node]
-    patch = Repository.open(record.state.top).diff(other.commit, found.commit)
+    patch = open_own_repository(record.state.top).diff(other.commit, found.commit)
     changes = {
         name: ParamChange(other.params.get(name), found.params.get(name))
         for name in {**other.params, **found.params}

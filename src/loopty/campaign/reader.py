@@ -52,15 +52,18 @@ class CampaignReader:
         return lookup.newest_run(self.history, run)
 
     def find_node(self, text: str) -> NodeId:
-        """The node with this id, branch, folder or shortened id; `best` is the best of the newest run."""
-        return lookup.find_node(self.history, text)
+        """The node with this id, short name (`#431`, `@431`), branch, folder or shortened id.
+
+        `best` is the best of the newest run. A whole id is not looked up: it may be of a run that starts now.
+        """
+        return lookup.node_of_text(text) or lookup.find_node(self.history, text)
 
     def node(self, node: str) -> Node:
-        return self.history[NodeId(node)]
+        return self.history[self.find_node(node)]
 
     def node_folder(self, node: str) -> Path:
         """Where the copies of the node's diff, metrics, logs and traces are."""
-        return self.record.state.node_copy(NodeId(node)).shown_path
+        return self.record.state.node_copy(self.find_node(node)).shown_path
 
     def explanation(self, node: str) -> Explanation | None:
         """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
@@ -109,13 +112,13 @@ class CampaignReader:
         """Everything that is known about a node."""
         from loopty.campaign.queries import node_detail
 
-        return node_detail(self.record, NodeId(node))
+        return node_detail(self.record, self.find_node(node))
 
     def diff(self, node: str, baseline: bool = False) -> NodeDiff:
         """What a node changed in its parent, or with `baseline` in the run's baseline."""
         from loopty.campaign.queries import node_diff
 
-        return node_diff(self.record, NodeId(node), baseline)
+        return node_diff(self.record, self.find_node(node), baseline)
 
     def calls(self, node: str, fruitless: bool = False) -> tuple[ModelCall, ...]:
         """The model calls that made a node; with `fruitless` those that should have changed it and did not."""
@@ -140,8 +143,8 @@ class CampaignReader:
         """The gates of the task and of nodes; with a node, those that it must pass."""
         from loopty.campaign.queries import gates
 
-        run = self.newest_run(NodeId(node).run if node else None)
-        return gates(self.record, NodeId(node) if node else None, run)
+        run = self.newest_run(self.find_node(node).run if node else None)
+        return gates(self.record, self.find_node(node) if node else None, run)
 
     def directive(self, run: int | None = None) -> str:
         """What the user wants the models to know."""

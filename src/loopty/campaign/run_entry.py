@@ -12,11 +12,13 @@ from loopty.engine import decisions
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 
 
 def enter_run(context: CampaignContext, new: bool = False) -> int:
     """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
+    context.require_trust()
     task, say, latest = context.task, context.say, context.history.run
     base = context.repository.snapshot("The working tree when a run began")
     benchmark, data = context.files.benchmark_digest(base.commit), context.data_digest()
@@ -30,7 +32,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
             )
         return latest.number
     why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
-    highest = _highest_run_with_branches(context.repository)
+    highest = _highest_run_with_refs(context.repository)
 
     def decide(history: History) -> list[Event]:
         newer = history.run and (latest is None or history.run.number > latest.number)
@@ -65,10 +67,10 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
         )
 
 
-def _highest_run_with_branches(repository: Repository) -> int:
-    """The highest run of any `loopty-N` branch: branches of another ledger are not ours to move."""
-    numbers = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.branches("loopty-*"))
-    return max((int(number[1]) for number in numbers if number), default=0)
+def _highest_run_with_refs(repository: Repository) -> int:
+    """The highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
+    branches = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.branches("loopty-*"))
+    return max((*NodeRefs(repository).runs(), *(int(number[1]) for number in branches if number)), default=0)
 
 
 def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:

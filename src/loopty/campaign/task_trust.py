@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.trust_store import Permission, TrustStore
+from loopty.domain.task import Task
 from loopty.taskfile.model_tables import user_config_models
 from loopty.taskfile.read import load
-from loopty.taskfile.task_requests import TaskRequest, task_requests
+from loopty.taskfile.task_requests import TaskRequest, git_requests, task_requests
 from loopty.workspaces.repository import Repository
 
 
@@ -24,16 +25,22 @@ class RequestsHere:
     def are_trusted(self) -> bool:
         return TrustStore(os.environ).is_trusted(self.top, self.requests)
 
-    def allow(self) -> None:
-        """Remember that the user allows this."""
-        if self.requests:
-            TrustStore(os.environ).add(self.top, self.requests)
+    def allow(self, only_task_file: bool = False) -> None:
+        """Remember that the user allows this: all of it, or what the task file itself asks for."""
+        if allowed := [request for request in self.requests if not (only_task_file and request.is_of_git)]:
+            TrustStore(os.environ).add(self.top, allowed)
 
 
 def requests_here(start: Path) -> RequestsHere:
     """The requests of the task of the repository around this directory. Raises Misuse for a faulty task file."""
-    top = Repository.open(start).top
-    return RequestsHere(top, task_requests(load(top), top, user_config_models(os.environ)))
+    repository = Repository.open(start)
+    return RequestsHere(repository.top, all_requests(repository, load(repository.top)))
+
+
+def all_requests(repository: Repository, task: Task) -> tuple[TaskRequest, ...]:
+    """What a task and the repository's own git configuration ask for."""
+    of_task = task_requests(task, repository.top, user_config_models(os.environ))
+    return (*of_task, *git_requests(repository.program_settings()))
 
 
 def revoke_trust(start: Path) -> int:

@@ -113,12 +113,19 @@ def _rows(requests: Collection[TaskRequest]) -> list[list[str]]:
     return [[request.key, request.words] for request in requests]
 
 
+def _places(requests: Collection[TaskRequest]) -> str:
+    """Where the requests are written."""
+    of_git = [request for request in requests if request.is_of_git]
+    places = [*([TASK_FILE] if len(of_git) < len(requests) else []), *([".git/config"] if of_git else [])]
+    return " and ".join(places)
+
+
 def requests_text(requests: Collection[TaskRequest]) -> str:
     """What a task asks for, one line each."""
-    return "\n".join([f"{TASK_FILE} asks for more than the default:", *(f"  {request}" for request in requests)])
+    return "\n".join(["this task asks for more than the default:", *(f"  {request}" for request in requests)])
 
 
 def refusal_text(requests: Collection[TaskRequest]) -> str:
     """Why a task does not run, with the remedy."""
-    remedy = f"if it may have that: `loopty trust`, or --trust in a script; else edit {TASK_FILE}"
+    remedy = f"if it may have that: `loopty trust`, or --trust in a script; else edit {_places(requests)}"
     return f"{requests_text(requests)}\n{remedy}"

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from loopty.campaign.context import Say
+from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
-from loopty.workspaces.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def make_winner_branch(
 ) -> WinnerBranch:
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
     found, root = _applicable(record, node, say)
-    repository = Repository.open(record.state.top)
+    repository = open_own_repository(record.state.top)
     name = branch or f"loopty-best-{node.name}"
     if repository.tip(name) and not force:
         raise Misuse(f"there is already a branch {name}: name another with --branch, or move it with --force")
@@ -44,10 +44,31 @@ def make_winner_branch(
     return WinnerBranch(node, name, commit, onto)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeBranch:
+    """A branch at a node's own commit."""
+
+    branch: str
+    commit: str
+
+
+def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, force: bool) -> NodeBranch:
+    """Make a branch at the node's commit, by default one that is named like the node."""
+    found = record.history[node]
+    if found.draft:
+        raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
+    name = branch or node.branch
+    try:
+        Repository.open(record.state.top).make_branch(name, found.commit, move=force)
+    except Misuse as error:
+        raise Misuse(f"{error}; name another with --name, or move it with --force") from None
+    return NodeBranch(name, found.commit)
+
+
 def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
     found, root = _applicable(record, node, say)
-    repository = Repository.open(record.state.top)
+    repository = open_own_repository(record.state.top)
     patch = repository.patch(root.commit, found.commit)
     if any(
         PurePath(change.path).name == ".gitattributes" for change in repository.changes(root.commit, found.commit)

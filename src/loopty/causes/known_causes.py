@@ -30,9 +30,11 @@ RULES: tuple[Rule, ...] = (
     missing_programs.missing_program,
     missing_programs.no_permission,
     missing_paths.read_only,
+    absent_results.tool_output,
     absent_results.printed_score,
     absent_results.no_result,
     absent_results.absent_metric,
+    absent_results.other_score_key,
 )
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from loopty.cli.output import here, print_explanation, say, unsafe_option
+from loopty.cli.own_path import say_own_path
 
 T = TypeVar("T")
 DIRECTIONS = click.Choice(["max", "min"])
@@ -66,7 +67,7 @@ def command(
     read.parse(text)
     path.write_text(text)
     say(f"wrote {path.name}")
-    here().trust()  # what the user has just written, the user allows
+    here().trust(only_task_file=True)  # what the user has just written, the user allows
     if not no_check:
         _check(unsafe)
 
@@ -99,3 +100,4 @@ def _check(unsafe: bool) -> None:
     scores = ", ".join(f"{name} {value:g}" for name, value in result.outcome.metrics.items())
     say(f"the checked run passed in {result.outcome.seconds:.2f} s: {scores}")
     say("next: loopty optimize")
+    say_own_path()

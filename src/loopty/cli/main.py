@@ -36,6 +36,7 @@ VERBS = {
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node as an artifact to measure on any machine.",
     "trust": "Allow what a task file asks for beyond the default.",
+    "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
@@ -81,7 +82,8 @@ def loopty(context: click.Context) -> None:
     Point it at a repository and a benchmark. It proposes changes, runs them in a sandbox, scores them, keeps the
     better ones, and records everything.
 
-    NODE is an id such as 1.3, or `best`: the best node of the newest run. Every verb except init takes --json.
+    NODE is an id such as 1.3, a short name such as @431 (shown as #431), or `best`: the best node of the newest
+    run. Every verb except init takes --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

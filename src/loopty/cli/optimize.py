@@ -20,6 +20,7 @@ from loopty.cli.output import (
     trust_option,
     unsafe_option,
 )
+from loopty.cli.own_path import say_own_path
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -93,3 +94,5 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))
         say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+    if not as_json:
+        say_own_path()

@@ -41,15 +41,12 @@ NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
 
 class NodeArgument(click.ParamType[NodeId]):
-    """A node id on the command line; `best` is the best node of the newest run."""
+    """A node on the command line: its id, its short name, or `best`, the best node of the newest run."""
 
     name = "node"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId:  # noqa: ARG002
-        from loopty.campaign.lookup import is_abbreviated
-
-        text = str(value)
-        return here().find_node(text) if is_abbreviated(text) else NodeId.parse(text.removeprefix("loopty-"))
+        return here().find_node(str(value))
 
 
 def here() -> Campaign:

@@ -15,11 +15,12 @@ from loopty.cli.output import confirm_requests, here, json_option, print_json, s
 @click.option("--revoke", is_flag=True, help="Forget what you have allowed in this repository.")
 @json_option
 def command(yes: bool, only_list: bool, revoke: bool, as_json: bool) -> None:
-    """Show what loopty.toml asks for beyond the default, and allow it.
+    """Show what this task asks for beyond the default, and allow it.
 
     A task file may come from anybody. If it asks for the network, for files outside the repository, for a sandbox
     that protects less, for a container image, for GPUs, for another package's proposer or for a model, nothing of
-    it runs until you allow that, here or with --trust. Your yes is saved in your own state
+    it runs until you allow that, here or with --trust. The same goes for filters and for the server of a partial
+    clone in the repository's own git configuration (.git/config). Your yes is saved in your own state
     ($XDG_STATE_HOME/loopty/trusted) for this repository and these requests: a further request asks again, other
     edits do not.
 
@@ -45,7 +46,7 @@ def _allow(yes: bool, as_json: bool) -> None:
         rows = [{"key": request.key, "asks_for": request.words} for request in requests]
         print_json({"trusted": is_trusted, "requests": rows})
     elif not requests:
-        say("loopty.toml asks for nothing beyond the default: there is nothing to allow")
+        say("this task asks for nothing beyond the default: there is nothing to allow")
     elif is_trusted:
         click.echo("\n".join(f"allowed: {request}" for request in requests))
     else:

@@ -36,10 +36,16 @@ class Benchmark:
         glob=True,
     )
     result: str = option(
-        "`file`: the benchmark writes its result to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
-        "`stdout`: it prints exactly one JSON object.",
+        "Where the result is. `file`: the benchmark writes it to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
+        "`stdout`: it prints one JSON object, or a last line like `score: 1.2`. Or the tool that measures: "
+        "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `perf-stat` "
+        "(see `docs/benchmarks.md`).",
         "file",
-        choices=("file", "stdout"),
+    )
+    score_key: str = option(
+        "The number of the result that is the score, with dots into nested objects, as in `metrics.accuracy` or "
+        "`test_sort.min`. Default: `score` or `combined_score`; of a tool, the median time.",
+        "",
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True

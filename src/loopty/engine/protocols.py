@@ -212,14 +212,14 @@ class CommittedFiles:
 
 
 class Workspaces(Protocol):
-    """The files of nodes: commits, branches and folders."""
+    """The files of nodes: commits, refs and folders."""
 
     def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:
         """Commit the parent's files with these edits."""
         ...
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        """Give a recorded node its branch and folder. Doing it again changes nothing."""
+        """Let git keep the commit of a recorded node, and make its folder. Doing it again changes nothing."""
         ...
 
     def conclude(self, node: Node, history: History) -> None:

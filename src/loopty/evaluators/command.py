@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
@@ -17,15 +16,17 @@ from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
-from loopty.evaluators import contract, gates, harvest, model_access, result
+from loopty.evaluators import contract, gates, harvest, model_access
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
-from loopty.evaluators.contract import METRICS, RESULT, SandboxPaths
+from loopty.evaluators.contract import METRICS, SandboxPaths
 from loopty.evaluators.gates import GateResult
 from loopty.evaluators.harvest import PrintedError
 from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.metrics_watch import MetricsWatch
-from loopty.kit import untrusted_files
+from loopty.evaluators.result import ParsedResult
+from loopty.evaluators.result_formats import load_format
+from loopty.evaluators.trial_output import RESULT, TrialOutput
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
@@ -183,27 +184,19 @@ class CommandEvaluator:
             return _with_lines(Outcome(Ending.FAILED, reason=str(error)), harvest.last_lines(*logs))
         return Outcome(Ending.FINISHED, parsed.metrics, {**watch.stream.directions, **parsed.directions})
 
-    def _result(self, stage: Stage, watch: MetricsWatch) -> result.ParsedResult:
-        """The result file, else the last row of metrics; with both, the row's metrics come after the score."""
+    def _result(self, stage: Stage, watch: MetricsWatch) -> ParsedResult:
+        """The result, else the last row of metrics; with both, the row's metrics come after the score."""
         if watch.fault:
             raise Unreadable(f"the metrics CSV {watch.fault}")
         row = dict(watch.last_metrics)
-        on_stdout = self._benchmark.result == "stdout"
-        folder, name = (stage.folder, "stdout.log") if on_stdout else (stage.outbox, RESULT)
-        try:
-            with folder.handle() as descriptor:
-                raw = untrusted_files.content(Path(name), result.LARGEST_RESULT, descriptor)
-            if raw is None:
-                if row:
-                    return result.ParsedResult(row)
-                raise Unreadable(
-                    "was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, $LOOPTY_METRICS_CSV)"
-                )
-            parsed = result.parse_result(raw)
-        except Unreadable as error:
-            raise Unreadable(f"{'stdout' if on_stdout else 'the result file'} {error}") from None
-        stage.folder.file(RESULT).write(raw)
-        return result.ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
+        result_format = load_format(self._benchmark.result)
+        parsed = result_format.read(TrialOutput(stage.outbox, stage.folder), self._benchmark.score_key)
+        if parsed is None:
+            if row:
+                return ParsedResult(row)
+            raise Unreadable(result_format.missing)
+        stage.folder.file(RESULT).write(parsed.document)
+        return ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
 
 
 def _with_lines(outcome: Outcome, printed: PrintedError) -> Outcome:

@@ -8,8 +8,10 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
+from loopty.evaluators.result_formats import load_format
+from loopty.evaluators.trial_output import RESULT
 
-RESULT, METRICS, STOP = "result.json", "metrics.csv", "stop"
+METRICS, STOP = "metrics.csv", "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,17 @@ class SandboxPaths:
 
 def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPaths) -> dict[str, str]:
     """The environment that every benchmark may rely on."""
+    result_format, result = load_format(benchmark.result), f"{paths.outbox}/{RESULT}"
     variables = {
+        **result_format.environment(benchmark.env, result, paths.outbox),
         **_common_environment(trial, benchmark, paths),
         "EVO_TRACES_DIR": f"{paths.outbox}/traces",
         "EVO_CHECKPOINT_DIR": f"{paths.outbox}/checkpoint",
         "LOOPTY_METRICS_CSV": f"{paths.outbox}/{METRICS}",
         "LOOPTY_STOP_PATH": f"{paths.inbox}/{STOP}",
     }
-    if benchmark.result == "file":
-        variables["EVO_RESULT_PATH"] = f"{paths.outbox}/{RESULT}"
+    if not result_format.on_stdout:
+        variables["EVO_RESULT_PATH"] = result
     return variables
 
 

@@ -1,17 +1,22 @@
-"""The result contract: `{"score": 0.6, "tasks": {"t1": 0.8}, …}`. Only a finite `score` is required."""
+"""The result contract: `{"score": 0.6, "tasks": {"t1": 0.8}, …}`. Only a finite score is required."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
-LARGEST_RESULT = 4 << 20
 _MAX_TASKS = 10_000
 """Each is a metric of the node, which stays in memory as long as loopty runs."""
+_SCORE_KEYS = (SCORE, "combined_score", f"metrics.{SCORE}", "metrics.combined_score")
+"""Where results have their score, if the task does not say it."""
+_MAX_NAMES = 8
+_DEEPEST_KEY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +25,33 @@ class ParsedResult:
 
     metrics: dict[str, float]
     directions: dict[str, Direction] = field(default_factory=dict)
+    raw: bytes = b""
+    """The object as the benchmark wrote it; empty where a tool wrote something else."""
+
+    @property
+    def document(self) -> bytes:
+        """The result as one JSON object, as the contract has it."""
+        others = {name: value for name, value in self.metrics.items() if name != SCORE}
+        return self.raw or json.dumps({SCORE: self.metrics[SCORE], "metrics": others}).encode()
 
 
-def parse_result(raw: bytes) -> ParsedResult:
-    """The result in these bytes. Raises Unreadable with the reason when it breaks the contract."""
+def parse_result(raw: bytes, score_key: str = "") -> ParsedResult:
+    """The result in these bytes. Raises Unreadable with the reason when it breaks the contract.
+
+    `score_key` names the score, with dots into nested objects. The numbers at the top and in `metrics` are metrics
+    by the same names.
+    """
     document = json_object(raw)
-    if SCORE not in document:
-        raise Unreadable("has no score")
-    metrics = {SCORE: _number(document[SCORE], SCORE)}
+    numbers = dict(_numbers(document))
+    metrics = _score(document, numbers, score_key)
+    others = {
+        name: value
+        for name, value in numbers.items()
+        if ("." not in name or name.startswith("metrics.")) and name != SCORE and is_printable_name(name)
+    }
+    if len(others) > _MAX_TASKS:
+        raise Unreadable(f"has more than {_MAX_TASKS} numbers")
+    metrics |= others
     directions: dict[str, Direction] = {}
     tasks = document.get("tasks") or {}
     meta = document.get("tasks_meta") or {}
@@ -38,17 +62,32 @@ def parse_result(raw: bytes) -> ParsedResult:
     for name, value in tasks.items():
         if not is_printable_name(name):
             raise Unreadable(f"has a task whose name is not one short line: {name[:40]!r}")
-        metrics[f"tasks.{name}"] = _number(value, f"tasks.{name}")
+        metrics[f"tasks.{name}"] = finite_number(value, f"tasks.{name}")
     for name, task_meta in meta.items():
         direction = task_meta.get("direction") if isinstance(task_meta, dict) else None
         if direction is not None and direction not in tuple(Direction):
             raise Unreadable(f"gives task {name[:40]!r} the direction {str(direction)[:40]!r}: say min or max")
         if direction is not None:
             directions[f"tasks.{name}"] = Direction(direction)
-    return ParsedResult(metrics, directions)
+    return ParsedResult(metrics, directions, raw)
 
 
-def _number(value: Any, name: str) -> float:
+def choose_score(result: ParsedResult, score_key: str) -> ParsedResult:
+    """The result with this metric as its score; its own score where no key is given. Raises Unreadable."""
+    key = score_key or SCORE
+    if key not in result.metrics:
+        raise Unreadable(_no_score(key, (name for name in result.metrics if name != SCORE)))
+    if key == SCORE:
+        return result
+    direction = {SCORE: result.directions[key]} if key in result.directions else {}
+    metrics = {
+        SCORE: result.metrics[key],
+        **{name: value for name, value in result.metrics.items() if name != SCORE},
+    }
+    return ParsedResult(metrics, {**result.directions, **direction})
+
+
+def finite_number(value: Any, name: str) -> float:
     """The value as a finite number. Raises Unreadable for any other value, such as true, "9e9" and 1e999."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"has a {name} that is not a number: {str(value)[:40]!r}")
@@ -59,3 +98,36 @@ def _number(value: Any, name: str) -> float:
     if not math.isfinite(number):
         raise Unreadable(f"has a {name} that is not finite")
     return number
+
+
+def _score(document: Mapping[str, Any], numbers: Mapping[str, float], score_key: str) -> dict[str, float]:
+    if not score_key and SCORE in document:
+        return {SCORE: finite_number(document[SCORE], SCORE)}
+    for key in (score_key,) if score_key else _SCORE_KEYS:
+        if key in numbers:
+            return {SCORE: numbers[key]}
+    raise Unreadable(_no_score(score_key or SCORE, iter(numbers)))
+
+
+def _no_score(key: str, numbers: Iterator[str]) -> str:
+    """Why there is no score, with the keys that could be meant."""
+    names = [name for name in numbers if is_printable_name(name)]
+    if not names:
+        return f"has no {key[:60]}, and no other number"
+    shown = ", ".join(name[:40] for name in names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
+    remedy = f'name one of its numbers under [benchmark], as in score_key = "{names[0][:40]}"'
+    return f"has no {key[:60]}: {remedy} (it has {shown})"
+
+
+def _numbers(document: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
+    """The finite numbers in nested objects, by their keys with dots."""
+    for key, value in document.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            if depth < _DEEPEST_KEY:
+                yield from _numbers(value, f"{name}.", depth + 1)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
+            try:
+                yield name, float(value)
+            except OverflowError:
+                continue

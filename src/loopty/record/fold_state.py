@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 
@@ -37,10 +38,27 @@ class FoldState:
         """All node ids, in the order in which they were added."""
         return self._nodes.keys()
 
+    @property
+    def count(self) -> int:
+        """The number of nodes of all runs."""
+        return len(self._nodes)
+
+    def handle(self, node: NodeId) -> int:
+        """The node's place among all nodes, from 1: its short name, which never changes."""
+        return self[node].handle
+
+    def node_of_handle(self, handle: int) -> NodeId:
+        """The node with this short name."""
+        found = next(itertools.islice(self._nodes, handle - 1, None), None) if handle > 0 else None
+        if found is None:
+            raise Misuse(f"there is no node #{handle}: the newest is #{self.count} (see `loopty tree`)")
+        return found
+
     def __getitem__(self, node: NodeId) -> Node:
         found = self._nodes.get(node)
         if found is None:
-            raise Misuse(f"there is no node {node}: `loopty tree` lists them")
+            meant = "" if "." in node else f", and `@{node}` is a node by its short name"
+            raise Misuse(f"there is no node {node}: `loopty tree` lists them{meant}")
         if isinstance(found, str):
             found = self._nodes[node] = codec.build(Node, json.loads(found))
             if found.id != node:

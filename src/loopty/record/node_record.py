@@ -141,6 +141,8 @@ class Node:
     """The number of the event that holds the verdict."""
     withdrawn: Withdrawal | None = None
     """The verdict that the present one has replaced."""
+    handle: int = 0
+    """1 for the first node of the ledger, in the order in which nodes were added to any run: its short name."""
     reopened_for: tuple[NodeId, ...] = ()
     """The nodes that this one had lost to when their own verdicts were withdrawn: one judgement more for each."""
 

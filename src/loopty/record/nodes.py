@@ -73,6 +73,7 @@ def _add(state: FoldState, event: NodeAdded, at: float) -> None:
         event.tree,
         added_at=at,
         order=count,
+        handle=state.count + 1,
         position=proposals.answer_count,
         turn=proposals.answers.get(event.operator, 0),
         params=event.params,

@@ -21,6 +21,7 @@ from loopty.report.figures import (
     rough_figure,
     three_digits,
 )
+from loopty.report.node_name import node_name
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
@@ -51,7 +52,8 @@ def node_text(
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
     waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
     state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
-    head = terminal.paint(short_id(node.id), "strong") + "  " + terminal.paint(f"{glyph} {state}".strip(), style)
+    name = terminal.paint(node_name(node.id, node.handle), "strong")
+    head = f"{name}  {terminal.paint(f'{glyph} {state}'.strip(), style)}"
     if detail.is_best:
         head += terminal.paint(", best of its run", "best")
     lines = [head, "", *fact_lines(_facts(detail, folder, explanation), columns, terminal)]
@@ -119,7 +121,6 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
     if not node.draft:
         yield Fact("commit", node.commit)
-        yield Fact("branch", node.id.branch)
     yield Fact("folder", folder)
 
 

@@ -77,7 +77,7 @@ def trial_options(launch: Launch, sources: Sequence[int]) -> Iterator[str]:
     for directory in launch.scratch:
         yield from ("--size", size, "--tmpfs", directory)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
-    for name, value in {"HOME": HOME, **launch.env}.items():
+    for name, value in {"HOME": HOME, "TMPDIR": _TEMPORARY[0], **launch.env}.items():
         yield from ("--setenv", name, value)
     yield from ("--chdir", launch.cwd)
 

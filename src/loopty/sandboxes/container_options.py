@@ -152,5 +152,5 @@ def _tmpfs_option(setup: ContainerSetup, target: str, size: int) -> tuple[str, .
 def _variable_options(launch: Launch) -> Iterator[str]:
     # By name only, so that the engine takes the value from its environment: other users can read command lines. A
     # variable that the engine itself would act on, a path or the like, needs its value on the command line.
-    for name, value in {"HOME": _HOME, **launch.env}.items():
+    for name, value in {"HOME": _HOME, "TMPDIR": _HOME, **launch.env}.items():
         yield f"--env={name}={value}" if is_engine_variable(name) else f"--env={name}"

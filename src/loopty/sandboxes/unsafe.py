@@ -81,7 +81,7 @@ def _start_process(layout: Layout, launch: Launch, mark: str) -> subprocess.Pope
         stdout=subprocess.PIPE if launch.channel is None else launch.channel,
         stderr=subprocess.PIPE,
         bufsize=0,
-        env={**layout.environment, _MARK: mark},
+        env={"TMPDIR": layout.environment["HOME"], **layout.environment, _MARK: mark},
         cwd=layout.translate(launch.cwd),
         start_new_session=True,
     )

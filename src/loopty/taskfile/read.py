@@ -27,6 +27,7 @@ from loopty.domain.task import (
     Task,
     VerifierSpec,
 )
+from loopty.evaluators.result_formats import FORMATS
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
@@ -112,6 +113,10 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     if tables["benchmark"] is not WRONG and not tables["benchmark"].command:
         checker.add_fault(
             ("benchmark", "command"), 'is empty: give the command to run, as in "python3 evaluate.py"'
+        )
+    if tables["benchmark"] is not WRONG and tables["benchmark"].result not in FORMATS:
+        checker.add_fault(
+            ("benchmark", "result"), f"must be one of {', '.join(FORMATS)}, not {tables['benchmark'].result!r}"
         )
     space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences

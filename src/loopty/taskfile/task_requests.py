@@ -20,6 +20,7 @@ from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
+_GIT_KEY = "git config "
 _NO_PROTECTION = "a sandbox that need not protect '{}'"
 _OWN_FOLDERS = (".git", WORK_FOLDER)
 """Folders of the repository that trials do not see by default."""
@@ -36,6 +37,11 @@ class TaskRequest:
     def __str__(self) -> str:
         return f"{self.words} ({self.key})"
 
+    @property
+    def is_of_git(self) -> bool:
+        """Whether git's configuration of the repository asks, and not the task file."""
+        return self.key.startswith(_GIT_KEY)
+
 
 def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> tuple[TaskRequest, ...]:
     """Everything that the task asks for, in a fixed order. Models that the user defined need no permission."""
@@ -46,6 +52,11 @@ def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -
         *model_requests(task, top, user_models),
     }
     return tuple(sorted(requests))
+
+
+def git_requests(settings: Mapping[str, str]) -> tuple[TaskRequest, ...]:
+    """What the repository's own git configuration asks for: programs for its files, servers to fetch from."""
+    return tuple(sorted(TaskRequest(_GIT_KEY + key, f"git to use {value!r}") for key, value in settings.items()))
 
 
 def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> Iterator[TaskRequest]:

@@ -129,6 +129,15 @@ class SandboxConformance:
         assert result.code == 0
         assert (tmp_path / "stdout").read_text() == "hellothere\n"
 
+    async def test_home_and_the_temporary_directory_can_be_written(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        # Shell alone: an image may have little else.
+        script = (
+            'for at in "$HOME" "$TMPDIR"; do echo x > "${at:?}/f" && read -r line < "$at/f" && echo "$line"; done'
+        )
+        result = await self._run_shell(sandbox, tmp_path, script)
+        assert result.code == 0
+        assert (tmp_path / "stdout").read_text() == "x\nx\n"
+
     async def test_time_ends_it(self, sandbox: Sandbox, tmp_path: Path) -> None:
         bounds = Bounds(0.3, 512, 64, 2, 64)
         assert (await self._run_shell(sandbox, tmp_path, "sleep 60", bounds=bounds)).stop is Stop.TIME

@@ -27,6 +27,7 @@ class AgainstBaseline:
     edited: bool
     """Whether its files differ from the baseline's."""
     integrity: Integrity | None
+    handle: int = 0
 
 
 def against_baseline(
@@ -40,4 +41,4 @@ def against_baseline(
     change = over_baseline(history, record.id, fingerprint, metric)
     edited = record.tree != history[history.runs[record.id.run].root].tree
     score, integrity = result.outcome.metrics[metric.name], result.outcome.integrity
-    return AgainstBaseline(record.id, score, change, record.params, edited, integrity)
+    return AgainstBaseline(record.id, score, change, record.params, edited, integrity, record.handle)

@@ -61,6 +61,7 @@ class AuditRow:
     fingerprint: str
     """The fingerprint of this look: held-out scores are compared only under the same one."""
     flags: tuple[Flag, ...] = ()
+    handle: int = 0
 
     @property
     def gap(self) -> float | None:
@@ -98,7 +99,7 @@ def audits(
             *_coincidence(row, survival),
             *_other_split(row, earlier),
         )
-        rows.append(replace(row, flags=flags))
+        rows.append(replace(row, flags=flags, handle=history.handle(row.node)))
     return rows
 
 

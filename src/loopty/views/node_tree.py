@@ -52,6 +52,7 @@ class HiddenNodes:
     under: NodeId
     level: int
     count: int
+    under_handle: int = 0
 
 
 TreeLine = TreeRow | HiddenNodes
@@ -140,7 +141,7 @@ def _walk(
             node.id in path,
         )
         if shown_children and hidden[node.id]:
-            pending.append(HiddenNodes(node.id, level, hidden[node.id]))
+            pending.append(HiddenNodes(node.id, level, hidden[node.id], node.handle))
         for number, (position, child) in enumerate(reversed(shown_children)):
             is_last = number == 0 and not hidden[node.id]
             pending.append(_PendingRow(child, level, is_last, skips_nodes=len(position) > 1))

@@ -91,6 +91,8 @@ class Repeat:
     """The incumbent that the subject is measured against, in turns; None if it is measured alone."""
     number: int
     """The number of the pair, or of the measurement if there is no incumbent."""
+    subject_handle: int = 0
+    rival_handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class RunningTrialRow:
     pool: Pool
     age_seconds: float
     repeat: Repeat | None
+    handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +218,7 @@ def status(
         Spend.of(run).total_tokens,
         Spend.of(run).total_money_usd,
         _remaining(run, pools, seconds) if pools else None,
-        tuple(
-            RunningTrialRow(*trial_parts(name), trial.pool, max(now - trial.since, 0.0), _repeat(history, trial))
-            for name, trial in _trials_in_order(history, run)
-        ),
+        tuple(_running_trial(history, name, trial, now) for name, trial in _trials_in_order(history, run)),
         verifier_totals(run),
         _rung(run),
         len(Spend.of(run).reservations),
@@ -278,13 +278,20 @@ def _trials_in_order(history: History, run: Run) -> list[tuple[str, RunningTrial
     )
 
 
+def _running_trial(history: History, name: str, trial: RunningTrial, now: float) -> RunningTrialRow:
+    node, number = trial_parts(name)
+    age, repeat = max(now - trial.since, 0.0), _repeat(history, trial)
+    return RunningTrialRow(node, number, trial.pool, age, repeat, history.handle(node))
+
+
 def _repeat(history: History, trial: RunningTrial) -> Repeat | None:
     if trial.subject is None or trial.pool is Pool.REVIEW:
         return None
     node = history[trial.subject]
     if node.pairing is None:
-        return Repeat(node.id, None, len(node.samples) + 1)
-    return Repeat(node.id, node.pairing.incumbent, min(len(node.pairing.mine), len(node.pairing.theirs)) + 1)
+        return Repeat(node.id, None, len(node.samples) + 1, node.handle)
+    pair, incumbent = len(node.pairing.pairs_so_far) + 1, node.pairing.incumbent
+    return Repeat(node.id, incumbent, pair, node.handle, history.handle(incumbent))
 
 
 def _is_in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:

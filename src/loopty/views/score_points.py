@@ -35,6 +35,7 @@ class ScorePoint:
     mark: Mark
     score: float | None
     """None if the node failed or was rejected."""
+    handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def points(history: History, run: int) -> ScorePoints:
 
 def _point(history: History, node: Node, fingerprint: str, kept: bool) -> ScorePoint:
     value = score(history, node, fingerprint) if comparable_result(node, fingerprint) else None
-    return ScorePoint(node.order, node.id, node.pool, _mark(node, value, kept), value)
+    return ScorePoint(node.order, node.id, node.pool, _mark(node, value, kept), value, node.handle)
 
 
 def _mark(node: Node, score: float | None, kept: bool) -> Mark:

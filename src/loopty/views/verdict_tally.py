@@ -25,6 +25,7 @@ class WithdrawnVerdict:
     before: Verdict | None
     now: Verdict
     why: str
+    handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def tally(history: History, run: int) -> Tally:
         _verdicts(history, run, Pool.ATTEMPT),
         _verdicts(history, run, Pool.CONTROL),
         tuple(
-            WithdrawnVerdict(node.id, node.withdrawn.verdict, node.verdict, node.withdrawn.why)
+            WithdrawnVerdict(node.id, node.withdrawn.verdict, node.verdict, node.withdrawn.why, node.handle)
             for node in nodes
             if node.withdrawn and node.verdict
         ),

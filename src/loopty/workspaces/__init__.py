@@ -1,1 +1,1 @@
-"""The files of nodes: commits, branches, folders, and what a trial sees of them."""
+"""The files of nodes: commits, refs, folders, and what a trial sees of them."""

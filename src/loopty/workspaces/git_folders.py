@@ -13,6 +13,8 @@ from loopty.domain.errors import Misuse
 
 # A planted fsmonitor or hook would run with our permissions.
 SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
+# Files of a clone may have the form of a bare repository, with a configuration of its author's.
+_NO_HIDDEN_REPOSITORY = ("-c", "safe.bareRepository=explicit")
 WORK_FOLDER = ".loopty"
 """The folder of loopty in the working tree."""
 _OURS = (WORK_FOLDER, ".git")
@@ -33,7 +35,8 @@ class GitFolders:
     @classmethod
     def find(cls, start: Path) -> GitFolders:
         """The repository that contains this directory. Raises Misuse when there is none."""
-        command = ["git", *SAFE_CONFIG, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir"]
+        paths = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+        command = ["git", *SAFE_CONFIG, *_NO_HIDDEN_REPOSITORY, "rev-parse", *paths]
         try:
             result = subprocess.run(
                 command, cwd=start, env=environment_without_git(os.environ), capture_output=True, text=True
@@ -47,7 +50,23 @@ class GitFolders:
         # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
         if ours := next((above for above in top.parents if above.name in _OURS), None):
             raise Misuse(f"{top} is not your repository, it lies in {ours}: start in {ours.parent}")
+        if not _leads_to(top / ".git", git_dir):
+            raise Misuse(
+                f"{git_dir} says that its working tree is {top}, which is not: remove core.worktree from its "
+                "configuration, if the repository is yours"
+            )
         return cls(top, git_dir, common_dir)
+
+
+def _leads_to(entry: Path, git_dir: Path) -> bool:
+    """Whether the `.git` of a working tree is this directory, or a file that names it."""
+    if entry.resolve() == git_dir:
+        return True
+    try:
+        words, _, path = entry.read_text(encoding="utf-8", errors="surrogateescape").partition(": ")
+    except OSError:
+        return False
+    return words == "gitdir" and Path(entry.parent, path.rstrip("\r\n")).resolve() == git_dir
 
 
 def is_work_folder(name: str) -> bool:

@@ -6,7 +6,7 @@ A commit through git's own commands takes ten milliseconds of CPU, mostly to sta
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopty.domain.git_names import ObjectName
@@ -132,6 +132,14 @@ class GitObjects:
         commit_text = f"tree {tree}\nparent {parent}\nauthor {signature}\ncommitter {signature}\n\n{clean_message}"
         commit = self._store.write("commit", commit_text.encode(errors="replace"), parent)
         return CommittedFiles(ObjectName(commit), ObjectName(self._roots.put(commit, tree)))
+
+    def join(self, parents: Sequence[str], message: str, known_id: str) -> str:
+        """Write a commit without files that has these parents, dated 1970."""
+        tree = self._store.write("tree", b"", known_id)
+        above = "".join(f"parent {parent}\n" for parent in parents)
+        signature = f"{_AUTHOR} 0 +0000"
+        text = f"tree {tree}\n{above}author {signature}\ncommitter {signature}\n\n{message}\n"
+        return self._store.write("commit", text.encode(), known_id)
 
     def _edit_tree(self, tree: str | None, edits: Mapping[str, TreeEntry | None], known_id: str) -> str | None:
         """Write the tree with these edits; None when it has become empty."""

@@ -1,4 +1,4 @@
-"""The files of nodes: which may change, their commits and branches, and the folder of each node."""
+"""The files of nodes: which may change, their commits and refs, and the folder of each node."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.git_objects import DIRECTORY, REGULAR_FILES, TreeEntry
+from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -52,6 +53,7 @@ class NodeFiles:
         self._repository = repository
         self._state = state
         self._task = task
+        self._refs = NodeRefs(repository)
         self._named_in_command = _paths_in_command(task.benchmark.command)
         self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
 
@@ -176,7 +178,10 @@ class NodeFiles:
         description = text.encode(errors="replace")
         if self._has_description(node, description):
             return
-        self._repository.make_branch(node.id.branch, node.commit)
+        if parent is None or parent.commit != node.commit:
+            self._refs.hold(node.id.run, [node.commit])
+        if self._repository.wants_branches:
+            self._repository.make_branch(node.id.branch, node.commit)
         params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
         changed = parent is not None and parent.commit != node.commit
         patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""

@@ -1,4 +1,4 @@
-"""The user's git repository: loopty reads anything, adds commits and branches, and touches nothing else."""
+"""The user's git repository: loopty reads anything, adds commits and refs, and touches nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +19,7 @@ from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
 from loopty.workspaces.git_folders import SAFE_CONFIG, GitFolders, environment_without_git, is_work_folder
 from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
+from loopty.workspaces.git_programs import LIST_OPTIONS, program_settings, settings_text
 from loopty.workspaces.git_session import GitError, GitSession, read_line
 from loopty.workspaces.object_store import ObjectStore
 
@@ -46,10 +47,10 @@ _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 # No reuse of packed objects, and one thread: the bytes must not depend on how the user's repository is packed.
 _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1", "--compression=6", "--quiet")
 # Foreign objects are checked. Zero-padded modes of old gits are harmless and occur in good repositories.
-_FETCH_CONFIG = (
-    *("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore"),
-    *("protocol.allow=never", "protocol.file.allow=always"),
-)
+_FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore")
+_PROTOCOLS = "GIT_ALLOW_PROTOCOL"
+"""Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
+_SUBMODULE = "160000"
 _END_OF_OPTIONS = "--end-of-options"
 """Before every value that a record or a person gives: what follows is never read as an option."""
 _NODE_BRANCH_PREFIX = "loopty-"
@@ -60,6 +61,7 @@ class Repository:
     """Runs git in subprocesses, with explicit directories, without hooks and fsmonitor.
 
     Filters run only where git reads or writes files of the user's own commits (`snapshot`, `check_out`, `apply`).
+    What the repository's own configuration chooses is not used before `allow_programs`.
     In the repository of a stranger (`is_own` false) git knows none of the user's programs, so none can be chosen.
     """
 
@@ -67,12 +69,14 @@ class Repository:
         self.folders = folders
         self.top = folders.top
         self._git_dir = folders.git_dir
+        self._allows_programs = not is_own  # its configuration was written by loopty
         self._env = {
             **environment_without_git(os.environ),
             **({} if is_own else _NO_USER_CONFIG),
             **_IDENTITY,
             "GIT_DIR": str(folders.git_dir),
             "GIT_TERMINAL_PROMPT": "0",
+            _PROTOCOLS: "" if is_own else "file",
             "LC_ALL": "C.UTF-8",
         }
         content_session, size_session = (
@@ -82,13 +86,30 @@ class Repository:
         self._store = ObjectStore(content_session, size_session, self._object_folder)
         self._objects = GitObjects(self._store)
         self._diff_session = self._open_session("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
-        # No reflog: a node's branch is made once.
+        # No reflog: what a run held before is not wanted any more.
         self._ref_session = self._open_session("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
 
     @classmethod
     def open(cls, start: Path) -> Repository:
         """The repository that contains this directory. Raises Misuse when there is none."""
         return cls(GitFolders.find(start))
+
+    def program_settings(self) -> dict[str, str]:
+        """The settings of the repository's own configuration that choose programs or servers, by key."""
+        return program_settings(self._git(*LIST_OPTIONS))
+
+    def allow_programs(self) -> None:
+        """Let git use the programs and servers that the repository's own configuration chooses."""
+        self._allows_programs = True
+        self._env.pop(_PROTOCOLS)
+
+    def _refuse_programs(self) -> None:
+        if not self._allows_programs and (settings := self.program_settings()):
+            raise Misuse(
+                f"the git configuration of this repository chooses what git runs on its files "
+                f"({settings_text(settings)}): allow it with `loopty trust`, or remove it from "
+                f"{self._git_dir / 'config'}"
+            )
 
     def head(self) -> CommittedFiles:
         try:
@@ -123,6 +144,7 @@ class Repository:
 
         Works on a copy of the index: the user's index and HEAD stay unchanged.
         """
+        self._refuse_programs()
         head = self.head()
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             index = Path(folder, "index")
@@ -131,7 +153,7 @@ class Repository:
                 shutil.copy2(self._git_dir / "index", index)
             env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.top)}
             try:
-                self._git("add", "--all", "--", ".", env=env, cwd=self.top)
+                self._add_all(env)
             except GitError as error:
                 why = error.message.splitlines()[0]
                 raise Misuse(
@@ -142,6 +164,18 @@ class Repository:
             return head
         commit = self._git("commit-tree", "-p", head.commit, "-m", message, _END_OF_OPTIONS, tree).strip()
         return CommittedFiles(ObjectName(commit), ObjectName(tree))
+
+    def _add_all(self, env: Mapping[str, str]) -> None:
+        """Add the working tree to an index; of a submodule its commit, as it is checked out."""
+        listing = self._git("ls-files", "--stage", "-z", env=env, cwd=self.top)
+        rows = (row.partition("\t") for row in listing.split("\0"))
+        submodules = [path for entry, _, path in rows if entry.startswith(f"{_SUBMODULE} ")]
+        # To know whether files in a submodule have changed, `git add` would run filters of its configuration.
+        others = [f":(top,exclude,literal){path}" for path in submodules]
+        self._git("add", "--all", "--", ".", *others, env=env, cwd=self.top)
+        if submodules:
+            paths = "".join(f"{path}\0" for path in submodules).encode(errors="surrogateescape")
+            self._git("update-index", "--add", "--remove", "-z", "--stdin", stdin=paths, env=env, cwd=self.top)
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
@@ -229,7 +263,7 @@ class Repository:
     def make_branch(self, name: str, commit: str, move: bool = False) -> None:
         """Make a branch. An existing branch must be at this commit, unless `move` is set. Raises Misuse."""
         # Our own names are simple; only `git branch` knows which other names are valid.
-        if not move and name.startswith(_NODE_BRANCH_PREFIX) and self._create_branch(name, commit):
+        if not move and name.startswith(_NODE_BRANCH_PREFIX) and self.swap_ref(f"refs/heads/{name}", commit, None):
             return
         try:
             self._git("branch", "--no-track", *(("--force",) if move else ()), _END_OF_OPTIONS, name, commit)
@@ -237,11 +271,13 @@ class Repository:
             if move or self.tip(name) != commit:
                 raise Misuse(f"cannot make branch {name}: {error.message.splitlines()[0]}") from None
 
-    def _create_branch(self, name: str, commit: str) -> bool:
-        """Make a new branch; returns False when that failed, so that `git branch` can say why."""
+    def swap_ref(self, ref: str, commit: str | None, before: str | None) -> bool:
+        """Let a ref name this commit, or remove it, if it names `before` now; None: there is none. Else False."""
         expected = [b"start: ok", b"prepare: ok", b"commit: ok"]
+        change = f"delete {ref} {before}" if commit is None else f"update {ref} {commit} {before}"
+        change = change if before else f"create {ref} {commit}"
         with contextlib.suppress(EOFError):
-            question = f"start\ncreate refs/heads/{name} {commit}\nprepare\ncommit\n".encode()
+            question = f"start\n{change}\nprepare\ncommit\n".encode()
             return (
                 self._ref_session.ask(question, lambda stream: [read_line(stream) for _ in expected]) == expected
             )
@@ -249,10 +285,35 @@ class Repository:
 
     def tip(self, branch: str) -> str | None:
         """The commit of a branch, or None when there is no such branch."""
+        return self.ref_tip(f"refs/heads/{branch}")
+
+    def ref_tip(self, ref: str) -> str | None:
+        """The object that a ref names, or None when there is no such ref."""
         try:
-            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, f"refs/heads/{branch}").strip()
+            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, ref).strip()
         except GitError:
             return None
+
+    def refs(self, prefix: str) -> list[str]:
+        """The refs below this prefix, which ends with a slash."""
+        return self._git("for-each-ref", "--format=%(refname)", _END_OF_OPTIONS, prefix).splitlines()
+
+    def join_commits(self, parents: Sequence[str], message: str, known_id: str) -> str:
+        """Write a commit without files that has these parents. It is dated 1970: see `NodeRefs`."""
+        return self._objects.join(parents, message, known_id)
+
+    def first_parents(self, commit: str) -> Iterator[list[str]]:
+        """The parents of this commit, of its first parent, and so on."""
+        lines = self._git("rev-list", "--first-parent", "--parents", _END_OF_OPTIONS, commit).splitlines()
+        return (line.split()[1:] for line in lines)
+
+    @functools.cached_property
+    def wants_branches(self) -> bool:
+        """Whether the user wants a branch for each node: `git config loopty.branches true`."""
+        try:
+            return self._git("config", "--type=bool", "--get", "loopty.branches").strip() == "true"
+        except GitError:
+            return False
 
     def branches(self, pattern: str) -> list[str]:
         """The names of the branches that match."""
@@ -316,6 +377,7 @@ class Repository:
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of one of the user's commits into an empty directory, through the user's filters."""
+        self._refuse_programs()
         with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
             self._git("read-tree", _END_OF_OPTIONS, commit, env=env)
@@ -335,6 +397,7 @@ class Repository:
 
     def apply(self, patch: bytes, dry_run: bool = False) -> None:
         """Apply a patch to the user's working tree; only `loopty apply --patch` does this, on request."""
+        self._refuse_programs()
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)

@@ -1,0 +1,21 @@
+"""The repository for verbs that need no task: git runs what its configuration chooses only after a yes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from loopty.workspaces.repository import Repository
+
+
+def open_own_repository(top: Path) -> Repository:
+    """The repository at this directory, with the programs and servers that the user has allowed to it."""
+    repository = Repository.open(top)
+    if settings := repository.program_settings():
+        from loopty.campaign.trust_store import TrustStore
+        from loopty.taskfile.task_requests import git_requests
+
+        if not TrustStore(os.environ).is_trusted(repository.top, git_requests(settings)):
+            return repository
+    repository.allow_programs()
+    return repository

@@ -1,0 +1,1 @@
+"""The outputs of benchmark tools that loopty reads, one file each."""

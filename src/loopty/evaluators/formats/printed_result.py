@@ -1,0 +1,49 @@
+"""What a benchmark prints: one JSON object, also after other lines, or a score on its last line."""
+
+from __future__ import annotations
+
+import re
+
+from loopty.domain.objective import SCORE
+from loopty.evaluators.formats.result_format import ResultFormat
+from loopty.evaluators.result import ParsedResult, choose_score, finite_number, parse_result
+from loopty.evaluators.trial_output import TrialOutput
+from loopty.kit.untrusted_files import Unreadable
+
+_NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NAMED = re.compile(rf"^\W*([A-Za-z][\w ./%()-]{{0,60}}?)\s*[:=]\s*({_NUMBER})(?![\w.])")
+_ALONE = re.compile(rf"(?<![\w.])({_NUMBER})(?![\d.])")
+_OBJECT = re.compile(rb"^(?:\xef\xbb\xbf)?\s*\{", re.MULTILINE)
+_LONGEST_LINE = 1_000
+_MAX_NAMES = 200
+
+
+def _read(output: TrialOutput, score_key: str) -> ParsedResult | None:
+    raw = output.stdout()
+    if not raw.strip():
+        return None
+    try:
+        # To the end: a second object would be a second result, and nobody could say which one counts.
+        if match := _OBJECT.search(raw):
+            return parse_result(raw[match.start() :], score_key)
+        lines = [line.strip() for line in raw.decode(errors="replace").splitlines() if line.strip()]
+        return _printed_score(lines, score_key)
+    except Unreadable as error:
+        raise Unreadable(f"stdout {error}") from None
+
+
+def _printed_score(lines: list[str], score_key: str) -> ParsedResult:
+    """Lines like `accuracy: 0.93` are metrics; the score is `score`, or else the only number of the last line."""
+    named: dict[str, float] = {}
+    for line in lines:
+        if (match := _NAMED.match(line[:_LONGEST_LINE])) and (match[1] in named or len(named) < _MAX_NAMES):
+            named[match[1]] = finite_number(float(match[2]), match[1])
+    numbers = [float(number) for number in _ALONE.findall(lines[-1][:_LONGEST_LINE])]
+    if SCORE not in named and not score_key and len(numbers) == 1:
+        named = {SCORE: finite_number(numbers[0], SCORE), **named}
+    return choose_score(ParsedResult(named), score_key)
+
+
+FORMAT = ResultFormat(
+    _read, 'stdout is empty: print {"score": 1.0}, or a last line like `score: 1.0`', on_stdout=True
+)

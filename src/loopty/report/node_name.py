@@ -1,0 +1,21 @@
+"""The name of a node on the screen: its id, and its handle, the short name that every verb accepts."""
+
+from __future__ import annotations
+
+_LONGEST_ID = 16
+
+
+def node_name(node: str, handle: int) -> str:
+    """`1.3 #4`. Of a deep id only the run and the last numbers are shown, in every view the same: `1…7.2 #431`.
+
+    The handle is 0 where a node has none: a run that nobody recorded.
+    """
+    return f"{_shown_id(node)} #{handle}" if handle else _shown_id(node)
+
+
+def _shown_id(node: str) -> str:
+    """The id, or the run and the last two numbers of a deep one: a chain of thousands has an id of kilobytes."""
+    if len(node) <= _LONGEST_ID or node.count(".") < 2:
+        return str(node)
+    run, *_, above, last = node.split(".")
+    return f"{run}…{above}.{last}"

@@ -1,0 +1,86 @@
+"""The refs of nodes: one per run, outside the branch list, so that git's own commands stay as fast as they were.
+
+The ref names a chain of small commits, each with the previous one and the commits of some nodes as parents: git
+keeps what they reach. They are dated 1970, so that a fetch, which offers the newest commits first, never gets to
+them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Collection, Iterator, Sequence
+
+from loopty.domain.errors import Misuse
+from loopty.workspaces.repository import Repository
+
+_PREFIX = "refs/loopty/runs/"
+_TRIES = 200
+_LONGEST_PAUSE_SECONDS = 0.05
+_PARENTS_PER_LINK = 100
+
+
+class NodeRefs:
+    """Which commits the runs hold. Any number of processes may change them at once."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._tips: dict[int, str | None] = {}
+        """As this process last knew them: usually nobody else has changed them since."""
+
+    def runs(self) -> list[int]:
+        """The runs that have a ref, also those of a lost or another ledger."""
+        names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs(_PREFIX))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def held(self, run: int) -> list[str]:
+        """The commits that the run holds, newest first."""
+        tip = self._repository.ref_tip(f"{_PREFIX}{run}")
+        return list(dict.fromkeys(self._members(tip))) if tip else []
+
+    def hold(self, run: int, commits: Sequence[str]) -> None:
+        """Let the run hold these commits, too. Raises Misuse when git does not let us."""
+        for tip in self._tips_until_done(run):
+            start = tip or self._repository.join_commits((), f"run {run} of loopty", commits[0])
+            if self._move(run, tip, self._chain(start, commits)):
+                return
+
+    def release(self, run: int, commits: Collection[str]) -> None:
+        """Let the run no longer hold these commits; those that others of its commits need stay."""
+        for tip in self._tips_until_done(run):
+            members = list(dict.fromkeys(self._members(tip))) if tip else []
+            kept = [commit for commit in members if commit not in commits]
+            if tip is None or len(kept) == len(members):
+                return
+            start = self._repository.join_commits((), f"run {run} of loopty", tip)
+            if self._move(run, tip, self._chain(start, kept[::-1])):
+                return
+
+    def _chain(self, start: str, commits: Sequence[str]) -> str:
+        """The last link of a chain that begins with this one and holds the commits."""
+        for index in range(0, len(commits), _PARENTS_PER_LINK):
+            parents = (start, *commits[index : index + _PARENTS_PER_LINK])
+            start = self._repository.join_commits(parents, "what loopty keeps", start)
+        return start
+
+    def _members(self, tip: str) -> Iterator[str]:
+        for link in self._repository.first_parents(tip):
+            yield from reversed(link[1:])
+
+    def _move(self, run: int, before: str | None, after: str) -> bool:
+        if not self._repository.swap_ref(f"{_PREFIX}{run}", after, before):
+            return False
+        self._tips[run] = after
+        return True
+
+    def _tips_until_done(self, run: int) -> Iterator[str | None]:
+        """The tip to build on: the known one, then the present one again and again while others are faster."""
+        if run in self._tips:
+            yield self._tips[run]
+        for count in range(_TRIES):
+            yield self._repository.ref_tip(f"{_PREFIX}{run}")
+            time.sleep(random.uniform(0, min(0.001 * 2**count, _LONGEST_PAUSE_SECONDS)))
+        raise Misuse(
+            f"git does not let loopty change {_PREFIX}{run}: remove a left-over {_PREFIX}{run}.lock in the git "
+            "directory, or correct its permissions"
+        )

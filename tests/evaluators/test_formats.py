@@ -1,0 +1,223 @@
+"""The outputs of benchmark tools, as the tools themselves wrote them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopty.domain.objective import SCORE, Direction
+from loopty.evaluators.result import ParsedResult
+from loopty.evaluators.result_formats import FORMATS, load_format
+from loopty.evaluators.trial_output import TrialOutput
+from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.untrusted_files import Unreadable
+
+RECORDED = Path(__file__).parent / "tool_outputs"
+
+
+class Output:
+    """The output of a trial, to be written by a test."""
+
+    def __init__(self, root: Path) -> None:
+        self.outbox, self.logs = root / "out", root / "logs"
+        self.outbox.mkdir()
+        self.logs.mkdir()
+
+    def write(self, name: str, content: str | bytes) -> None:
+        path = self.outbox / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def write_recorded(self, name: str, recorded: str) -> None:
+        self.write(name, (RECORDED / recorded).read_bytes())
+
+    def print(self, text: str) -> None:
+        (self.logs / "stdout.log").write_text(text)
+
+    def parsed(self, result: str, score_key: str = "") -> ParsedResult | None:
+        return load_format(result).read(TrialOutput(SafeFolder(self.outbox), SafeFolder(self.logs)), score_key)
+
+    def read(self, result: str, score_key: str = "") -> ParsedResult:
+        parsed = self.parsed(result, score_key)
+        assert parsed is not None
+        return parsed
+
+    def reason(self, result: str, score_key: str = "") -> str:
+        with pytest.raises(Unreadable) as caught:
+            self.read(result, score_key)
+        assert len(str(caught.value)) < 300
+        return str(caught.value)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Output:
+    return Output(tmp_path.resolve())
+
+
+@pytest.mark.parametrize("result", FORMATS)
+def test_a_trial_that_wrote_nothing_has_no_result_and_the_format_says_what_to_do(
+    output: Output, result: str
+) -> None:
+    assert output.parsed(result) is None
+    assert len(load_format(result).missing) < 250
+
+
+def test_pytest_benchmark(output: Output) -> None:
+    output.write_recorded("pytest-benchmark/Linux-CPython-3.11-64bit/0001_loopty.json", "pytest-benchmark.json")
+    parsed = output.read("pytest-benchmark")
+    names = ("test_sort[10]", "test_sort[1000]")
+    assert list(parsed.metrics) == [
+        SCORE,
+        *(f"{name}.{figure}" for name in names for figure in ("median", "mean", "min")),
+    ]
+    medians = [parsed.metrics[f"{name}.median"] for name in names]
+    assert parsed.metrics[SCORE] == pytest.approx((medians[0] * medians[1]) ** 0.5)
+    assert set(parsed.directions.values()) == {Direction.MIN}
+    assert parsed.directions[SCORE] is Direction.MIN
+
+
+def test_pytest_benchmark_is_told_where_to_save_beside_the_options_of_the_task() -> None:
+    environment = load_format("pytest-benchmark").environment({"PYTEST_ADDOPTS": "-x"}, "/out/result.json", "/out")
+    assert environment["PYTEST_ADDOPTS"].startswith("-x --benchmark-storage=file:///out/")
+
+
+def test_two_tests_of_one_name_are_told_apart_by_their_files(output: Output) -> None:
+    stats = {"median": 1.0, "mean": 1.0, "min": 1.0}
+    benchmarks = [{"name": "test_it", "fullname": f"{file}.py::test_it", "stats": stats} for file in "ab"]
+    output.write("pytest-benchmark/x/1.json", json.dumps({"benchmarks": benchmarks}))
+    assert {"a.py::test_it.median", "b.py::test_it.median"} < set(output.read("pytest-benchmark").metrics)
+
+
+def test_hyperfine(output: Output) -> None:
+    output.write_recorded("result.json", "hyperfine.json")
+    parsed = output.read("hyperfine")
+    assert parsed.metrics["sleep 0.01.min"] == pytest.approx(0.010771218)
+    assert output.read("hyperfine", "sleep 0.01.mean").metrics[SCORE] == pytest.approx(0.011461552)
+
+
+def test_google_benchmark_with_repetitions_and_rates(output: Output) -> None:
+    output.write_recorded("result.json", "google-benchmark.json")
+    parsed = output.read("google-benchmark")
+    assert {"BM_S/8.median", "BM_S/8.cpu", "BM_S/8.items_per_second", "BM_M.min"} < set(parsed.metrics)
+    assert not any("aggregate" in name or "_mean" in name for name in parsed.metrics)
+    assert parsed.metrics["BM_M.median"] < 1e-3
+    rate = output.read("google-benchmark", "BM_S/8.items_per_second")
+    assert rate.metrics[SCORE] > 1e6
+    assert rate.directions[SCORE] is Direction.MAX
+
+
+def test_a_failed_google_benchmark_is_no_result(output: Output) -> None:
+    failed = {"name": "BM", "run_type": "iteration", "error_occurred": True, "error_message": "no file"}
+    output.write("result.json", json.dumps({"benchmarks": [failed]}))
+    assert "no file" in output.reason("google-benchmark")
+
+
+def test_criterion(output: Output) -> None:
+    for path in ("fib/recursive/10/new", "fib/recursive/10/base", "sort/new"):
+        output.write_recorded(f"criterion/{path}/estimates.json", "criterion-estimates.json")
+    parsed = output.read("criterion")
+    assert parsed.metrics[SCORE] == pytest.approx(25821.9e-9)
+    assert {name.rpartition(".")[0] for name in parsed.metrics} == {"", "fib/recursive/10", "sort"}
+
+
+def test_go_bench(output: Output) -> None:
+    output.print((RECORDED / "go-bench.txt").read_text())
+    parsed = output.read("go-bench")
+    assert parsed.metrics["BenchmarkFib/10.median"] == pytest.approx(238.2e-9)
+    assert parsed.metrics["BenchmarkFib/10.min"] == pytest.approx(236.1e-9)
+    assert parsed.metrics["BenchmarkSort.median"] == pytest.approx(11223344e-9)
+
+
+@pytest.mark.parametrize("recorded", ["perf-stat.csv", "perf-stat.json", "perf-stat-repeated.csv"])
+def test_perf_stat_counts_what_this_machine_counts(output: Output, recorded: str) -> None:
+    output.write_recorded("result.json", recorded)
+    parsed = output.read("perf-stat")
+    assert list(parsed.metrics) == [SCORE, "task-clock", "context-switches", "cpu-migrations", "page-faults"]
+    assert 0.0002 < parsed.metrics["task-clock"] == parsed.metrics[SCORE] < 0.0005
+    assert 45 < output.read("perf-stat", "page-faults").metrics[SCORE] < 55
+
+
+@pytest.mark.parametrize(
+    ("printed", "metrics"),
+    [
+        ('{"score": 2}', {SCORE: 2.0}),
+        ('loading\n{\n  "score": 2,\n  "ms": 5\n}\n', {SCORE: 2.0, "ms": 5.0}),
+        ("step 1 of 3\n0.25\n", {SCORE: 0.25}),
+        ("accuracy: 0.5\nscore: 1.5e-3\ndone\n", {"accuracy": 0.5, SCORE: 1.5e-3}),
+        ("loss = -3\nFinal time: 12.5 s\n", {SCORE: 12.5, "loss": -3.0, "Final time": 12.5}),
+    ],
+)
+def test_a_printed_score(output: Output, printed: str, metrics: dict[str, float]) -> None:
+    output.print(printed)
+    assert output.read("stdout").metrics == metrics
+
+
+def test_a_printed_metric_can_be_the_score(output: Output) -> None:
+    output.print("loss: 0.5\nepoch 3 of 7\n")
+    assert output.read("stdout", "loss").metrics[SCORE] == 0.5
+    assert 'score_key = "loss"' in output.reason("stdout")
+
+
+@pytest.mark.parametrize("printed", ['{"score": 1}\n{"score": 2}\n', 'x\n{"score": 1}\ny\n{"score": 2}\n'])
+def test_two_printed_results_are_none(output: Output, printed: str) -> None:
+    output.print(printed)
+    assert "JSON" in output.reason("stdout")
+
+
+@pytest.mark.parametrize(
+    ("document", "score_key", "score"),
+    [
+        ({"combined_score": 0.7, "public": {"x": 1}}, "", 0.7),
+        ({"metrics": {"combined_score": 0.6}}, "", 0.6),
+        ({"metrics": {"score": 0.5, "accuracy": 0.4}}, "metrics.accuracy", 0.4),
+        ({"score": 1, "private": {"deep": {"er": 3}}}, "private.deep.er", 3.0),
+    ],
+)
+def test_result_objects_of_other_systems(output: Output, document: Any, score_key: str, score: float) -> None:
+    output.write("result.json", json.dumps(document))
+    assert output.read("file", score_key).metrics[SCORE] == score
+
+
+def test_a_result_without_a_score_names_the_numbers_that_it_has(output: Output) -> None:
+    output.write("result.json", json.dumps({"metrics": {"accuracy": 0.4, "name": "x", "ok": True}, "seconds": 2}))
+    reason = output.reason("file")
+    assert reason.startswith("the result file has no score")
+    assert 'score_key = "metrics.accuracy"' in reason
+    assert "seconds" in reason
+    assert "ok" not in reason.split()
+    assert "has no metrics.f1:" in output.reason("file", "metrics.f1")
+
+
+@pytest.mark.parametrize("result", ["hyperfine", "google-benchmark", "perf-stat"])
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"results": [3], "benchmarks": [3]}', b"\xff\xfe"])
+def test_garbage_in_the_result_file_is_no_result(output: Output, result: str, raw: bytes) -> None:
+    output.write("result.json", raw)
+    with contextlib.suppress(Unreadable):
+        assert output.parsed(result) is None
+
+
+def test_links_and_hard_links_in_a_folder_of_output_are_not_followed(output: Output, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_bytes((RECORDED / "pytest-benchmark.json").read_bytes())
+    folder = output.outbox / "pytest-benchmark"
+    folder.mkdir()
+    (folder / "link.json").symlink_to(secret)
+    (folder / "up").symlink_to(tmp_path)
+    assert output.parsed("pytest-benchmark") is None
+    (folder / "hard.json").hardlink_to(secret)
+    assert "hard link" in output.reason("pytest-benchmark")
+
+
+@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
+def test_the_installed_hyperfine(output: Output) -> None:
+    target = output.outbox / "result.json"
+    subprocess.run(
+        ["hyperfine", "-N", "-r", "2", "--export-json", target, "true"], check=True, capture_output=True
+    )
+    assert output.read("hyperfine").metrics["true.median"] > 0

@@ -1,0 +1,153 @@
+"""`make demo` needs little, survives what interrupts it, and a wheel is all that a user needs."""
+
+import contextlib
+import fcntl
+import importlib.metadata
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What set-up reads of a clone."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    for name in ("scripts", "src", "sdk"):
+        shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-runtime.lock"):
+        shutil.copy(TOP / name, folder)
+    return folder
+
+
+def setup(clone: Path, **env: str) -> "subprocess.Popen[str]":
+    """Set-up of the clone, without any package index."""
+    return subprocess.Popen(
+        ["sh", "scripts/setup.sh", "requirements-runtime.lock"],
+        cwd=clone,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHON": sys.executable,
+            "PIP_NO_INDEX": "1",
+            "PIP_CONFIG_FILE": os.devnull,
+        }
+        | env,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+# pip takes what it finds here for installed, so that these tests need no network.
+INSTALLED = {"PYTHONPATH": sysconfig.get_path("purelib")}
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", (TOP / lock).read_text(), re.MULTILINE))
+
+
+def test_the_small_lock_has_what_loopty_needs_and_agrees_with_the_large_one() -> None:
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())
+    needed = [*project["project"]["dependencies"], *project["dependency-groups"]["install"]]
+    small = pins("requirements-runtime.lock")
+    assert {re.split(r"[><=]", name)[0] for name in needed} <= set(small)
+    assert small.items() <= pins("requirements.lock").items()
+
+
+def test_setup_without_a_network_says_so_and_the_next_one_completes(clone: Path) -> None:
+    process = setup(clone)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "Without a network, connect first" in errors
+    process = setup(clone, **INSTALLED)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert "the last set-up did not finish" in errors
+    loopty = [clone / ".venv/bin/loopty", "--version"]
+    assert "loopty" in subprocess.check_output(loopty, env=INSTALLED, text=True)
+
+
+def test_setup_that_was_killed_completes_when_it_runs_again_and_waits_for_another(clone: Path) -> None:
+    process = setup(clone, **INSTALLED)
+    while not (clone / ".venv/.incomplete").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    with (clone / "build/setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = setup(clone, **INSTALLED)
+        assert process.stderr is not None
+        assert "another set-up of this clone is running" in process.stderr.readline()
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert (clone / ".venv/.ready").exists()
+    process = setup(clone)
+    assert process.communicate(timeout=60) == (None, ""), "what is ready is left alone"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """loopty from a wheel, in an environment that knows nothing of this clone."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("src", "sdk"):
+        shutil.copytree(TOP / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(TOP / name, source)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    shutil.rmtree(source)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv/bin/python"
+    packages = Path(
+        subprocess.check_output(
+            [python, "-c", "import sysconfig as s; print(s.get_path('purelib'))"], text=True
+        ).strip()
+    )
+    for name in ("apsw", "click"):
+        for file in importlib.metadata.files(name) or ():
+            with contextlib.suppress(FileNotFoundError):
+                (packages / file.parent).mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.locate(), packages / file)
+    (wheel,) = folder.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", wheel]
+    subprocess.run(pip, check=True, capture_output=True)
+    return folder / "venv/bin/loopty"
+
+
+def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Path, tmp_path: Path) -> None:
+    def loopty(*args: str) -> str:
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+        process = subprocess.run(
+            [installed, *args], cwd=repository, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout + process.stderr
+
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "program.py").write_text("VALUE = 3\n")
+    (repository / "bench.py").write_text(
+        "from loopty_sdk import Run\nimport program\n\nRun().finish(program.VALUE)\n"
+    )
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Start"]):
+        subprocess.run([*git, *command], cwd=repository, check=True)
+    loopty("doctor")
+    loopty("init", "--command", "python3 bench.py", "--write", "program.py", "--attempts", "4")
+    closing = loopty("optimize")
+    assert "4 attempts" in closing
+    assert f"call it as {installed}" in closing, "loopty is not on this PATH"
