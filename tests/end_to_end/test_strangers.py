@@ -7,6 +7,9 @@ import shutil
 import sqlite3
 
 import pytest
+from click.testing import CliRunner
+
+from loopty.cli import status
 
 from .conftest import CODE_TASK, Place
 
@@ -244,3 +247,30 @@ def test_a_verdict_that_was_edited_into_the_ledger_is_named(code_place):
         assert f"warning: the ledger was changed by hand (the record of node {made['node']} was changed)" in output
     for verb in ("status", "report"):
         assert "changed by hand" in code_place.json(verb)["flaw"]
+
+
+def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(code_place, monkeypatch):
+    code_place.loopty("run", "1")
+    monkeypatch.setattr(status, "_CHECKED_EVENTS", 2)
+    monkeypatch.chdir(code_place.top)
+    output = CliRunner().invoke(status.command, []).stderr
+    assert "every node, and the newest 2 of " in output
+    assert json.loads(CliRunner().invoke(status.command, ["--json"]).stdout)["checked_events"] == 2
+    with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
+        db.execute("UPDATE pages SET body = json_set(body, '$.reason', 'x') WHERE key = '1'")
+    assert "the record of node 1 was changed" in CliRunner().invoke(status.command, []).stderr
+
+
+@pytest.mark.parametrize("claim", ["the score", "the integrity"])
+def test_replay_recomputes_what_a_forged_ledger_claims(code_place, claim):
+    code_place.loopty("run", "1")
+    assert "1 reproduced" in code_place.loopty("replay", "1").stdout
+    changes = {
+        "the score": "'$.outcome.metrics.score', 99, '$.samples', json('[{\"score\": 99}]')",
+        "the integrity": "'$.outcome.integrity', 'strong'",
+    }
+    with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
+        db.execute(f"UPDATE pages SET body = json_set(body, {changes[claim]}) WHERE key = '1'")
+    output = code_place.loopty("replay", "1", code=1).stdout
+    assert "1 differs" in output
+    assert ("99 then, 5 now" if claim == "the score" else "integrity: strong then, weak now") in output

@@ -187,6 +187,20 @@ def test_an_edit_by_hand_is_noticed_and_named(tmp_path, edit):
     assert EDITS[edit] in SqliteLedger(path).flaw()
 
 
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_look_at_the_newest_events_notices_what_was_changed_in_them_and_in_every_page(tmp_path, edit):
+    path = tmp_path / "ledger.sqlite"
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: run_events())
+    for _ in range(2):
+        recorder.record(child_events)
+    assert SqliteLedger(path).flaw(newest_events=2) is None
+    with sqlite3.connect(path) as db:
+        db.execute(edit)
+    found = SqliteLedger(path).flaw(newest_events=2)
+    assert (found is None) == ("number = 2" in edit and "DELETE" not in edit), found
+
+
 def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):
     path = tmp_path / "ledger.sqlite"
     one, other = (Recorder(SqliteLedger(path), lambda: 12.5) for _ in range(2))

@@ -43,9 +43,9 @@ class CampaignReader:
         """Every run and node."""
         return self.record.history
 
-    def flaw(self) -> str | None:
-        """What somebody changed in the record by hand, or None."""
-        return self.record.flaw()
+    def flaw(self, newest_events: int | None = None) -> str | None:
+        """What somebody changed in the record by hand, or None; looks at every event, or at the newest ones."""
+        return self.record.flaw(newest_events)
 
     def newest_run(self, run: int | None = None) -> int:
         """The number of the run that was named, else of the newest one."""

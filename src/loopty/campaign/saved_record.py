@@ -33,9 +33,12 @@ class SavedRecord:
             raise Misuse("nothing has run here yet: start with `loopty optimize`")
         return history
 
-    def flaw(self) -> str | None:
-        """What somebody changed in the record by hand, with what to do about it, or None."""
-        flaw = self.ledger.flaw()
+    def flaw(self, newest_events: int | None = None) -> str | None:
+        """What somebody changed in the record by hand, with what to do about it, or None.
+
+        Looks at every node and run, and at every event or the newest ones.
+        """
+        flaw = self.ledger.flaw(newest_events)
         remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"
         return f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
 

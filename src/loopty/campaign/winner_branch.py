@@ -59,7 +59,7 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     name = branch or node.branch
     try:
-        Repository.open(record.state.top).make_branch(name, found.commit, move=force)
+        open_own_repository(record.state.top).make_branch(name, found.commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --name, or move it with --force") from None
     return NodeBranch(name, found.commit)

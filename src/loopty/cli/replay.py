@@ -69,10 +69,11 @@ def command(
 
     A metric is reproduced when the old and the new median differ by at most its tolerance or three times the
     noise, or when one median lies within the spread of the other's samples, widened by its own width on both
-    sides. The result is reproduced when every metric of the objective is.
+    sides. The result is reproduced when every metric of the objective is, and with it the claim of strong
+    integrity where the record has one.
 
-    Exits with 1 when the result differs, and says in what (score, machine, benchmark, data), or when a model is
-    unavailable.
+    Exits with 1 when the result differs, and says in what (score, integrity, machine, benchmark, data), or when a
+    model is unavailable.
     """
     if isinstance(what, NodeId):
         replay = here_with_trust(trust).replay(what, repeats, unsafe)
@@ -113,6 +114,8 @@ def _print_as_text(replay: Replay) -> None:
     print_beside("", f"{short_id(replay.node)} {'reproduced' if replay.is_same else 'differs'}{failure}")
     for line in (*replay.task_differences, *replay.machine_differences):
         print_beside("  ", _HASH.sub(r"\1", line))
+    if found.lost_integrity:
+        print_beside("  ", "integrity: strong then, weak now")
     for metric in found.metrics:
         print_beside("  ", f"{metric.name}: {_comparison(metric, replay.noise.get(metric.name, 0.0))}")
     if replay.now.is_finished and not found.is_same and len(replay.outcomes) == 1:

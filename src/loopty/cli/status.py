@@ -6,6 +6,9 @@ import click
 
 from loopty.cli.output import columns, here, json_option, print_json, run_option, say, terminal
 
+_CHECKED_EVENTS = 2_000
+"""On a longer record, `report` and `apply` look at every event; this verb stays fast."""
+
 
 @click.command("status")
 @run_option
@@ -16,17 +19,23 @@ def command(run: int | None, as_json: bool) -> None:
 
     campaign = here()
     status = campaign.status(run)
-    # On a long record, `report` and `apply` look at every event; this verb stays fast.
-    tally, flaw = (campaign.tally(run), campaign.flaw()) if is_quick(campaign.history) else (None, None)
+    tally = campaign.tally(run) if is_quick(campaign.history) else None
+    flaw, events = campaign.flaw(_CHECKED_EVENTS), campaign.history.number
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
     if as_json:
         from loopty.kit import codec
 
-        more = {**({"flaw": flaw} if flaw else {}), **({"explanation": found.plain()} if found else {})}
-        print_json({**codec.plain(status), **codec.plain(tally or {}), **more})
+        checked = {"flaw": flaw} if flaw else {"checked_events": min(events, _CHECKED_EVENTS)}
+        cause = {"explanation": found.plain()} if found else {}
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause})
         return
     if flaw:
         say(f"warning: {flaw}")
+    elif events > _CHECKED_EVENTS:
+        say(
+            f"checked for edits by hand: every node, and the newest {_CHECKED_EVENTS:,} of {events:,} events "
+            "(`loopty report` checks all)"
+        )
     from loopty.report.status_text import status_text
 
     click.echo(status_text(status, columns(), terminal(), tally, found))

@@ -30,7 +30,7 @@ class MemoryLedger:
         with self._lock:
             return History.open(len(self._events), list(self._pages.items()))
 
-    def flaw(self) -> str | None:
+    def flaw(self, newest_events: int | None = None) -> str | None:  # noqa: ARG002
         return None
 
     def read(self, after: int = 0) -> Iterator[Recorded]:

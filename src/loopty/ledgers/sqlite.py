@@ -128,11 +128,16 @@ class SqliteLedger:
         with self._explain_errors():
             yield from _events(self._db, after)
 
-    def flaw(self) -> str | None:
+    def flaw(self, newest_events: int | None = None) -> str | None:
         # One transaction, so that all of it belongs to the same moment.
         with self._explain_errors(), self._transaction("DEFERRED"):
-            last, total, seal = NOTHING, NOTHING, None
-            events: Iterator[Any] = self._db.execute(f"SELECT {_EVENT}, {_DIGESTS} FROM events ORDER BY number")
+            total, seal, start = NOTHING, None, (0, NOTHING)
+            if newest_events is not None:
+                before = "SELECT number, digest FROM events ORDER BY number DESC LIMIT 1 OFFSET ?"
+                start = self._db.execute(before, (newest_events,)).get or start
+            after, last = start
+            chain = f"SELECT {_EVENT}, {_DIGESTS} FROM events WHERE number > ? ORDER BY number"
+            events: Iterator[Any] = self._db.execute(chain, (after,))
             for number, at, kind, body, digest, _, sealed in events:
                 last, seal = event_digest(last, number, at, kind, body), sealed
                 if last != digest:

@@ -37,6 +37,6 @@ class Ledger(Protocol):
         """Events with a higher number, oldest first."""
         ...
 
-    def flaw(self) -> str | None:
-        """What somebody changed by hand, in words, or None. Reads everything."""
+    def flaw(self, newest_events: int | None = None) -> str | None:
+        """What somebody changed by hand, in words, or None. Reads every page, and every event or so many."""
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Outcome
+from loopty.domain.outcome import Integrity, Outcome
 from loopty.record.node_record import Result
 from loopty.views.score_change import SIGMAS
 
@@ -31,13 +31,15 @@ class Reproduction:
     failure: str
     """How the new trial ended if it gave no result; otherwise empty."""
     metrics: tuple[MetricComparison, ...]
+    lost_integrity: bool
+    """Whether the record claims strong integrity and the measurement now does not: the claim fails here."""
     is_same: bool
 
 
 def reproduction(
     then: Result, now: Sequence[Outcome], counting: Sequence[Metric], floor: Mapping[str, float] | None = None
 ) -> Reproduction:
-    """The record compared with the new outcomes; it is the same if every counting metric is.
+    """The record compared with the new outcomes; it is the same if every counting metric and the integrity are.
 
     `floor` is the noise known when it was recorded: a standard deviation for each metric.
     """
@@ -54,7 +56,9 @@ def reproduction(
         metrics.append(MetricComparison(name, recorded, measured, is_same, name in tolerances))
     counting_same = [metric.is_same for metric in metrics if metric.counts]
     same_metrics = not last.is_finished or (bool(counting_same) and all(counting_same))
-    return Reproduction(failure, tuple(metrics), last.ending is then.outcome.ending and same_metrics)
+    lost = last.is_finished and then.outcome.integrity is Integrity.STRONG is not last.integrity
+    is_same = last.ending is then.outcome.ending and same_metrics and not lost
+    return Reproduction(failure, tuple(metrics), lost, is_same)
 
 
 def _is_same(then: tuple[float, ...], now: tuple[float, ...], tolerance: float) -> bool:
