@@ -60,11 +60,22 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
         return None
     return Cause(
         "no-result",
-        "the benchmark ended without a result",
+        "the benchmark ended without a result; the time that it takes can be the score",
+        (
+            Setting("benchmark", "command", timed_command(failure.command)),
+            Setting("benchmark", "result", "stdout"),
+            Setting("objective", "direction", "min"),
+        ),
+        is_guess=True,
         advice='let it write {"score": NUMBER} to the file that $EVO_RESULT_PATH names, as in '
         'echo \'{"score": 1.5}\' > "$EVO_RESULT_PATH"; or print that as its last line, with result = "stdout" '
         "under [benchmark]",
     )
+
+
+def timed_command(line: str) -> str:
+    """The shell line that runs a command and prints its wall time in ms as the score."""
+    return f'start=$(date +%s%N); {{ {line}; }} >&2 && echo "score: $((($(date +%s%N) - start) / 1000000))"'
 
 
 def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:

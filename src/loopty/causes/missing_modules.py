@@ -70,9 +70,13 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
             f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
             (failure.setting_with("mounts", folder),),
         )
-    install = next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
-    install = install if facts.has_path("package.json") else f"npm install {package[0]}"
+    install = install_line(facts) if facts.has_path("package.json") else f"npm install {package[0]}"
     return Cause("missing-node-module", f"{package[0]} is not installed in node_modules", shell=install)
+
+
+def install_line(facts: HostFacts) -> str:
+    """The line that installs the packages of package.json."""
+    return next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
 
 
 def isolated_benchmark(failure: Failure, facts: HostFacts) -> Cause | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import shlex
 
-from loopty.causes.cause import Cause
+from loopty.causes.cause import Cause, Reach
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
@@ -83,7 +83,7 @@ def ignored_path(failure: Failure, facts: HostFacts) -> Cause | None:
             "path-outside-the-sandbox",
             f"{outside} is on this machine, and trials do not see it",
             (failure.setting_with("mounts", outside),),
-            needs_consent=True,
+            reach=Reach.OUTSIDE,
         )
     return None
 
