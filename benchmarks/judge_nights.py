@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 
 from judge_machines import Machine
 
@@ -52,16 +53,27 @@ def constant_effect(effect: float) -> Effects:
 
 @dataclass
 class World:
-    """One machine for one night: measures levels with noise and counts the measurements."""
+    """One machine for one night: measures levels with noise and counts the measurements.
+
+    Each candidate has a noise of its own, so that two rules see the same first result of the same candidate: their
+    nights are compared in pairs.
+    """
 
     machine: Iterator[float]
     sigma: float
-    rng: random.Random
+    seed: int
     measurements: int = 0
+    noises: dict[int, random.Random] = field(default_factory=dict)
 
-    def measure(self, level: float) -> float:
+    @classmethod
+    def of(cls, machine: Machine, sigma: float, seed: int) -> "World":
+        return cls(machine(random.Random(seed + 1)), sigma, seed)
+
+    def measure(self, candidate: int, level: float) -> float:
+        """Measure the candidate of this number; 0 is the baseline."""
         self.measurements += 1
-        return level * (1 - next(self.machine)) * (1 + self.rng.gauss(0, self.sigma))
+        noise = self.noises.setdefault(candidate, random.Random(f"{self.seed} {candidate}"))
+        return level * (1 - next(self.machine)) * (1 + noise.gauss(0, self.sigma))
 
 
 @dataclass
@@ -96,12 +108,15 @@ class JudgedNight:
         self.world, self.effects, self.rng = world, effects, rng
         self.history = History()
         self.levels: dict[str, float] = {"1": BASELINE}
+        self.numbers: dict[str, int] = {"1": 0}
         self.judging = Judging(Pools(attempts=10**9), noise)
         self.night = Night()
         self._count = 0
         files = CommittedFiles("c0", "t0")
         seed = rng.randrange(10**9)
-        self._record(decisions.start_run(self.history, _task(noise, seed), "", "", files, "a night"))
+        # The judge before drew the order within pairs from the seed of the task, not from a secret.
+        secret = {"secret": str(seed)} if "secret" in signature(decisions.start_run).parameters else {}
+        self._record(decisions.start_run(self.history, _task(noise, seed), "", "", files, "a night", **secret))
         self._measure_until_verdict(decisions.start_trial(self.history, _ROOT, "me", self.judging))
 
     @property
@@ -118,7 +133,7 @@ class JudgedNight:
         added = list(decisions.add_node(self.history, proposal, files, Pool.ATTEMPT))
         self._record(added)
         node = NodeId(added[0].node)  # type: ignore[attr-defined]
-        self.levels[node] = self.levels[parent] * (1 + drawn)
+        self.levels[node], self.numbers[node] = self.levels[parent] * (1 + drawn), self._count
         self._measure_until_verdict(decisions.start_trial(self.history, node, "me", self.judging))
         while found := decisions.next_undecided(self.history, 1, Pool.ATTEMPT):
             self._measure_until_verdict(decisions.start_trial(self.history, found.id, "me", self.judging))
@@ -148,7 +163,7 @@ class JudgedNight:
     def _measure_until_verdict(self, events: Iterable[Event]) -> None:
         trial = self._record(events)
         while trial:
-            score = self.world.measure(self.levels[trial.node])
+            score = self.world.measure(self.numbers[trial.node], self.levels[trial.node])
             outcome = Outcome(Ending.FINISHED, {"score": score})
             trial = self._record(
                 decisions.end_trial(self.history, trial.node, trial.number, outcome, self.judging)
@@ -182,11 +197,11 @@ class JudgedNight:
 def judged_night(
     machine: Machine, sigma: float, effects: Effects, most: int, seed: int, noise: Noise | None = None
 ) -> Night:
-    """A night of this many measurements under the judge, with its confirmation at the end."""
-    rng = random.Random(seed)
-    world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
-    night = JudgedNight(world, effects, noise or Noise(), rng)
-    while world.measurements < most:
+    """A night of this many measurements under the judge, those of its confirmation at the end included."""
+    rng, noise = random.Random(seed), noise or Noise()
+    world = World.of(machine, sigma, seed)
+    night = JudgedNight(world, effects, noise, rng)
+    while world.measurements < most - 2 * getattr(noise, "confirm", 0):
         night.try_candidate()
     night.confirm()
     return night.finish()
@@ -195,13 +210,14 @@ def judged_night(
 def naive_night(machine: Machine, sigma: float, effects: Effects, most: int, seed: int) -> Night:
     """The same night under the naive rule: keep what measures better than the record did."""
     rng = random.Random(seed)
-    world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
+    world = World.of(machine, sigma, seed)
+    rng.randrange(10**9)  # as the judge does for its task, so that the candidates are the same
     level, night = BASELINE, Night()
-    first = record = world.measure(level)
+    first = record = world.measure(0, level)
     while world.measurements < most:
         effect = effects(rng)
-        score = world.measure(level * (1 + effect))
         night.judged += 1
+        score = world.measure(night.judged, level * (1 + effect))
         night.null += effect <= 0
         night.better += effect > 0
         if score > record:
@@ -225,7 +241,7 @@ def kept_share(
     kept = spent = 0
     for seed in seeds:
         rng = random.Random(seed)
-        world = World(machine(random.Random(seed + 1)), sigma, random.Random(seed + 2))
+        world = World.of(machine, sigma, seed)
         night = JudgedNight(world, no_effect, noise, rng)
         for _ in range(warm_up):
             night.try_candidate(-0.03)

@@ -11,6 +11,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,24 @@ _HERE = Path(__file__).resolve().parent
 _PAGE = _HERE.parent / "docs" / "judge.md"
 _BEFORE, _NOW = _HERE / "judge_nights_before.json", _HERE / "judge_nights_now.json"
 _SIGMAS = (0.003, 0.01, 0.03)
-_NIGHTS = 16
-_NULL_NIGHTS = 10
+_NIGHTS = {0.003: 64, 0.01: 64, 0.03: 128}
+_NULL_NIGHTS = 20
+_POWER_NIGHTS = 100
 _MEASUREMENTS = (150, 300, 600)
 _SEED = 1000
+
+_KNOWS_FIRST_LOOK = "first_look" in Noise.__dataclass_fields__
+_RATES = [
+    (sigma, name, Noise(**rates))
+    for sigma in _SIGMAS
+    for name, rates in (
+        ("5 % of each candidate", {}),
+        ("1 % of each candidate", {"error_rate": 0.01}),
+        ("20 % of the run", {"run_error_rate": 0.2}),
+        ("10 % of the run", {"run_error_rate": 0.1}),
+    )
+    if _KNOWS_FIRST_LOOK
+]
 
 Figures = dict[str, Any]
 RunNight = Callable[..., Night]
@@ -36,10 +51,10 @@ RunNight = Callable[..., Night]
 def main() -> None:
     options = _options()
     if options.measure:
-        options.measure.write_text(json.dumps(measure(options.commit), indent=1) + "\n")
+        options.measure.write_text(_text(measure(options.commit)))
         return
     if not options.only_write:
-        _NOW.write_text(json.dumps(measure("this commit"), indent=1) + "\n")
+        _NOW.write_text(_text(measure("this commit")))
     before, now = json.loads(_BEFORE.read_text()), json.loads(_NOW.read_text())
     page = _PAGE.read_text()
     for name, rows in (("nights", nights_table(before, now)), ("rates", rates_table(now))):
@@ -49,28 +64,33 @@ def main() -> None:
 
 def measure(commit: str) -> Figures:
     """The figures of the judge on the path, and of the naive rule."""
-    rules: dict[str, RunNight] = {"judge": judged_night}
-    knows_first_look = "first_look" in Noise.__dataclass_fields__
-    if knows_first_look:
-        rules["promising"] = partial(judged_night, noise=Noise(first_look=1.0))
-    rules["naive"] = naive_night
+    worlds = [(machine, sigma) for machine in MACHINES for sigma in _SIGMAS]
     found: Figures = {"commit": commit, "nights": {}, "rates": {}}
-    for machine in MACHINES:
-        for sigma in _SIGMAS:
-            for rule, night in rules.items():
-                found["nights"][f"{machine} {sigma} {rule}"] = _figures(machine, sigma, rule, night)
-            print(machine, sigma, flush=True)
-    if knows_first_look:
-        found["rates"] = dict(_rates())
+    with ProcessPoolExecutor() as workers:
+        for rows in workers.map(_figures_of_world, worlds):
+            found["nights"].update(rows)
+            print(*rows, sep=", ", flush=True)
+        if _KNOWS_FIRST_LOOK:
+            found["rates"] = dict(workers.map(_rate, _RATES))
     return found
+
+
+def _figures_of_world(world: tuple[str, float]) -> Figures:
+    rules: dict[str, RunNight] = {"judge": judged_night}
+    if _KNOWS_FIRST_LOOK:
+        rules["promising"] = partial(judged_night, noise=Noise(first_look=1.0))
+        rules["naive"] = naive_night
+    machine, sigma = world
+    return {f"{machine} {sigma} {rule}": _figures(machine, sigma, rule, night) for rule, night in rules.items()}
 
 
 def _figures(machine: str, sigma: float, rule: str, night: RunNight) -> Figures:
     world = MACHINES[machine]
-    mixed = [night(world, sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed) for seed in range(_NIGHTS)]
+    mixed = [night(world, sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed) for seed in range(_NIGHTS[sigma])]
     null = [night(world, sigma, no_effect, _MEASUREMENTS[-2], _SEED + seed) for seed in range(_NULL_NIGHTS)]
     figures = {
         "gain": [statistics.fmean(_gain_at(one, most) for one in mixed) for most in _MEASUREMENTS],
+        "gains": [round(_gain_at(one, _MEASUREMENTS[-1]), 5) for one in mixed],
         "candidates": statistics.fmean(one.judged for one in mixed),
         "false": sum(one.false_keeps for one in null) / sum(one.null for one in null),
         "off": statistics.fmean(abs(one.claim - one.gain) for one in (*mixed, *null)),
@@ -79,41 +99,36 @@ def _figures(machine: str, sigma: float, rule: str, night: RunNight) -> Figures:
     }
     if rule != "naive":
         noise = Noise(first_look=1.0) if rule == "promising" else Noise()
-        figures["power"], _ = kept_share(world, sigma, 2 * sigma, 60, 2, range(_SEED, _SEED + 20), noise)
+        seeds = range(_SEED, _SEED + _POWER_NIGHTS)
+        figures["power"], _ = kept_share(world, sigma, 2 * sigma, 60, 2, seeds, noise)
     return figures
 
 
-def _rates() -> Iterator[tuple[str, Figures]]:
-    """What an error rate of the run costs, on a steady machine."""
-    for sigma in _SIGMAS:
-        for name, noise in (
-            ("5 % of each candidate", Noise()),
-            ("1 % of each candidate", Noise(error_rate=0.01)),
-            ("20 % of the run", Noise(run_error_rate=0.2)),
-            ("10 % of the run", Noise(run_error_rate=0.1)),
-        ):
-            nights = [
-                judged_night(MACHINES["steady"], sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed, noise)
-                for seed in range(_NIGHTS)
-            ]
-            shares = [one.false_keeps / max(one.false_keeps + one.true_keeps, 1) for one in nights]
-            yield (
-                f"{sigma} {name}",
-                {
-                    "kept": statistics.fmean(one.false_keeps + one.true_keeps for one in nights),
-                    "false": statistics.fmean(one.false_keeps for one in nights),
-                    "expected": statistics.fmean(one.expected_false for one in nights),
-                    "share": statistics.fmean(shares),
-                    "gain": statistics.fmean(one.gain for one in nights),
-                },
-            )
+def _rate(setting: tuple[float, str, Noise]) -> tuple[str, Figures]:
+    """What an error rate costs, on a steady machine."""
+    sigma, name, noise = setting
+    nights = [
+        judged_night(MACHINES["steady"], sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed, noise)
+        for seed in range(_NIGHTS[sigma])
+    ]
+    shares = [one.false_keeps / max(one.false_keeps + one.true_keeps, 1) for one in nights]
+    return (
+        f"{sigma} {name}",
+        {
+            "kept": statistics.fmean(one.false_keeps + one.true_keeps for one in nights),
+            "false": statistics.fmean(one.false_keeps for one in nights),
+            "expected": statistics.fmean(one.expected_false for one in nights),
+            "share": statistics.fmean(shares),
+            "gain": statistics.fmean(one.gain for one in nights),
+        },
+    )
 
 
 def nights_table(before: Figures, now: Figures) -> Iterator[Sequence[str]]:
     gains = (f"true gain after {most}" for most in _MEASUREMENTS)
     yield (
-        "machine", "σ", "rule", "gains of 2 σ kept", "false keeps", *gains, "candidates", "headline off by",
-        "boasts", "interval holds",
+        "machine", "σ", "rule", "gains of 2 σ kept", "false keeps", *gains, "more than before", "candidates",
+        "headline off by", "boasts", "interval holds",
     )  # fmt: skip
     names = {"judge": "judge", "promising": "judge, first look 1", "naive": "naive"}
     for machine in MACHINES:
@@ -128,6 +143,7 @@ def nights_table(before: Figures, now: Figures) -> Iterator[Sequence[str]]:
                     _percent(row["power"], 0) if "power" in row else "–",
                     _percent(row["false"]),
                     *(_percent(gain) for gain in row["gain"]),
+                    "–" if name == "judge before" else _more(row["gains"], rows["judge before"]["gains"]),
                     f"{row['candidates']:.0f}",
                     _percent(row["off"], 2),
                     _percent(row["boast"], 0),
@@ -148,6 +164,22 @@ def rates_table(now: Figures) -> Iterator[Sequence[str]]:
             _percent(row["share"], 0),
             _percent(row["gain"]),
         )
+
+
+def _more(gains: Sequence[float], before: Sequence[float]) -> str:
+    """The mean difference of the same nights, with its standard error."""
+    differences = [gain - other for gain, other in zip(gains, before, strict=True)]
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    return f"{100 * statistics.fmean(differences):+.1f} ± {100 * error:.1f} %"
+
+
+def _text(figures: Figures) -> str:
+    """The figures as JSON, one line for each row of a table."""
+    lines = [f' "commit": {json.dumps(figures["commit"])}']
+    for table in ("nights", "rates"):
+        rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in figures[table].items())
+        lines.append(f' "{table}": {{\n{rows}\n }}' if rows else f' "{table}": {{}}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _gain_at(night: Night, most: int) -> float:

@@ -32,7 +32,8 @@ _STOPS: dict[str, Callable[[Evidence], bool]] = {
     "out of reach": lambda _: False,
     "wealth below 1/4": lambda evidence: evidence.wealth < 0.25,
     "no gain after 3 pairs": lambda evidence: evidence.pairs >= 3 and evidence.effect <= 0,
-    "both (the judge)": lambda evidence: evidence.futile,
+    "both (the judge before)": lambda one: one.wealth < 0.25 or (one.pairs >= 3 and one.effect <= 0),
+    "odds below 1/4 (the judge)": lambda evidence: evidence.futile,
     "wealth below 1": lambda evidence: evidence.wealth < 1,
     "no gain": lambda evidence: evidence.effect <= 0,
 }

@@ -41,7 +41,7 @@ class Facts:
     def is_executable(self, path):
         return path not in self.paths
 
-    def ignored_path(self, path):
+    def outermost_ignored(self, path):
         return next((name for name in self.ignored if path == name or path.startswith(f"{name}/")), None)
 
     def has_tracked_files(self, folder):

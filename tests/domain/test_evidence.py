@@ -140,6 +140,13 @@ def test_a_candidate_that_is_clearly_worse_is_discarded_at_once() -> None:
     assert evidence_of([-5.0]).futile
 
 
+def test_many_small_gains_say_that_there_is_no_gain_worth_finding() -> None:
+    gains = [0.1] * 4
+    assert evidence_of(gains).wealth > 1
+    assert evidence_of(gains).futile
+    assert not evidence_of([0.8] * 4).futile
+
+
 def test_one_outlier_does_not_ruin_a_good_candidate() -> None:
     gains = [4.0, 4.0, -1000.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
     assert not any(evidence_of(gains[:pairs]).futile for pairs in range(1, len(gains) + 1))
@@ -148,9 +155,9 @@ def test_one_outlier_does_not_ruin_a_good_candidate() -> None:
 
 
 def test_no_more_pairs_are_measured_when_they_cannot_win_the_bet() -> None:
-    gains = [0.3, -0.2] * 6
+    gains = [1.3, -0.2] * 4
     assert not evidence(gains, 1.0, 0.05, most_pairs=40).exhausted
-    found = evidence(gains, 1.0, 0.05, most_pairs=13)
+    found = evidence(gains, 1.0, 0.05, most_pairs=10)
     assert found.exhausted
     assert not found.futile
 

@@ -85,7 +85,7 @@ def test_old_runs_stay_readable(begun):
     history = begun.history()
     assert history.score(history["1"]) == 5
     assert history.score(history["2"]) == 50
-    assert begun.loopty("tree", "1").stdout.startswith("1 ")
+    assert begun.loopty("tree", "1").stdout.splitlines()[1].startswith("1 ")
     assert "there are runs 1, 2" in begun.loopty("status", "--run", "3", code=2).stderr
 
 

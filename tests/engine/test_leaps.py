@@ -35,12 +35,17 @@ def judged(run, place, score, integrity=Integrity.WEAK, tree=None, operator="rew
     return run.history[node]
 
 
-@pytest.fixture
-def run(bench):
+def run_with_baseline(bench, score):
     run = bench(lambda _: 0.0)
     run.start("1")
     while run.history[ROOT].verdict is None:
-        run.end("1", run.history[ROOT].trials, Outcome(Ending.FINISHED, {"score": 100.0}))
+        run.end("1", run.history[ROOT].trials, Outcome(Ending.FINISHED, {"score": score}))
+    return run
+
+
+@pytest.fixture
+def run(bench):
+    run = run_with_baseline(bench, 100.0)
     assert judged(run, 1, 102.0).verdict is Verdict.KEPT
     return run
 
@@ -83,12 +88,33 @@ def test_other_gains_are_kept(run, score, integrity, tree):
     assert judged(run, 2, score, integrity, tree).verdict is Verdict.KEPT
 
 
-def test_the_first_gain_of_a_run_is_kept_because_there_is_nothing_to_compare_it_with(bench):
-    run = bench(lambda _: 0.0)
-    run.start("1")
-    while run.history[ROOT].verdict is None:
-        run.end("1", run.history[ROOT].trials, Outcome(Ending.FINISHED, {"score": 100.0}))
-    assert judged(run, 1, 5000.0).verdict is Verdict.KEPT
+@pytest.mark.parametrize(
+    ("baseline", "score", "verdict"),
+    [
+        (100.0, 20000.0, Verdict.HELD),
+        (-100.0, -0.5, Verdict.HELD),  # a loss that all but vanishes
+        (100.0, 5000.0, Verdict.KEPT),  # fifty times as fast: what a naive baseline honestly gains
+        (0.0, 5000.0, Verdict.KEPT),  # no scale to measure it by
+        (-1.0, 5000.0, Verdict.KEPT),
+    ],
+)
+def test_the_first_gain_of_a_run_is_held_only_if_it_is_a_hundredfold(bench, baseline, score, verdict):
+    run = run_with_baseline(bench, baseline)
+    node = judged(run, 1, score)
+    assert node.verdict is verdict
+    assert best(run) == ("1" if verdict is Verdict.HELD else "1.1")
+
+
+def test_a_held_first_gain_says_what_it_was_and_how_to_accept_it(bench):
+    run = run_with_baseline(bench, 100.0)
+    reason = judged(run, 1, 20000.0).reason
+    assert "the first gain, from 100 to 2e+04" in reason
+    assert "loopty accept 1.1" in reason
+
+
+def test_a_first_gain_that_could_not_cheat_is_kept(bench):
+    run = run_with_baseline(bench, 100.0)
+    assert judged(run, 1, 20000.0, Integrity.STRONG).verdict is Verdict.KEPT
 
 
 def test_what_the_verifier_passed_is_not_held(run):

@@ -3,15 +3,15 @@
 import pytest
 
 from loopty.domain.errors import Misuse, Taken
+from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import Pools
+from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge import withdrawals
-from loopty.judge.incumbents import reopen_losers
 from loopty.kit import codec
 from loopty.record.history import History
 from loopty.record.proposals import ProposalRefused
@@ -120,7 +120,8 @@ def test_one_cause_gives_one_judgement_and_no_more(tree):
     assert tree.node("1.3").verdict is not None
     with pytest.raises(Taken, match="has its verdict"):
         tree.bench.start("1.3")
-    assert list(reopen_losers(tree.history, NodeId("1.2"), "again")) == []
+    again = VerdictWithdrawn(NodeId("1.2"), Verdict.DISCARDED, "again")
+    assert list(withdrawals.withdraw(tree.history, [again])) == [again]
     with pytest.raises(Misuse, match="already"):
         tree.withdraw(withdrawals.invalidate_node, "1.2")
 
@@ -172,3 +173,21 @@ async def test_the_loop_judges_what_is_open_again(tree):
     await tree.bench.drive()
     assert tree.node("1.3").verdict is Verdict.KEPT
     assert tree.best == "1.3"
+
+
+@pytest.mark.parametrize(("score", "verdict"), [(60.0, Verdict.REJECTED), (40.0, Verdict.KEPT)])
+def test_a_bound_that_is_added_during_a_first_trial_applies_to_it_where_one_measurement_decides(
+    bench, score, verdict
+):
+    run = bench(lambda _: 0.0, pools=Pools(attempts=20), noise=Noise(repeat="never"))
+    run.start("1")
+    run.end("1", 1, Outcome(Ending.FINISHED, {"score": 0.0}))
+    proposal, files = Proposal("rewrite", NodeId("1"), "a change", {"x": 0.5}), CommittedFiles("c", "t")
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
+    run.start("1.1")
+    gate = Gate("plausible", metric="score", maximum=50.0)
+    run.recorder.record(lambda h: decisions.add_gate(h, NodeId("1"), gate))
+    run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": score}))
+    node = run.history[NodeId("1.1")]
+    assert node.verdict is verdict
+    assert ("gate plausible" in node.reason) == (verdict is Verdict.REJECTED)

@@ -66,6 +66,7 @@ class OnlyCounts:
     def __init__(self, freezer: Freezer) -> None:
         self._freezer = freezer
         self.cpu_seconds = freezer.cpu_seconds
+        self.counts_ended = freezer.counts_ended
 
     def freeze(self) -> None:
         pass
@@ -108,6 +109,36 @@ async def test_without_the_defence_it_uses_cpu_between_calls_and_that_is_recorde
     outcome = await bench.run(REFERENCE, SPINNERS)
     assert outcome.is_finished, outcome
     assert outcome.outside_cpu_seconds > SECONDS / 4
+
+
+# It spins until it is asked, and says whether that took long.
+IMPATIENT = f"""
+import select, sys, time
+started_at = time.monotonic()
+while not select.select([sys.stdin], [], [], 0)[0]:
+    pass
+print("early" if time.monotonic() - started_at > {SECONDS / 4} else "asked", flush=True)
+"""
+OPEN = f"""
+import time
+from loopty_sdk import Run, candidate
+session = candidate.open(["python3", "program.py"])
+time.sleep({2 * SECONDS})  # here the evaluator would time its reference
+Run().finish(int(session.exchange(b"x\\n", 6) == b"asked\\n"))
+"""
+
+
+async def test_an_opened_candidate_does_not_run_before_the_first_exchange(any_bench: Any) -> None:
+    outcome = await any_bench.run(OPEN, IMPATIENT)
+    assert outcome.metrics == {"score": 1.0}, outcome
+    assert outcome.integrity is Integrity.STRONG
+
+
+async def test_without_the_defence_an_opened_candidate_runs_before_the_first_exchange(bench: Any) -> None:
+    starts_at_once = OPEN.replace("import Run, candidate", "import Run\nfrom loopty_sdk.sessions import Session")
+    starts_at_once = starts_at_once.replace("candidate.open(", "Session(seconds=10, argv=")
+    outcome = await bench.run(starts_at_once, IMPATIENT)
+    assert outcome.metrics == {"score": 0.0}, outcome
 
 
 async def test_where_nothing_can_be_stopped_integrity_is_weak_and_says_why(bench: Any) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.report.columns import cut, pad, short_id, wrap
-from loopty.report.figures import change_figure, change_text, duration, figure, rate
+from loopty.report.figures import duration, figure, rate
 from loopty.report.scale import AxisScale, robust_scale, tick_labels
-from loopty.views.score_change import ScoreChange
 
 
 @pytest.mark.parametrize(
@@ -32,15 +31,6 @@ def test_durations_have_at_most_two_units(seconds: float, text: str) -> None:
 )
 def test_rates_choose_their_unit(per_second: float, text: str) -> None:
     assert rate(per_second) == text
-
-
-def test_changes_are_better_or_worse() -> None:
-    assert change_text(ScoreChange(0.5, 25.0), "it") == "25.0 % better than it"
-    assert change_text(ScoreChange(-0.5, -2500.0), "it") == "2,500 % worse than it"
-    assert change_text(ScoreChange(0.5, None), "it") == "0.5 better than it"
-    assert change_text(ScoreChange(0.0, 0.0), "it") == "no better than it"
-    assert change_figure(ScoreChange(-0.5, -0.04)) == "-0.04 %"
-    assert change_figure(ScoreChange(0.5, None)) == "+0.5"
 
 
 def test_wide_letters_take_two_columns() -> None:

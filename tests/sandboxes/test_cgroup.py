@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -107,10 +108,50 @@ async def test_a_trial_that_the_kernel_killed_ran_out_of_memory(isolated):
     assert result.exit.stop is Stop.MEMORY
 
 
-async def test_trials_leave_no_cgroup_behind(isolated):
-    parent = cgroup._parent()
-    assert parent is not None
-    before = set(parent.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*"))
+@pytest.fixture
+def made(monkeypatch):
+    """The groups that this process has made."""
+    groups, make = [], cgroup._make_group
+
+    def make_and_note(parent):
+        groups.append(make(parent))
+        return groups[-1]
+
+    monkeypatch.setattr(cgroup, "_make_group", make_and_note)
+    return groups
+
+
+async def test_trials_leave_no_cgroup_behind(isolated, made):
     for _ in range(10):
         await isolated.shell("true")
-    assert set(parent.folder.glob(f"{cgroup.fresh_name().rpartition('-')[0]}-*")) == before
+    assert made
+    assert [group._folder for group in made if group._folder.exists()] == []
+
+
+async def test_a_trial_learns_nothing_from_the_name_of_its_group(harness):
+    result = await harness.shell("cat /proc/self/cgroup")
+    names = re.findall(r"loopty[^/\s]*", result.out)
+    assert names
+    assert [name for name in names if not re.fullmatch("loopty-[0-9a-f]{16}", name)] == []
+
+
+MAKE_MANY = """
+import sys
+from loopty.domain.launch import Bounds
+from loopty.sandboxes import cgroup
+for number in range(12):
+    cgroup._parent.cache_clear()
+    group = cgroup.Cgroup.create(Bounds(1, 16, 1, 1, 1))
+    assert group is not None and group._folder.exists(), number
+    if number % 2:
+        group.remove()
+print(sum(1 for _ in cgroup._parent().folder.glob("loopty-*")))
+"""
+
+
+def test_many_processes_at_once_remove_no_group_of_a_living_one(group):
+    environment = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
+    command = [sys.executable, "-c", MAKE_MANY]
+    processes = [subprocess.Popen(command, env=environment) for _ in range(8)]
+    assert [process.wait() for process in processes] == [0] * 8
+    assert group._folder.exists()

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter
+from loopty.kit import codec
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
 from loopty.taskfile.task_draft import TaskDraft
 from loopty.taskfile.template import render_task_file
 
 BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
 WRITE = '[access]\nwrite = ["program.py"]\n'
+SPACE = "[parameters.x]\ntype = 'float'\nlow = 0\nhigh = 1\n"
 
 
 def faults(text: str) -> list[str]:
@@ -31,7 +34,17 @@ def test_the_smallest_task_gets_the_defaults() -> None:
     task = parse(BENCHMARK + WRITE)
     assert task.benchmark.argv == ("/bin/sh", "-c", "python3 evaluate.py")
     assert (task.width, task.seed, task.proposer.kind, task.pruner.kind) == (1, 0, "mutate", "none")
-    assert task.control.options == {"parents": "root"}
+    assert (task.control.kind, task.control.options) == ("mutate", {})
+
+
+@pytest.mark.parametrize("text", ["", '[control]\nkind = "mutate"\n'])
+def test_a_control_of_random_edits_has_no_memory_also_where_it_is_named(text: str) -> None:
+    task = parse(BENCHMARK + WRITE + text)
+    control, proposer = (
+        codec.build(plugins.kinds["mutate"].load_options(), choice.options)
+        for plugins, choice in ((CONTROLS, task.control), (PROPOSERS, task.proposer))
+    )
+    assert (control.parents, proposer.parents) == ("root", "best")
 
 
 def test_every_key_of_the_reference_is_read() -> None:
@@ -176,6 +189,11 @@ point = 3
             "must not be empty",
         ),
         (BENCHMARK + WRITE + '[proposer]\nkind = "tpe"\n', 7, "proposer.kind", "needs parameters"),
+        ("parameters_file = 'p.json'\n" + BENCHMARK + WRITE, 1, "parameters_file", "needs parameters"),
+        ("parameters_file = 'p.yaml'\n" + BENCHMARK + SPACE, 1, "parameters_file", "ends in .json"),
+        ("parameters_file = '../p.json'\n" + BENCHMARK + SPACE, 1, "parameters_file", "inside the repository"),
+        ("parameters_file = '/p.json'\n" + BENCHMARK + SPACE, 1, "parameters_file", "inside the repository"),
+        ("parameters_file = '.git/p.json'\n" + BENCHMARK + SPACE, 1, "parameters_file", "inside the repository"),
         (BENCHMARK + WRITE + "[parameters.x]\n", 6, "parameters.x.type", "is missing"),
         (BENCHMARK + "[parameters.x]\ntype = 'float'\nlow = 1\n", 4, "parameters.x", "needs low and high"),
         (
@@ -344,3 +362,7 @@ def test_the_file_that_init_writes_contains_the_answers(
     )
     assert (task.statement, task.benchmark.command, task.access.write) == (text, text, tuple(clean))
     assert (task.objective.direction, task.pools.attempts) == (direction, attempts)
+
+
+def test_the_file_for_parameters_lies_inside_the_repository() -> None:
+    assert parse("parameters_file = 'conf/best.json'\n" + BENCHMARK + SPACE).parameters_file == "conf/best.json"

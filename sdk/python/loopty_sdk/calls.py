@@ -8,22 +8,20 @@ import time
 
 from . import frames, values
 from .errors import CandidateError
-from .sessions import Session
 from .wire import Deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
     from typing import Any
 
     from .answer_checks import AnswerChecks
+    from .function_process import FunctionProcess
+    from .sessions import Session
 
 _NONCE_BYTES = 16
 _LONGEST_MESSAGE = 500
-_SERVER = os.path.join(os.path.dirname(__file__), "serve.py")  # noqa: PTH118, PTH120 - pathlib is slow to import
-# Stands for the same file in a sandbox: the candidate sees another file system, and loopty knows the path there.
-_SERVER_IN_SANDBOX = "loopty:serve"
 
 
 class Function:
@@ -33,36 +31,50 @@ class Function:
     """
 
     def __init__(
-        self,
-        target: str,
-        seconds: float,
-        memory_mb: int | None,
-        start_seconds: float,
-        limit: int,
-        env: Mapping[str, str] | None,
-        checks: AnswerChecks | None = None,
+        self, target: str, seconds: float, limit: int, process: FunctionProcess, checks: AnswerChecks | None = None
     ) -> None:
-        if not all(target.rpartition(":")):
-            raise ValueError(f"{target!r} does not name a function: write it as 'program.py:solve'")
         self._target = target
         self._call_seconds = seconds
-        self._memory_mb = memory_mb
-        self._start_seconds = start_seconds
         self._limit = limit
-        self._env = env
+        self._process = process
         self._checks = checks
         if checks is not None:
             _finish_at_exit(self)
         self._session: Session | None = None
+        self._last_session: Session | None = None
         self.seconds = 0.0
         """How long the last call took, by the benchmark's clock, without the start of the process."""
+        self.seconds_each: tuple[float, ...] = ()
+        """How long each call of the last `call_many` took. Only the sum is certain: a candidate may work ahead."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time that all processes of the candidate took for the last call.
+
+        Raises CandidateError where nothing measures it.
+        """
+        return self._last_session.cpu_seconds if self._last_session is not None else 0.0
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the function and return its value. Raises CandidateError when it gives none."""
         question = values.encode((args, named))
-        if self._session is None:
-            self._session = self._start_session()
-        return self._ask(self._session, frames.CALL, question, self._call_seconds)
+        return self._ask(self._started_session(), frames.CALL, question, self._call_seconds)
+
+    def call_many(self, calls: Iterable[Sequence[Any]]) -> list[Any]:
+        """Call the function once for each of these positional arguments; returns the values, in this order.
+
+        All arguments travel in one message, and the candidate goes on from call to call without a stop. `seconds`
+        and `cpu_seconds` are of all calls together. Raises CandidateError at the first call that gives no value.
+        """
+        questions = [values.encode((tuple(args), {})) for args in calls]
+        if not questions:
+            return []
+        session = self._started_session()
+        try:
+            return self._exchange_many(session, questions)
+        except CandidateError as error:
+            self._end_unless_raised(error)
+            raise
 
     def close(self) -> None:
         """End the process, then check the answers, if a check was asked for. Raises CandidateError."""
@@ -86,42 +98,81 @@ class Function:
             self._checks = None  # that error says enough
         self.close()
 
-    def _start_session(self) -> Session:
-        server = _SERVER_IN_SANDBOX if os.environ.get("LOOPTY_CANDIDATE") else _SERVER
-        command = (sys.executable or "python3", "-I", "-B", server, self._target)
-        session = Session(command, self._start_seconds, self._memory_mb, self._env, name=self._target)
-        try:
-            self._ask(session, frames.LOAD, b"", self._start_seconds)
-        except CandidateError as error:
-            session.close()
-            raise CandidateError(error.kind, f"{error} (while loading)") from None
-        return session
+    def _started_session(self) -> Session:
+        if self._session is None:
+            session, seconds = self._process.start_session(), self._process.start_seconds
+            try:
+                self._ask(session, frames.LOAD, b"", seconds)
+            except CandidateError as error:
+                session.close()
+                raise CandidateError(error.kind, f"{error} (while loading)") from None
+            self._session = self._last_session = session
+        return self._session
 
     def _ask(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
         try:
             return self._exchange(session, kind, question, seconds)
         except CandidateError as error:
-            if error.kind != "raised":
-                self._end_session()
+            self._end_unless_raised(error)
             raise
 
+    def _end_unless_raised(self, error: CandidateError) -> None:
+        if error.kind != "raised":
+            self._end_session()
+
     def _exchange(self, session: Session, kind: bytes, question: bytes, seconds: float) -> Any:
-        # The answer must repeat the nonce: an answer that was sent before the question does not know it.
         nonce = os.urandom(_NONCE_BYTES)
         session.thaw()
         started_at = time.perf_counter()
-        deadline = Deadline(seconds)
         try:
-            head = session.exchange_until(frames.frame(nonce, kind, question), frames.HEAD.size, deadline)
-            size, returned, kind = frames.HEAD.unpack(head)
-            if returned != nonce:
-                raise session.end_with_error("garbage", "answered a question that was not asked")
-            if size > self._limit:
-                raise session.end_with_error("garbage", f"answered with {size} bytes; the limit is {self._limit}")
-            raw = session.exchange_until(b"", size, deadline)
+            message = frames.frame(nonce, kind, question)
+            kind, raw = self._answer(session, message, nonce, Deadline(seconds))
             self.seconds = time.perf_counter() - started_at
         finally:
             session.freeze()
+        return self._value(session, kind, raw, question)
+
+    def _exchange_many(self, session: Session, questions: list[bytes]) -> list[Any]:
+        nonce = os.urandom(_NONCE_BYTES)
+        message = frames.frame(nonce, frames.MANY, values.encode(questions))
+        answers: list[tuple[bytes, bytes]] = []
+        session.thaw()
+        seconds_each: list[float] = []
+        started_at = moment = time.perf_counter()
+        try:
+            for _ in questions:
+                answers.append(self._answer(session, message, nonce, Deadline(self._call_seconds)))
+                moment, before = time.perf_counter(), moment
+                seconds_each.append(moment - before)
+                message = b""
+                if answers[-1][0] != frames.VALUE:
+                    break  # the candidate's process stops here, too
+        finally:
+            session.freeze()
+        self.seconds, self.seconds_each = moment - started_at, tuple(seconds_each)
+        results = []
+        for index, (kind, raw) in enumerate(answers):
+            try:
+                results.append(self._value(session, kind, raw, questions[index]))
+            except CandidateError as error:
+                raise CandidateError(error.kind, f"{error} (call {index + 1} of {len(questions)})") from None
+        return results
+
+    def _answer(self, session: Session, message: bytes, nonce: bytes, deadline: Deadline) -> tuple[bytes, bytes]:
+        """Send the message; the kind of the next answer, and its content.
+
+        The answer must repeat the nonce: an answer that was sent before the question does not know it.
+        """
+        head = session.exchange_until(message, frames.HEAD.size, deadline)
+        size, returned, kind = frames.HEAD.unpack(head)
+        if returned != nonce:
+            raise session.end_with_error("garbage", "answered a question that was not asked")
+        if size > self._limit:
+            raise session.end_with_error("garbage", f"answered with {size} bytes; the limit is {self._limit}")
+        return kind, session.exchange_until(b"", size, deadline)
+
+    def _value(self, session: Session, kind: bytes, raw: bytes, question: bytes) -> Any:
+        """The value of an answer. Raises CandidateError when it is none."""
         try:
             value = values.decode(raw)
         except values.NotData as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .calls import Function
 from .errors import CandidateError
-from .sessions import Session, limit_error
+from .function_process import FunctionProcess
+from .sessions import Session, limit_error, no_cpu_time
 from .start_candidate import read_file, start_process
 from .wire import Deadline, OverTime, Wire
 
@@ -12,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    from .process import ProcessEnd
 
 LARGEST_ANSWER = 16 << 20
 
@@ -23,11 +26,20 @@ class CommandResult:
     line of its standard error.
     """
 
-    def __init__(self, stdout: bytes, code: int, seconds: float, stderr: str) -> None:
+    def __init__(self, name: str, stdout: bytes, end: ProcessEnd) -> None:
+        self._name = name
+        self._cpu_seconds = end.cpu_seconds
         self.stdout = stdout
-        self.code = code
-        self.seconds = seconds
-        self.stderr = stderr
+        self.code = end.code
+        self.seconds = end.seconds
+        self.stderr = end.stderr
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of all its processes. Raises CandidateError where nothing measured it."""
+        if self._cpu_seconds is None:
+            raise no_cpu_time(self._name)
+        return self._cpu_seconds
 
 
 class Candidate:
@@ -49,9 +61,13 @@ class Candidate:
         check: Callable[..., Any] | None = None,
         sample: float = 1.0,
         tolerance: float = 0.0,
+        root: str | None = None,
+        python: str | None = None,
     ) -> Function:
         """A Python function of the candidate: `program.py:solve`, or `package.module:solve`.
 
+        Packages are looked for in the top folder of the candidate's files and in `src`, or in `root` alone.
+        `python` is the interpreter, such as `.venv/bin/python` of the candidate; by default it is the benchmark's.
         `seconds` limits each call, `start_seconds` the loading of the module, `limit` the bytes of an answer.
         `check` is a reference: when the function closes, a random share of the answers (`sample`, at least one) is
         compared with what the reference returns, numbers within `tolerance`. An answer that differs is a
@@ -62,7 +78,8 @@ class Candidate:
             from .answer_checks import AnswerChecks
 
             checks = AnswerChecks(target, check, sample, tolerance)
-        return Function(target, seconds, memory_mb, start_seconds, limit, env, checks)
+        process = FunctionProcess(target, root, python, memory_mb, start_seconds, env)
+        return Function(target, seconds, limit, process, checks)
 
     def run(
         self,
@@ -89,7 +106,7 @@ class Candidate:
             raise CandidateError("output", f"{argv[0]} printed more than {limit} bytes")
         if end.stop:
             raise limit_error(argv[0], end)
-        return CommandResult(printed, end.code, end.seconds, end.stderr)
+        return CommandResult(argv[0], printed, end)
 
     def open(
         self,
@@ -99,8 +116,11 @@ class Candidate:
         memory_mb: int | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Session:
-        """Start a command of the candidate that stays, for your own protocol; `seconds` limits each exchange."""
-        return Session(argv, seconds, memory_mb, env)
+        """Start a command of the candidate that stays, for your own protocol; `seconds` limits each exchange.
+
+        In a trial it starts with the first exchange, so that it cannot slow down what comes before.
+        """
+        return Session(argv, seconds, memory_mb, env, held=True)
 
     def read(self, path: str, *, limit: int = LARGEST_ANSWER) -> str:
         """Read one of the candidate's files as text; bytes that are not UTF-8 are replaced."""

@@ -6,7 +6,7 @@ import struct
 
 # The number of bytes that follow, the nonce that the answer must repeat, and the kind of the frame.
 HEAD = struct.Struct("<Q16sc")
-LOAD, CALL, VALUE, RAISED = b"l", b"c", b"v", b"r"
+LOAD, CALL, MANY, VALUE, RAISED = b"l", b"c", b"m", b"v", b"r"
 
 
 def frame(nonce: bytes, kind: bytes, content: bytes) -> bytes:

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
 class ProcessEnd:
     """How a candidate's process ended.
 
-    `stop` names the limit that ended it, or is empty; `stderr` is the last line of its standard error.
+    `stop` names the limit that ended it, or is empty; `stderr` is the last line of its standard error;
+    `cpu_seconds` is None where nothing measured the CPU time.
     """
 
-    def __init__(self, code: int, seconds: float, stop: str, stderr: str) -> None:
+    def __init__(self, code: int, seconds: float, cpu_seconds: float | None, stop: str, stderr: str) -> None:
         self.code = code
         self.seconds = seconds
+        self.cpu_seconds = cpu_seconds
         self.stop = stop
         self.stderr = stderr
 
@@ -30,6 +32,10 @@ class Process:
 
     def thaw(self) -> None:
         """Let them go on."""
+
+    def cpu_seconds(self) -> float | None:
+        """The CPU time that it has used until the last freeze or thaw; None where nothing measures it."""
+        raise NotImplementedError
 
     def wait_or_kill(self, grace: float) -> ProcessEnd:
         """Wait up to `grace` seconds for the process to end, then kill it. Returns how it ended."""

@@ -1,6 +1,6 @@
 """Answer calls of a Python function: the script that runs in the candidate's own sandbox.
 
-    python3 -I -B serve.py program.py:solve
+    python3 -I -B serve.py program.py:solve [ROOT]
 
 The evaluator trusts nothing here: a candidate can change all of it.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LONGEST_MESSAGE = 500
 
 
-def main(target: str) -> None:
+def main(target: str, root: str | None = None) -> None:
     # Loaded by file name, because only the candidate's own files may be on the import path.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs a third of the start
     frames, values = (_load_file(f"loopty_{name}", f"{here}/{name}.py") for name in ("frames", "values"))
@@ -32,37 +32,64 @@ def main(target: str) -> None:
     while len(head := questions.read(frames.HEAD.size)) == frames.HEAD.size:
         size, nonce, kind = frames.HEAD.unpack(head)
         content = questions.read(size)
-        try:
-            if kind == frames.LOAD:
-                function, result = _load(target), None
-            else:
-                args, named = values.decode(content)
-                result = function(*args, **named)
-            kind, answer = frames.VALUE, values.encode(result)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - an exception is an answer, too
-            sys.excepthook(type(error), error, error.__traceback__)
-            kind, answer = frames.RAISED, values.encode(_one_line(error))
-        sys.stdout.flush()
-        answers.write(frames.frame(nonce, kind, answer))
-        answers.flush()
+        for question in values.decode(content) if kind == frames.MANY else (content,):
+            try:
+                if kind == frames.LOAD:
+                    function, result = _load(target, root), None
+                else:
+                    args, named = values.decode(question)
+                    result = function(*args, **named)
+                answer_kind, answer = frames.VALUE, values.encode(result)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - an exception is an answer, too
+                sys.excepthook(type(error), error, error.__traceback__)
+                answer_kind, answer = frames.RAISED, values.encode(_one_line(error))
+            sys.stdout.flush()
+            answers.write(frames.frame(nonce, answer_kind, answer))
+            answers.flush()
+            if answer_kind == frames.RAISED:
+                break
 
 
-def _load(target: str) -> Any:
-    """Load the function that `FILE.py:NAME` or `package.module:NAME` names in the current directory."""
+def _load(target: str, root: str | None) -> Any:
+    """Load the function that `FILE.py:NAME` or `package.module:NAME` names below the current directory."""
     tree = os.getcwd()  # noqa: PTH109
     place, _, name = target.rpartition(":")
     sys.path_hooks.insert(0, lambda path: _finder(path, tree))
-    sys.path.insert(0, tree)
+    roots = [tree, f"{tree}/src"] if root is None else [os.path.normpath(f"{tree}/{root}")]
     if place.endswith(".py"):
-        path = os.path.join(tree, place)  # noqa: PTH118
-        if os.path.dirname(path) != tree:  # noqa: PTH120
-            sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120
-        loaded = _load_file(os.path.basename(place)[:-3], path)  # noqa: PTH119
+        loaded = _load_program(os.path.join(tree, place), roots)  # noqa: PTH118
     else:
-        loaded = importlib.import_module(place)
+        sys.path[:0] = [folder for folder in roots if os.path.isdir(folder)]  # noqa: PTH112
+        loaded = _import_module(place, root)
     for part in name.split("."):
         loaded = getattr(loaded, part)
     return loaded
+
+
+def _load_program(path: str, roots: list[str]) -> Any:
+    """Load a file; one inside a package is loaded as its module, so that it can import its neighbours."""
+    folder, name = os.path.split(path)
+    sys.path[:0] = [folder, *(root for root in roots if root != folder)]
+    module = name[:-3]
+    while os.path.isfile(f"{folder}/__init__.py"):  # noqa: PTH113
+        folder, package = os.path.split(folder)
+        module = package if module == "__init__" else f"{package}.{module}"
+    if "." not in module and name != "__init__.py":
+        return _load_file(module, path)
+    sys.path.insert(0, folder)
+    return importlib.import_module(module)
+
+
+def _import_module(place: str, root: str | None) -> Any:
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name != place.partition(".")[0]:
+            raise
+        where = "in the top folder or src of the candidate" if root is None else f"in {root} of the candidate"
+        raise ModuleNotFoundError(
+            f"no module {error.name} {where}: name the folder that has it with root="
+        ) from None
 
 
 class _SourceOnlyLoader(machinery.SourceFileLoader):
@@ -75,6 +102,8 @@ class _SourceOnlyLoader(machinery.SourceFileLoader):
 def _finder(path: str, tree: str) -> machinery.FileFinder:
     if path != tree and not path.startswith(f"{tree}/"):
         raise ImportError("not in the candidate's tree")
+    if path.startswith(f"{sys.prefix}/"):
+        raise ImportError("in the environment of the interpreter, which candidates do not write")
     extensions = (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES)
     return machinery.FileFinder(path, extensions, (_SourceOnlyLoader, machinery.SOURCE_SUFFIXES))
 
@@ -94,4 +123,4 @@ def _one_line(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -34,14 +34,28 @@ class Session:
         memory_mb: int | None = None,
         env: Mapping[str, str] | None = None,
         name: str = "",
+        held: bool = False,
     ) -> None:
+        """`held`: the process starts with the first exchange."""
         self._name = name or argv[0]
         self._exchange_seconds = seconds
-        self._process: Process | None = start_process(argv, None, memory_mb, env)
+        self._process: Process | None = start_process(argv, None, memory_mb, env, held)
         self._wire = Wire(self._process.channel)
-        self._is_frozen = False
+        self._is_frozen = held
+        self._cpu_before: float | None = 0.0
+        self._cpu_after: float | None = 0.0
         self.seconds = 0.0
         """How long the last exchange took, by the benchmark's clock."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of all processes of the candidate in the last exchange; in the first one also before it.
+
+        Raises CandidateError where nothing measures it.
+        """
+        if self._cpu_before is None or self._cpu_after is None:
+            raise no_cpu_time(self._name)
+        return self._cpu_after - self._cpu_before
 
     def exchange(self, question: bytes, size: int) -> bytes:
         """Send the question and receive an answer of exactly `size` bytes.
@@ -71,11 +85,13 @@ class Session:
         if self._process is not None and not self._is_frozen:
             self._process.freeze()
             self._is_frozen = True
+            self._cpu_after = self._process.cpu_seconds()
 
     def thaw(self) -> None:
         if self._process is not None and self._is_frozen:
             self._process.thaw()
             self._is_frozen = False
+            self._cpu_before = self._process.cpu_seconds()
 
     def exchange_until(self, question: bytes, size: int, deadline: Deadline) -> bytes:
         """Send the question and receive exactly `size` bytes before the deadline. Raises CandidateError."""
@@ -119,6 +135,11 @@ class Session:
             return process.wait_or_kill(grace)
         finally:
             self._wire.close()
+
+
+def no_cpu_time(name: str) -> CandidateError:
+    """The error where the CPU time of a candidate is wanted but was not measured."""
+    return CandidateError("refused", f"the CPU time of {name} is not measured here: use its seconds")
 
 
 def limit_error(name: str, end: ProcessEnd) -> CandidateError:

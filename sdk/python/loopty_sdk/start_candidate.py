@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PACKET = 1 << 16
+_NEVER_RAN = {"code": 1, "seconds": 0.0, "stop": "", "stderr": ""}
 
 
 def start_process(
-    argv: Sequence[str], seconds: float | None, memory_mb: int | None, env: Mapping[str, str] | None
+    argv: Sequence[str],
+    seconds: float | None,
+    memory_mb: int | None,
+    env: Mapping[str, str] | None,
+    held: bool = False,
 ) -> Process:
-    """Start a command of the candidate in the top directory of its files."""
+    """Start a command of the candidate in the top directory of its files.
+
+    One that is `held` starts when it is first thawed; only loopty can hold it.
+    """
     if path := os.environ.get("LOOPTY_CANDIDATE"):
         request = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
+        request["held"] = held or None
         return _SandboxedProcess(path, {name: value for name, value in request.items() if value is not None})
     from .child_process import ChildProcess
 
@@ -55,6 +64,7 @@ class _SandboxedProcess(Process):
                 [_encode_request({"start": request})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
             )
 
+        self._cpu_seconds: float | None = None
         self._end: dict[str, Any] | None = None
         """How the process ended, where that came instead of another answer."""
 
@@ -72,9 +82,17 @@ class _SandboxedProcess(Process):
             self._loopty.send(_encode_request({"freeze": frozen}))
         except OSError:
             pass  # it has ended, and the reply says how
-        reply = _receive_reply(self._loopty)
+        try:
+            reply = _receive_reply(self._loopty)
+        except CandidateError:
+            self._end = _NEVER_RAN
+            raise
+        self._cpu_seconds = reply.get("cpu_seconds")
         if "frozen" not in reply:
             self._end = reply
+
+    def cpu_seconds(self) -> float | None:
+        return self._cpu_seconds
 
     def wait_or_kill(self, grace: float) -> ProcessEnd:
         with self._loopty as loopty:
@@ -82,7 +100,8 @@ class _SandboxedProcess(Process):
                 if not select.select([loopty], [], [], grace)[0]:
                     loopty.shutdown(socket.SHUT_WR)
                 self._end = _receive_reply(loopty)
-        return ProcessEnd(self._end["code"], self._end["seconds"], self._end["stop"], self._end["stderr"])
+        end = self._end
+        return ProcessEnd(end["code"], end["seconds"], end.get("cpu_seconds"), end["stop"], end["stderr"])
 
 
 def _connect(path: str) -> socket.socket:

@@ -101,6 +101,10 @@ class Arena:
             mounts=(*prefixes, *shown),
         )
 
+    def is_ready(self) -> bool:
+        """Whether the attacker has called `ready()`."""
+        return regular_file_content(self.outbox / "ready") is not None
+
     def harm(self, bounds: Bounds) -> str:
         """What the attack achieved, seen from outside; an empty text when it achieved nothing."""
         return next(filter(None, self._harms(bounds)), "")
@@ -146,6 +150,7 @@ class Arena:
             "udp": self._services.udp_port,
             "abstract": f"loopty-{self.mark}",
             "victim": self._victim.pid,
+            "loopty": os.getpid(),
             "mark": self.mark,
             "hold": self._hold_seconds,
             "memory": bounds.memory_mb << 20,

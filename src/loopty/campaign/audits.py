@@ -64,7 +64,8 @@ def list_audits(context: CampaignContext, run: int) -> list[AuditRow]:
     """Every look of a run, oldest first."""
     split = context.held_out_split(run)
     nodes = {row.node for row in _looks(context) if row.node.run == run}
-    leaks = {node: split.leaks(context.history[node].commit) for node in nodes}
+    found = (context.history[node] for node in nodes)
+    leaks = {node.id: split.leaks(node.commit) for node in found if not node.files_removed}
     return [row for row in _looks(context, leaks) if row.node.run == run]
 
 

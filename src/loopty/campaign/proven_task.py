@@ -95,7 +95,7 @@ class TaskProver:
         for _ in range(_MOST_TRIES):
             if check.problem is None or check.outcome.ending is Ending.CANCELLED:
                 break
-            changed = self._remedied(draft, check, fixed)
+            changed = self._next_draft(draft, check, fixed)
             if changed is None:
                 break
             draft, change = changed
@@ -132,7 +132,7 @@ class TaskProver:
         (self._path / TASK_FILE).write_text(render_task_file(draft))
         self._campaign().trust(only_task_file=True)  # what the user has just written, the user allows
 
-    def _remedied(
+    def _next_draft(
         self, draft: TaskDraft, check: CheckResult, fixed: frozenset[str]
     ) -> tuple[TaskDraft, TaskChange] | None:
         """The draft with the remedy of a failed check, or None where there is none to apply."""

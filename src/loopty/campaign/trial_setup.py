@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +13,18 @@ from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
 from loopty.record.history import History
+from loopty.sandboxes.command_programs import command_programs
+from loopty.sandboxes.devices import find_devices
+from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
+from loopty.sandboxes.virtual_environment import editable_folders
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.evaluators.command import CommandEvaluator, RunGates
+    from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
 
@@ -43,49 +47,89 @@ class TrialSetup:
         from loopty.executors.local_slots import LocalExecutor
 
         sandbox, trial_owner = self._sandbox()
-        tools = _tools(sandbox)
+        tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model)
-        return LocalExecutor(
-            evaluator.evaluate, width, self.rig.benchmark.resources, self._machine(sandbox.name, tools.path)
-        )
+        benchmark = self.rig.benchmark
+        resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
+        machine = self._machine(sandbox.name, tools)
+        return LocalExecutor(evaluator.evaluate, width, (*benchmark.resources, *resources), machine)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
         sandbox, trial_owner = self._sandbox()
-        return self._evaluator(_tools(sandbox), sandbox, trial_owner, None).run_gates
+        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_gates
+
+    def run_in_tree(self) -> RunInTree:
+        """The function that runs any command on the files of a trial's node."""
+        sandbox, trial_owner = self._sandbox()
+        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_in_tree
 
     def _evaluator(
-        self,
-        tools: Toolchain,
-        sandbox: Sandbox,
-        trial_owner: tuple[int, int] | None,
-        serve_model: ServeTrial | None,
+        self, tools: _Tools, sandbox: Sandbox, trial_owner: tuple[int, int] | None, serve_model: ServeTrial | None
     ) -> CommandEvaluator:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import SandboxPaths
 
-        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner)
+        environments = [environment.path for environment in tools.environments]
+        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments)
         stages.sweep(self.refresh)
         sdk = Path(loopty_sdk.__file__).resolve().parent
+        paths = SandboxPaths(
+            TREE, BENCHMARK, INBOX, OUTBOX, _CANDIDATE, f"{_SDK}/loopty_sdk", host_top=str(self.repository.top)
+        )
         return CommandEvaluator(
             self.rig.benchmark,
             self.rig.limits,
             sandbox,
             stages.stage,
             stages.find_tampering,
-            SandboxPaths(TREE, BENCHMARK, INBOX, OUTBOX, _CANDIDATE, f"{_SDK}/loopty_sdk"),
+            paths,
             env={
                 **({"PATH": tools.path} if tools.path else {}),
-                "PYTHONPATH": _SDK,
+                **self._variables(tools.toolchain),
+                "PYTHONPATH": ":".join((_SDK, *self._editable_folders(sandbox, tools))),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LANG": "C.UTF-8",
             },
             mounts=[
-                *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.prefixes),
+                *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.toolchain.prefixes),
                 Mount(sdk, f"{_SDK}/loopty_sdk"),
             ],
             serve_model=serve_model,
+            devices=find_devices(self.rig.benchmark.devices).paths,
         )
+
+    def _variables(self, toolchain: Toolchain) -> dict[str, str]:
+        """The variables of the toolchain; the task may build in the tree itself."""
+        has_target = "target" in (scratch.strip("/") for scratch in self.rig.benchmark.scratch)
+        in_tree = ("CARGO_TARGET_DIR",) if has_target else ()
+        return {name: value for name, value in toolchain.variables.items() if name not in in_tree}
+
+    def _editable_folders(self, sandbox: Sandbox, tools: _Tools) -> Iterator[str]:
+        """Folders to import from, where the repository's path on the host does not lead to the trial's files."""
+        if sandbox.name not in ("landlock", "unsafe") or self.rig.benchmark.isolated:
+            return
+        for environment in tools.environments:
+            for folder in editable_folders(environment.folder, self.repository.top):
+                yield f"{TREE}/{folder}"
+
+    def _tools(self, sandbox: Sandbox) -> _Tools:
+        """What the task's commands call: the user's programs, except in a container, whose image has its own."""
+        top = self.repository.top
+        environments = [
+            environment
+            for environment in repository_environments(top, self.repository.ignored_paths())
+            if self.rig.access.is_visible(environment.path)
+        ]
+        if sandbox.name.startswith("container"):
+            return _Tools(Toolchain((), ""), "", tuple(environments), frozenset())
+        benchmark, audit = self.rig.benchmark, self.rig.audit
+        commands = (benchmark.command, audit.command, *self.rig.gate_commands)
+        programs = command_programs(filter(None, commands), top)
+        toolchain = user_toolchain(programs, top, [environment.folder for environment in environments])
+        # After the shell's own: a program is the one that the user's shell finds, if it finds one.
+        path = ":".join((toolchain.path, *(f"{top}/{environment.programs}" for environment in environments)))
+        return _Tools(toolchain, path, tuple(environments), programs)
 
     def _sandbox(self) -> tuple[Sandbox, tuple[int, int] | None]:
         """The back end, and the uid and gid that own a trial's files when that is not this user."""
@@ -98,7 +142,7 @@ class TrialSetup:
 
         return choose_sandbox(self.rig.sandbox, self.state.probes), trial_owner()
 
-    def _machine(self, sandbox: str, path: str) -> Machine:
+    def _machine(self, sandbox: str, tools: _Tools) -> Machine:
         from loopty.executors.fingerprint import this_machine
 
         limits = self.rig.limits
@@ -107,11 +151,22 @@ class TrialSetup:
             "slice": "whole",
             "evaluator": self.rig.benchmark_digest[:12],
             "data": self.rig.data_digest[:12],
+            "environments": ", ".join(f"{one.path} {one.digest}" for one in tools.environments),
+            "devices": ", ".join(find_devices(self.rig.benchmark.devices).units),
+            "installations": ", ".join(tools.toolchain.installations),
         }
-        python, compiler = (shutil.which(name, path=path) if path else None for name in ("python3", "cc"))
-        return this_machine(sandbox, python, facts, compiler=compiler)
+        called = {name for name in ("node", "rustc", "go") if name in tools.programs}
+        called |= {"rustc"} if "cargo" in tools.programs else set()
+        names = ("python3", "cc", *sorted(called))
+        python, compiler, *others = (shutil.which(name, path=tools.path) if tools.path else None for name in names)
+        return this_machine(sandbox, python, facts, compiler=compiler, others=list(filter(None, others)))
 
 
-def _tools(sandbox: Sandbox) -> Toolchain:
-    """The programs that trials call by name: the user's, except in a container, whose image brings its own."""
-    return Toolchain((), "") if sandbox.name.startswith("container") else user_toolchain()
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """The programs and environments that trials see."""
+
+    toolchain: Toolchain
+    path: str
+    environments: tuple[RepositoryEnvironment, ...]
+    programs: frozenset[str]

@@ -37,7 +37,7 @@ def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
     return Cause("printed-by-a-tool", sentence, (Setting("benchmark", "result", tool),))
 
 
-def printed_score(failure: Failure, _facts: HostFacts) -> Cause | None:
+def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A benchmark that prints its score instead of writing it to the result file."""
     if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
         return None
@@ -62,7 +62,7 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
         "no-result",
         "the benchmark ended without a result; the time that it takes can be the score",
         (
-            Setting("benchmark", "command", timed_command(failure.command)),
+            Setting("benchmark", "command", command_with_timer(failure.command)),
             Setting("benchmark", "result", "stdout"),
             Setting("objective", "direction", "min"),
         ),
@@ -73,7 +73,7 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
-def timed_command(line: str) -> str:
+def command_with_timer(line: str) -> str:
     """The shell line that runs a command and prints its wall time in ms as the score."""
     return f'start=$(date +%s%N); {{ {line}; }} >&2 && echo "score: $((($(date +%s%N) - start) / 1000000))"'
 

@@ -64,7 +64,7 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
     package = _PACKAGE.match(found["name"]) if found else None
     if found is None or package is None or found["name"].startswith((".", "/")):
         return None
-    if facts.has_path(f"node_modules/{package[0]}") and (folder := facts.ignored_path("node_modules")):
+    if facts.has_path(f"node_modules/{package[0]}") and (folder := facts.outermost_ignored("node_modules")):
         return Cause(
             "module-in-ignored-environment",
             f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
@@ -79,7 +79,7 @@ def install_line(facts: HostFacts) -> str:
     return next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
 
 
-def isolated_benchmark(failure: Failure, facts: HostFacts) -> Cause | None:
+def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
     """An isolated benchmark that reaches for files of the candidate."""
     if not failure.task.benchmark.isolated:
         return None

@@ -60,7 +60,7 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     folder = posixpath.dirname(path)
     if not path.startswith("/"):
         # Of the working tree: an environment that git ignores, as node_modules/.bin or .venv/bin.
-        environment = facts.ignored_path(path) or folder
+        environment = facts.outermost_ignored(path) or folder
         return Cause(
             "program-in-ignored-environment",
             f"{name} is in {environment}, which git ignores, so trials do not see it",

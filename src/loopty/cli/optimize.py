@@ -41,8 +41,19 @@ def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    campaign = here_with_trust(trust)
-    session = campaign.start_session(new_run, unsafe)
+    from loopty.report.set_up_line import SetUpLine
+
+    line = SetUpLine(sys.stderr, os.environ)
+
+    def talk(text: str) -> None:
+        line.erase()
+        say(text)
+
+    campaign = here_with_trust(trust, talk)
+    try:
+        session = campaign.start_session(new_run, unsafe, (lambda _: None) if quiet else line.show)
+    finally:
+        line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     if quiet:
@@ -62,7 +73,14 @@ def _progress(session: OptimizeSession) -> Progress:
 
     context = session.context
     progress = make_progress(
-        context.recorder, session.run, context.task.pools, sys.stderr, os.environ, time.time, session.loop.latest
+        context.recorder,
+        session.run,
+        context.task.pools,
+        sys.stderr,
+        os.environ,
+        time.time,
+        session.loop.latest,
+        context.task.noise,
     )
     context.recorder.listeners.append(progress.on_event)
     return progress
@@ -73,7 +91,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.domain.pool import Pool
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
-    from loopty.report.best_text import closing_text
+    from loopty.report.closing_text import closing_text
     from loopty.report.columns import short_id
 
     status, tally, history = campaign.status(run), campaign.tally(run), campaign.history

@@ -24,9 +24,11 @@ _BOLDNESS = 0.75
 _MOST_AT_STAKE = 0.85
 # A gain of this many times the noise gets the full stake: tanh(2 · _BOLDNESS) > _MOST_AT_STAKE.
 _STAKED_IN_FULL = 2.0
-# Chosen by simulation: most of the saving on candidates that are no better, few good ones lost (docs/judge.md).
+# When to give up, in units of the noise. Chosen by whole simulated nights: it saves most on candidates that are no
+# better, and loses few good ones (docs/judge.md).
+_WORTH_FINDING = 1.5
 _GIVE_UP_BELOW = 0.25
-_PAIRS_TO_SHOW_A_GAIN = 3
+_OUTLIER = 3.0
 _PRECISION = 1e-6
 # How many measurements after another one count as soon after it.
 _NEIGHBOURS = 3
@@ -50,7 +52,7 @@ class Evidence:
     better: bool
     """The bet is won: keep. The same as `low >= 0`."""
     futile: bool
-    """Most of the stake is lost, or three pairs and more show no gain: discard."""
+    """The gains are four times as likely without an effect as with one that is worth finding: discard."""
     exhausted: bool
     """The remaining pairs could not win the bet even if all went well: inconclusive."""
 
@@ -61,7 +63,6 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
     wealth = _wealth(gains, sigma, bound)
     better = wealth >= bound
     middle = median(gains)
-    no_gain = middle <= 0 and len(gains) >= _PAIRS_TO_SHOW_A_GAIN
     in_reach = wealth * (1 + _MOST_AT_STAKE) ** max(0, most_pairs - len(gains)) > bound
     low = _least_effect(gains, sigma, bound)
     high = max(low, -_least_effect([-gain for gain in gains], sigma, bound))
@@ -74,7 +75,7 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
         high=high,
         wealth=wealth,
         better=better,
-        futile=not better and (no_gain or wealth < _GIVE_UP_BELOW),
+        futile=not better and _odds_of_a_gain(gains, sigma) < _GIVE_UP_BELOW,
         exhausted=not (better or in_reach),
     )
 
@@ -113,6 +114,17 @@ def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
             # Never stake more than what would win the bet.
             wealth -= min(wealth * share, bound - wealth)
     return wealth
+
+
+def _odds_of_a_gain(gains: Sequence[float], sigma: float) -> float:
+    """How many times as likely these gains are with an effect that is worth finding as with none.
+
+    The bet looks at the signs, given the sizes; here the sizes count, too: several small gains say that there is
+    no large one. It assumes Gaussian noise, but only decides when to give up: the error rate needs no such thing.
+    """
+    noise = max(sigma, math.ulp(0.0))
+    total = math.fsum(max(-_OUTLIER, min(gain / noise, _OUTLIER)) for gain in gains)
+    return math.exp(_WORTH_FINDING / 2 * (total - len(gains) * _WORTH_FINDING / 2))
 
 
 def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:

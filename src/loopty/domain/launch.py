@@ -37,6 +37,11 @@ class Bounds:
 class Freezer(Protocol):
     """Stops every process of a launch, and lets them go on."""
 
+    @property
+    def counts_ended(self) -> bool:
+        """Whether `cpu_seconds` includes every process that has ended, and can be asked after the last one has."""
+        ...
+
     def freeze(self) -> None:
         """Return when no process of the launch runs any more. Raises OSError when that cannot be done."""
         ...
@@ -63,6 +68,11 @@ class Launch:
     mounts: tuple[Mount, ...] = ()
     scratch: tuple[str, ...] = ()
     """Writable directories inside the sandbox that start empty and are removed at the end."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Paths that lead to others inside, in back ends with a file system of their own: from the repository's path
+    on the host, which environments and build folders name, to the same files in the trial."""
+    devices: tuple[str, ...] = ()
+    """Paths of device files that the command may use."""
     network: bool = False
     channel: int | None = None
     """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""

@@ -24,3 +24,5 @@ class Rig:
     """Digest of the benchmark's files, part of the fingerprint; empty for a check before any run."""
     data_digest: str = ""
     """Digest of the benchmark's data outside the repository, part of the fingerprint."""
+    gate_commands: tuple[str | tuple[str, ...], ...] = ()
+    """The commands of the task's gates: what they call must be visible, too."""

@@ -65,6 +65,12 @@ class Benchmark:
     resources: tuple[str, ...] = option(
         "Things that only one trial can use at a time (a GPU, a port): trials take turns.", ()
     )
+    devices: tuple[str, ...] = option(
+        "Devices that a trial may use: `gpu` (all NVIDIA or AMD GPUs), `gpu:0`, or the path of a character "
+        "device. Trials take turns with them.",
+        (),
+    )
+    share_devices: bool = option("Whether trials may use the devices at the same time.", False)
     grace_seconds: float = option(
         "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
     )
@@ -259,7 +265,10 @@ class SandboxSpec:
     )
     engine: str = option("The container engine.", "auto", choices=("auto", "podman", "docker"))
     image: str = option("The container's image, which contains the toolchain.", "")
-    gpus: bool = option("Whether the container sees the machine's GPUs.", False)
+    gpus: bool = option(
+        "Whether the container sees the machine's GPUs; `benchmark.devices` works in every sandbox.",
+        False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +302,8 @@ class Task:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
     roles: Roles = Roles()
     verifier: VerifierSpec = VerifierSpec()
+    parameters_file: str = ""
+    """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""

@@ -1,10 +1,10 @@
 """Parses the requests of an isolated benchmark: one packet of JSON each, accepted only when it is valid.
 
-{"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512}}    env, seconds, memory_mb optional
+{"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512, "held": true}}    only argv is required
 {"read": {"path": "kernel.c", "limit": 65536}}
 
 Once a candidate is started, the same connection carries {"freeze": true} and {"freeze": false}: stop all its
-processes, and let them go on.
+processes, and let them go on. One that is held starts when it is first to go on.
 
 In argv, `loopty:serve` is replaced by the path at which the candidate sees the SDK's server of functions.
 """
@@ -31,6 +31,8 @@ class StartRequest:
     env: Mapping[str, str]
     seconds: float
     memory_mb: int
+    held: bool
+    """Whether it starts only when the benchmark first lets it go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,8 @@ def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | 
     """The request. A start gets at most this time and memory, and exactly that by default. Raises Unreadable."""
     match untrusted_files.json_object(raw):
         case {"start": dict(fields), **rest} if not rest:
-            return _parse_start(
-                {"env": {}, "seconds": seconds, "memory_mb": memory_mb, **fields}, seconds, memory_mb
-            )
+            defaults = {"env": {}, "seconds": seconds, "memory_mb": memory_mb, "held": False}
+            return _parse_start({**defaults, **fields}, seconds, memory_mb)
         case {"read": {"path": str(path), "limit": int(limit), **more}, **rest} if not rest and not more:
             if not 0 <= limit <= _LARGEST_FILE:
                 raise Unreadable(f"has a limit that is not between 0 and {_LARGEST_FILE}")
@@ -67,12 +68,17 @@ def parse_freeze(raw: bytes) -> bool:
 
 def _parse_start(fields: Mapping[str, Any], seconds: float, memory_mb: int) -> StartRequest:
     match fields:
-        case {"argv": [_, *_] as argv, "env": dict(env), "seconds": requested, "memory_mb": memory, **rest} if (
-            not rest
-        ):
+        case {
+            "argv": [_, *_] as argv,
+            "env": dict(env),
+            "seconds": requested,
+            "memory_mb": memory,
+            "held": bool(held),
+            **rest,
+        } if not rest:
             pass
         case _:
-            raise Unreadable("is not a valid start: it takes argv and optionally env, seconds and memory_mb")
+            raise Unreadable("is not a valid start: it takes argv and optionally env, seconds, memory_mb and held")
     # A NUL would end the word, and the rest would be read as an option of the sandbox.
     if not all(isinstance(word, str) and "\0" not in word for word in (*argv, *env, *env.values())):
         raise Unreadable("has an argument or a variable that is not text")
@@ -82,4 +88,4 @@ def _parse_start(fields: Mapping[str, Any], seconds: float, memory_mb: int) -> S
         raise Unreadable("has seconds that are not a positive number")
     if type(memory) is not int or not 0 < memory <= memory_mb:
         raise Unreadable(f"asks for {memory!r:.20} MB, but the task allows {memory_mb}")
-    return StartRequest(tuple(argv), env, min(float(requested), seconds), memory)
+    return StartRequest(tuple(argv), env, min(float(requested), seconds), memory, held)

@@ -15,7 +15,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
@@ -46,6 +46,8 @@ class CandidateLimits:
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     network: bool
+    links: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 class CandidateServer:
@@ -129,12 +131,14 @@ class CandidateServer:
         number = self._launches
         self._memory_by_launch[number] = start.memory_mb
         stderr = self._stage.folder.file(f"candidate-{number}.tmp")
+        stillness = CandidateStillness(self.conduct)
         try:
-            end = await self._launch(start, channel, stderr, connection)
+            end = await self._launch(start, channel, stderr, connection, stillness)
             by_limit = end.stop not in (None, Stop.CANCELLED)
             return {
                 "code": end.code,
                 "seconds": round(end.seconds, 6),
+                "cpu_seconds": stillness.cpu_seconds_at_end(),
                 "stop": end.stop if by_limit else "",
                 "stderr": harvest.error_line(stderr),
             }
@@ -148,8 +152,9 @@ class CandidateServer:
         channel: socket.socket,
         stderr: SafeFile,
         connection: socket.socket,
+        stillness: CandidateStillness,
     ) -> Exit:
-        limits, stillness = self._limits, CandidateStillness(self.conduct)
+        limits = self._limits
         launch = Launch(
             argv=tuple(limits.server if word == candidate_requests.SERVER else word for word in start.argv),
             cwd=limits.tree,
@@ -158,13 +163,18 @@ class CandidateServer:
             stderr=stderr.path_for_programs(),
             env={**limits.env, **start.env},
             mounts=(*limits.mounts, *self._stage.candidate),
+            links=limits.links,
+            devices=limits.devices,
             network=limits.network,
             channel=channel.detach(),
             on_start=stillness.take_freezer,
         )
-        disconnected = asyncio.Event()
-        following = asyncio.create_task(_follow(connection, stillness, disconnected))
+        disconnected, may_start = asyncio.Event(), asyncio.Event()
+        if not start.held:
+            may_start.set()
+        following = asyncio.create_task(_follow(connection, stillness, may_start, disconnected))
         try:
+            await may_start.wait()
             return await self._sandbox.run(launch, disconnected)
         finally:
             following.cancel()
@@ -181,18 +191,24 @@ class CandidateServer:
             )
 
 
-async def _follow(connection: socket.socket, stillness: CandidateStillness, disconnected: asyncio.Event) -> None:
-    """Freeze and thaw the candidate as the benchmark asks, until that disconnects or asks for something else."""
+async def _follow(
+    connection: socket.socket, stillness: CandidateStillness, may_start: asyncio.Event, disconnected: asyncio.Event
+) -> None:
+    """Start, freeze and thaw the candidate as the benchmark asks, until that disconnects or asks for nonsense."""
     try:
         while raw := await asyncio.get_running_loop().sock_recv(connection, candidate_requests.LARGEST_REQUEST):
-            done = await stillness.set(candidate_requests.parse_freeze(raw))
-            await _send(connection, {"frozen": done})
+            wanted = candidate_requests.parse_freeze(raw)
+            done = await stillness.set(wanted) if may_start.is_set() else True
+            if not wanted:
+                may_start.set()
+            await _send(connection, {"frozen": done, "cpu_seconds": stillness.cpu_seconds()})
     except (Unreadable, ConnectionError):
         pass
     finally:
         with contextlib.suppress(OSError):
             stillness.charge()
         disconnected.set()
+        may_start.set()
 
 
 async def _receive(

@@ -6,6 +6,7 @@ Otherwise its processes could slow the benchmark down while that measures someth
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class CandidateStillness:
         self._conduct = conduct
         self._freezer: Freezer | None = None
         self._cpu_at_answer: float | None = None
+        self._cpu_seconds: float | None = None
 
     def take_freezer(self, freezer: Freezer) -> None:
         """Take what can stop the processes, from the sandbox that starts them."""
@@ -50,7 +52,7 @@ class CandidateStillness:
         try:
             self.charge()
             if frozen:
-                self._cpu_at_answer = self._freezer.cpu_seconds()
+                self._cpu_at_answer = self._cpu_seconds = self._freezer.cpu_seconds()
                 self._freezer.freeze()
             else:
                 self._freezer.thaw()
@@ -65,5 +67,20 @@ class CandidateStillness:
         """Charge what was used since the last answer."""
         if self._freezer is None or self._cpu_at_answer is None:
             return
-        used, self._cpu_at_answer = self._freezer.cpu_seconds() - self._cpu_at_answer, None
+        self._cpu_seconds = self._freezer.cpu_seconds()
+        used, self._cpu_at_answer = self._cpu_seconds - self._cpu_at_answer, None
         self._conduct.outside_cpu_seconds += max(used, 0.0)
+
+    def cpu_seconds(self) -> float | None:
+        """The CPU time that all of them had used at the last answer or question; None where nothing measures it.
+
+        A candidate could hide work in processes that end, so it is not measured where those are not counted.
+        """
+        return self._cpu_seconds if self._freezer and self._freezer.counts_ended else None
+
+    def cpu_seconds_at_end(self) -> float | None:
+        """The CPU time of all of them, once they are dead; None where nothing measures it."""
+        with contextlib.suppress(OSError):
+            if self._freezer and self._freezer.counts_ended:
+                return self._freezer.cpu_seconds()
+        return None

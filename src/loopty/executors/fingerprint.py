@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.machine import Machine
@@ -29,13 +29,14 @@ def this_machine(
     extra: Mapping[str, str] | None = None,
     *,
     compiler: str | None = None,
+    others: Sequence[str] = (),
     root: Path = Path("/"),
 ) -> Machine:
     """This machine as trials see it.
 
     `sandbox` names the back end, with its image if it has one. `python` and `compiler` are the paths of the
-    programs that trials call by these names, or None if there is none. Any Python but this one is started to ask
-    for its version.
+    programs that trials call by these names, or None if there is none; `others` are further programs whose version
+    matters. All but this Python are started to ask for their versions.
     """
     hardware = _mac() if sys.platform == "darwin" else _linux(root)
     facts = {
@@ -43,6 +44,7 @@ def this_machine(
         "system": _system(root),
         "python": _python(python) if python else "",
         "compiler": _compiler(compiler) if compiler else "",
+        **{Path(path).name: _version(path) for path in others},
         "sandbox": sandbox,
         **(extra or {}),
     }
@@ -213,9 +215,15 @@ def _compiler(path: str) -> str:
     return f"{Path(os.path.realpath(path)).name} {version} {_first_line_of(path, '-dumpmachine')}".strip()
 
 
+def _version(path: str) -> str:
+    return _first_line_of(path, "--version") or _first_line_of(path, "version")
+
+
 def _first_line_of(*argv: str) -> str:
     try:
-        result = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS)
+        result = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS, cwd="/"
+        )
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return ""
     return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""

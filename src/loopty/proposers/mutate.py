@@ -15,13 +15,22 @@ if TYPE_CHECKING:
     from loopty.proposers.services import Services
 
 
+_PARENTS = (
+    "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
+    'the baseline). A table sets options: `{ kind = "tournament", size = 8 }`.'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MutateOptions:
-    parents: str | Mapping[str, Any] = option(
-        "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
-        'the baseline). A table sets options: `{ kind = "tournament", size = 8 }`.',
-        "best",
-    )
+    parents: str | Mapping[str, Any] = option(_PARENTS, "best")
+
+
+@dataclass(frozen=True, slots=True)
+class MutateControlOptions:
+    """As a control it has no memory, unless the task says so: it is what a search is compared with."""
+
+    parents: str | Mapping[str, Any] = option(_PARENTS, "root")
 
 
 class MutateProposer:
@@ -63,6 +72,6 @@ class MutateProposer:
         raise Exhausted("mutate found nothing to change in the writable files: allow more under access.write")
 
 
-def make_proposer(options: MutateOptions, services: Services) -> MutateProposer:
+def make_proposer(options: MutateOptions | MutateControlOptions, services: Services) -> MutateProposer:
     files = services.files
     return MutateProposer(services.make_selector(options.parents), files.writable_files, files.text)

@@ -12,8 +12,6 @@ from loopty.domain.pool import Pool
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
 from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import (
-    change_figure,
-    change_text,
     duration,
     figure,
     percent,
@@ -22,6 +20,7 @@ from loopty.report.figures import (
     three_digits,
 )
 from loopty.report.node_name import node_name
+from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
@@ -51,7 +50,9 @@ def node_text(
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
     waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
-    state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
+    state = node.verdict or (
+        "dropped" if node.dropped else "draft" if node.draft else "running" if node.running else waiting
+    )
     name = terminal.paint(node_name(node.id, node.handle), "strong")
     head = f"{name}  {terminal.paint(f'{glyph} {state}'.strip(), style)}"
     if detail.is_best:
@@ -77,7 +78,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
     if change := _confirmed_change(detail):
-        yield Fact("confirmed", change_text(change, "the baseline"))
+        yield Fact("confirmed", _scores(detail.metrics[0]).change_words(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
@@ -119,6 +120,9 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.trials > 1:
         lost = f", {node.losses} lost when their process died" if node.losses else ""
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
+    if node.files_removed:
+        yield Fact("files", "removed by loopty gc: commit, folder and logs", "warn")
+        return
     if not node.draft:
         yield Fact("commit", node.commit)
     yield Fact("folder", folder)
@@ -147,10 +151,12 @@ def _interval(effect: Effect) -> str:
 def _over_parent(detail: NodeDetail) -> str:
     """`, 1.2 % better than it`, with the noise where the two were not compared in pairs."""
     found = detail.over_parent
-    if found is None:
+    if found is None or not detail.metrics:
         return ""
-    words = f", {change_text(found.change, 'it')}"
-    return words if found.is_paired or not found.noise else f"{words} (unpaired, noise ± {figure(found.noise)})"
+    words = f", {_scores(detail.metrics[0], found.change).change_words(found.change, 'it')}"
+    return (
+        words if found.is_paired or not found.noise else f"{words} (unpaired, noise ± {three_digits(found.noise)})"
+    )
 
 
 def _confirmed_change(detail: NodeDetail) -> ScoreChange | None:
@@ -161,9 +167,17 @@ def _confirmed_change(detail: NodeDetail) -> ScoreChange | None:
 
 def _spread(detail: NodeDetail) -> str:
     first, count = detail.metrics[0], len(detail.node.samples)
+    scores = _scores(first)
+    low, high, value = scores.score(first.low), scores.score(first.high), scores.score(first.value)
     if first.low == first.high:
-        return f"{count} times, always {first.name} {figure(first.value)}"
-    return f"{count} times: {first.name} {figure(first.low)} to {figure(first.high)}, median {figure(first.value)}"
+        return f"{count} times, always {first.name} {value}"
+    return f"{count} times: {first.name} {low} to {high}, median {value}"
+
+
+def _scores(metric: MetricDetail, *changes: ScoreChange) -> ScoreText:
+    """The text for the values of one metric."""
+    values = [metric.value] if metric.baseline is None else [metric.value, metric.baseline]
+    return ScoreText.of(values, [metric.over_baseline, *changes], metric.noise)
 
 
 def _metrics(metrics: tuple[MetricDetail, ...], columns: int, terminal: Terminal) -> list[str]:
@@ -178,12 +192,13 @@ def _metrics(metrics: tuple[MetricDetail, ...], columns: int, terminal: Terminal
     )
     lines = [terminal.paint(head, "dim")]
     for metric in metrics:
-        line = f"  {pad(metric.name, names)}  {figure(metric.value):>10}"
+        scores = _scores(metric)
+        line = f"  {pad(metric.name, names)}  {scores.score(metric.value):>10}"
         if shows_baseline:
-            line += f"  {'' if metric.baseline is None else figure(metric.baseline):>10}"
+            line += f"  {'' if metric.baseline is None else scores.score(metric.baseline):>10}"
         if metric.over_baseline is not None:
             style = "good" if metric.over_baseline.amount > 0 else "bad" if metric.over_baseline.amount < 0 else ""
-            line += "  " + terminal.paint(f"{change_figure(metric.over_baseline):>10}", style)
+            line += "  " + terminal.paint(f"{scores.change(metric.over_baseline):>10}", style)
         lines.append(line.rstrip())
     return lines
 

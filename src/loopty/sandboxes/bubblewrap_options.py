@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, SandboxError
+from loopty.sandboxes.devices import device_facts
 
 HOME = "/tmp/home"
 _TEMPORARY = ("/tmp", "/dev/shm")
@@ -76,10 +77,32 @@ def trial_options(launch: Launch, sources: Sequence[int]) -> Iterator[str]:
         yield from ("--bind-fd" if mount.writable else "--ro-bind-fd", str(source), mount.target)
     for directory in launch.scratch:
         yield from ("--size", size, "--tmpfs", directory)
+    yield from _link_options(launch)
+    yield from _device_options(launch)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
     for name, value in {"HOME": HOME, "TMPDIR": _TEMPORARY[0], **launch.env}.items():
         yield from ("--setenv", name, value)
     yield from ("--chdir", launch.cwd)
+
+
+def _device_options(launch: Launch) -> Iterator[str]:
+    for device in launch.devices:
+        yield from ("--dev-bind", device, device)
+    for path in device_facts(launch.devices):
+        # The /proc of a trial has the facts of the machine already.
+        if path.startswith("/sys"):
+            yield from ("--ro-bind", path, path)
+
+
+def _link_options(launch: Launch) -> Iterator[str]:
+    """Links at paths where nothing is mounted and that nothing shows."""
+    mounted = [
+        PurePosixPath(path) for path in (*map(str, system_paths()), *(mount.target for mount in launch.mounts))
+    ]
+    for path, leads_to in launch.links.items():
+        link = PurePosixPath(path)
+        if not any(link.is_relative_to(other) or other.is_relative_to(link) for other in mounted):
+            yield from ("--symlink", leads_to, path)
 
 
 def temporary_directories(launch: Launch) -> tuple[str, ...]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
+import re
+import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -12,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Bounds
-from loopty.sandboxes.owned_names import fresh_name, is_abandoned
 
 UNCOUNTED_MEMORY = (
     "memory that no process shows (shared pages that it has released, the buffers of sockets) is not counted: "
@@ -25,23 +27,32 @@ _FREEZER = "candidate"
 _FREEZING_SECONDS = 5.0
 _FREEZING_PAUSE = 0.0001
 _REMOVING_SECONDS = 0.1
+_NAME = re.compile(r"loopty-[0-9a-f]{16}")
+"""Random, because a trial can read the name of its group: nothing about loopty or the trial is in it."""
 _SMALL = Bounds(seconds=1, memory_mb=16, processes=1, output_mb=1, disk_mb=1)
 
 
 class Cgroup:
     """A new, empty group with bounds of its own. The code that creates one removes it."""
 
-    def __init__(self, folder: Path) -> None:
+    counts_ended = True
+
+    def __init__(self, folder: Path, lock: int | None = None) -> None:
+        """`lock`: the descriptor by which this process owns the group."""
         self._folder = folder
+        self._lock = lock
+        self._cpu_at_removal: float | None = None
 
     @classmethod
     def create(cls, bounds: Bounds) -> Cgroup | None:
         """Create a group with these bounds; None where this process cannot create any."""
         if (parent := _parent()) is None:
             return None
-        group = cls(parent.folder / fresh_name())
         try:
-            group._folder.mkdir()
+            group = _make_group(parent.folder)
+        except OSError:
+            return None
+        try:
             for name, value in parent.settings(bounds).items():
                 if (file := group._folder / name).exists():
                     file.write_text(value, encoding="ascii")
@@ -57,17 +68,17 @@ class Cgroup:
         Freezing needs the second version of the kernel's interface, but none of its controllers. The processes
         around a trial stay in the outer group: they must be able to end it.
         """
-        folder = outer._folder / _FREEZER if outer else None
-        if folder is None or not (folder.parent / _FREEZE).exists():
-            if (parent := _freezer_parent()) is None:
-                return None
-            folder = parent / fresh_name()
         try:
-            folder.mkdir()
+            if outer and (outer._folder / _FREEZE).exists():
+                group = cls(outer._folder / _FREEZER)
+                group._folder.mkdir()
+            elif (parent := _freezer_parent()) is not None:
+                group = _make_group(parent)
+            else:
+                return None
         except OSError:
             return None
-        group = cls(folder)
-        if not (folder / _FREEZE).exists():
+        if not (group._folder / _FREEZE).exists():
             group.remove()
             return None
         return group
@@ -86,7 +97,12 @@ class Cgroup:
             (self._folder / _FREEZE).write_text("0", encoding="ascii")
 
     def cpu_seconds(self) -> float:
-        """The CPU time that processes of the group have used since it was created."""
+        """The CPU time that processes of the group have used since it was created, also after its removal."""
+        if self._cpu_at_removal is not None:
+            return self._cpu_at_removal
+        return self._read_cpu_seconds()
+
+    def _read_cpu_seconds(self) -> float:
         lines = (self._folder / "cpu.stat").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
@@ -110,8 +126,16 @@ class Cgroup:
 
     def remove(self) -> None:
         """Kill what is left in the group, which should be nothing, and remove it; does nothing when it is gone."""
+        self._remove_folder()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _remove_folder(self) -> None:
         deadline = time.monotonic() + _REMOVING_SECONDS
         while self._folder.exists() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):  # groups of the interface's first version do not count it
+                self._cpu_at_removal = self._read_cpu_seconds()
             with contextlib.suppress(OSError):
                 self._folder.rmdir()
                 return
@@ -177,11 +201,36 @@ def _may_create_in(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
 
 
-def _remove_abandoned(folder: Path) -> None:
-    for child in folder.iterdir():
-        if is_abandoned(child.name):
-            Cgroup(child / _FREEZER).remove()
-            Cgroup(child).remove()
+def _make_group(parent: Path) -> Cgroup:
+    """Create a group that this process owns until it removes the group or dies. Raises OSError."""
+    while True:
+        folder = parent / f"loopty-{secrets.token_hex(8)}"
+        folder.mkdir()
+        # In the moment before it is locked, another process may take it for an abandoned one.
+        if (lock := _lock_of(folder)) is not None:
+            return Cgroup(folder, lock)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the groups whose owners are dead: nobody holds their locks."""
+    for folder in parent.iterdir():
+        if _NAME.fullmatch(folder.name) and (lock := _lock_of(folder)) is not None:
+            Cgroup(folder / _FREEZER).remove()
+            Cgroup(folder, lock).remove()
+
+
+def _lock_of(folder: Path) -> int | None:
+    """A descriptor that locks the group until it is closed; None if the group is owned by another, or gone."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if folder.exists():
+            return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _possible_parents() -> Iterator[_CgroupParent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -14,6 +15,9 @@ from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial
 
 Show = Callable[[Path, Path, bool], None]
 """Show a read-only source at a path; the last argument tells whether other mounts come inside it."""
+
+_PATH_IN_VALUE = re.compile(r"(^|[\s:=,]|file://)(/[^\s:=,]*)")
+"""A path in a variable may follow an option, as in `--out=/path`, and be the path of an address."""
 
 
 def show_as_copy(source: Path, path: Path, _: bool) -> None:
@@ -43,7 +47,8 @@ class Layout:
         self._temporary = temporary
         # A mount at its own path, such as a toolchain, needs no layout.
         self._mounts = [mount for mount in launch.mounts if str(mount.source) != mount.target]
-        self._unmoved_targets = {mount.target for mount in launch.mounts} - {
+        # The repository's path on the host stays, too: what is shown of it there can be read under its own name.
+        self._unmoved_targets = {*(mount.target for mount in launch.mounts), *launch.links} - {
             mount.target for mount in self._mounts
         }
         targets = {*(mount.target for mount in self._mounts), *launch.scratch, *temporary}
@@ -82,7 +87,10 @@ class Layout:
     @property
     def environment(self) -> dict[str, str]:
         """The launch's variables with translated paths, and a home."""
-        variables = {name: self.translate(value) for name, value in self._launch.env.items()}
+        variables = {
+            name: _PATH_IN_VALUE.sub(lambda found: found[1] + self._translate_path(found[2]), value)
+            for name, value in self._launch.env.items()
+        }
         return {"HOME": str(self._home), **variables}
 
     def translate(self, text: str) -> str:

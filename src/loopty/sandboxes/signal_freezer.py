@@ -21,6 +21,8 @@ _CALM_LOOKS = 2
 class SignalFreezer:
     """Stops the processes that `pids` finds, again and again until none of them runs."""
 
+    counts_ended = False
+
     def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
         self._pids = pids
 

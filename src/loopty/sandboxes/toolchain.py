@@ -1,4 +1,4 @@
-"""Trials run the same `python3` as the user's shell."""
+"""Trials run the same programs as the user's shell: its `python3`, and what their commands call."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from loopty.sandboxes.installations import installation_of, steps_to
+from loopty.sandboxes.tool_caches import tool_caches
+from loopty.sandboxes.virtual_environment import interpreter_installations, is_virtual_environment
 
 # Every sandbox shows these anyway.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
@@ -15,25 +20,73 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Directories outside the system's that trials need, and the trials' search path."""
+    """Directories outside the system's that trials need, and the trials' search path and variables."""
 
     prefixes: tuple[Path, ...]
     path: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    installations: tuple[str, ...] = ()
+    """Names of the installations that the commands need besides Python."""
 
 
-def user_toolchain() -> Toolchain:
-    """The user's Python and its virtual environment, unless they are the system's."""
+def user_toolchain(
+    programs: Collection[str] = (), top: Path | None = None, environments: Sequence[Path] = ()
+) -> Toolchain:
+    """The user's Python with its environment, and what the called programs need, unless they are the system's.
+
+    `top` is the repository. `environments` are inside it and shown there, so they are no part of the toolchain;
+    their interpreters are.
+    """
+    home = Path.home()
     python = _user_python()
-    needed: list[Path] = []
-    prefixes = python.prefixes if python else ()
+    caches = list(tool_caches(programs, top, home, os.environ))
+    found = [
+        *(path for name in sorted(programs) for path in _program_installations(name, home)),
+        *(path for cache in caches for path in cache.folders),
+        *(path for folder in environments for path in interpreter_installations(folder, home)),
+    ]
+    # A tool may be an environment itself, whose interpreter is elsewhere.
+    found += [
+        path
+        for folder in found
+        if is_virtual_environment(folder)
+        for path in interpreter_installations(folder, home)
+    ]
+    extra = [path for path in found if not _is_below(path, environments)]
+    needed = list(_outermost((*(python.prefixes if python else ()), *extra), environments))
+    shown = [*map(Path, _SYSTEM), *needed, *environments]
+    active = next((cache.variables["VIRTUAL_ENV"] for cache in caches if "VIRTUAL_ENV" in cache.variables), None)
+    first = [*([f"{active}/bin"] if active else []), *([str(python.executable.parent)] if python else [])]
+    rest = [
+        entry
+        for entry in os.environ.get("PATH", "").split(":")
+        if entry and (_is_below(Path(entry), shown) or any(path.parent == Path(entry) for path in needed))
+    ]
+    return Toolchain(
+        tuple(needed),
+        ":".join(dict.fromkeys([*first, *rest, "/usr/bin", "/bin"])),
+        {name: value for cache in caches for name, value in cache.variables.items()},
+        tuple(sorted({str(path.resolve()).removeprefix(f"{home}/") for path in extra})),
+    )
+
+
+def _outermost(prefixes: Iterable[Path], environments: Sequence[Path]) -> Iterator[Path]:
+    """The prefixes that neither the system, nor an environment, nor another prefix shows."""
+    needed, known = [*map(Path, _SYSTEM), *environments], list(prefixes)
     # Under both its own and its resolved name: links in an environment point at either.
-    for prefix in dict.fromkeys((*prefixes, *(prefix.resolve() for prefix in prefixes))):
-        if not _is_below(prefix, [*map(Path, _SYSTEM), *needed]):
+    for prefix in dict.fromkeys((*known, *(prefix.resolve() for prefix in known))):
+        if not _is_below(prefix, needed):
             needed.append(prefix)
-    shown = [*map(Path, _SYSTEM), *needed]
-    first = [str(python.executable.parent)] if python else []
-    rest = [entry for entry in os.environ.get("PATH", "").split(":") if entry and _is_below(Path(entry), shown)]
-    return Toolchain(tuple(needed), ":".join(dict.fromkeys([*first, *rest, "/usr/bin", "/bin"])))
+            yield prefix
+
+
+def _program_installations(name: str, home: Path) -> Iterator[Path]:
+    """The installations in the user's home to which a program of the user's search path leads."""
+    if (program := shutil.which(name)) is None:
+        return
+    for step in steps_to(Path(program)):
+        if (found := installation_of(step, home)) and found.exists():
+            yield found
 
 
 def is_shown_by_default(path: Path, prefixes: tuple[Path, ...]) -> bool:
@@ -63,5 +116,5 @@ def _user_python() -> _Python | None:
     return _Python(Path(executable), tuple(map(Path, prefixes)))
 
 
-def _is_below(path: Path, prefixes: list[Path]) -> bool:
+def _is_below(path: Path, prefixes: Sequence[Path]) -> bool:
     return any(path == prefix or prefix in path.parents for prefix in prefixes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loopty.domain.errors import Misuse
@@ -42,13 +42,13 @@ class Plugins:
     kinds: Mapping[str, Plugin]
     default: Callable[[bool], str]
     """The kind when the task file names none, given whether the task has parameters."""
-    default_options: Callable[[bool], Mapping[str, Any]] = field(default=lambda _: {})
 
 
 _NO_OPTIONS = "loopty.taskfile.plugins:NoOptions"
 _SAMPLER = Plugin(_NO_OPTIONS, "loopty.proposers.optuna_samplers:make_proposer", needs_space=True)
 _RANDOM = Plugin(_NO_OPTIONS, "loopty.proposers.random:make_proposer", needs_space=True)
 _MUTATE = Plugin("loopty.proposers.mutate:MutateOptions", "loopty.proposers.mutate:make_proposer")
+_MUTATE_CONTROL = replace(_MUTATE, options="loopty.proposers.mutate:MutateControlOptions")
 
 PROPOSERS = Plugins(
     {
@@ -73,9 +73,8 @@ PROPOSERS = Plugins(
     default=lambda has_space: "random" if has_space else "mutate",
 )
 CONTROLS = Plugins(
-    {"random": _RANDOM, "mutate": _MUTATE},
+    {"random": _RANDOM, "mutate": _MUTATE_CONTROL},
     default=lambda has_space: "random" if has_space else "mutate",
-    default_options=lambda has_space: {} if has_space else {"parents": "root"},
 )
 PRUNERS = Plugins(
     {

@@ -51,6 +51,8 @@ TOP_KEYS = {
     "statement": "What to improve, in words.",
     "width": "Number of trials that run at the same time. Default: 1.",
     "seed": "Seed of all random choices. Default: 0.",
+    "parameters_file": "JSON file, relative to the repository's top, to which `loopty apply` writes parameters; "
+    "its other keys stay. Default: none; `loopty apply` prints them.",
 }
 PLUGIN_TABLES: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
 
@@ -126,6 +128,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     width = checker.read_value(int, data.get("width", 1), ("width",), {"minimum": 1})
     seed = checker.read_value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
     statement = checker.read_value(str, data.get("statement", ""), ("statement",), {})
+    parameters_file = _parse_parameters_file(data.get("parameters_file", ""), has_space, checker)
     access = tables["access"]
     if access is not WRONG and not access.write and not has_space:
         checker.add_fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
@@ -145,7 +148,32 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     models = {**user_models, **parse_model_specs(data.get("models", {}), checker)}
     if WRONG not in (tables["roles"], tables["verifier"]):
         check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
-    return Task(statement, models=models, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
+    return Task(
+        statement,
+        models=models,
+        space=space,
+        width=width,
+        seed=seed,
+        gates=gates,
+        parameters_file=parameters_file,
+        **tables,
+        **chosen,
+    )
+
+
+def _parse_parameters_file(data: Any, has_space: bool, checker: Checker) -> Any:
+    key = ("parameters_file",)
+    path = checker.read_value(str, data, key, {})
+    if path is WRONG or not path:
+        return path
+    parts = path.split("/")
+    if parts[0] in ("", "~", ".git", ".loopty") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        return checker.add_fault(key, f"is {path!r}: give a path inside the repository, relative to its top")
+    if not path.endswith(".json"):
+        return checker.add_fault(key, f"is {path!r}: parameters are written as JSON, so the name ends in .json")
+    if not has_space:
+        return checker.add_fault(key, "needs parameters: add [parameters.NAME]")
+    return path
 
 
 def _parse_space(data: Any, checker: Checker) -> Space:
@@ -211,8 +239,6 @@ def _parse_plugin(
         checker.add_fault((*path, "kind"), f"must be one of {', '.join(plugins.kinds)}, not {kind!r}")
         return PluginChoice(plugins.default(has_space))
     options = {name: value for name, value in data.items() if name != "kind"}
-    if not data:
-        options = dict(plugins.default_options(has_space))
     also_known = ("kind", "patience") if rung_path else ("kind",)
     checker.read_table(plugin.load_options(), options, path, also_known)
     if "parents" in options:

@@ -86,15 +86,9 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
             note = " (required)" if default == "required" else "" if default == "–" else f" (default {default})"
             yield f"  - `{field.name}`{note}: {field.metadata['doc']}"
     yield ""
-    with_space, without = (_default_kind(plugins, has_space) for has_space in (True, False))
+    with_space, without = (f"`{plugins.default(has_space)}`" for has_space in (True, False))
     either = with_space if with_space == without else f"{with_space} if there are parameters, otherwise {without}"
     yield f"Default: {either}."
-
-
-def _default_kind(plugins: Plugins, has_space: bool) -> str:
-    """The kind without a table in the task file, with its options where they differ from the kind's defaults."""
-    options = ", ".join(f'`{name} = "{value}"`' for name, value in plugins.default_options(has_space).items())
-    return f"`{plugins.default(has_space)}`" + (f" with {options}" if options else "")
 
 
 def _options_type(plugins: Plugins, kind: str) -> type:

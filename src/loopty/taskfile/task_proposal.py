@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from loopty.causes.absent_results import timed_command
+from loopty.causes.absent_results import command_with_timer
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.workspaces.repository_facts import RepositoryFacts
 
@@ -59,7 +59,7 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         statement=_FASTER if found.direction == "min" else "",
         direction=found.direction,
         result=found.result,
-        files=sealed_files(facts, found.files),
+        files=files_to_seal(facts, found.files),
         scratch=found.scratch,
         gates=() if found.times_the_tests else gates_from_tests(facts),
     )
@@ -91,7 +91,7 @@ def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None =
     )
 
 
-def sealed_files(facts: RepositoryFacts, own: tuple[str, ...]) -> tuple[str, ...]:
+def files_to_seal(facts: RepositoryFacts, own: tuple[str, ...]) -> tuple[str, ...]:
     """The benchmark's files, with the tests: what decides about a candidate must not be the candidate's."""
     tests = sorted({_folder_glob(path) for path in facts.tests})
     return tuple(dict.fromkeys((*own, *tests)))
@@ -128,7 +128,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             yield BenchmarkProposal(line, "file", "max", (_folder_glob(path),), f"{path} is named as a benchmark")
     if line := _test_command(facts):
         yield BenchmarkProposal(
-            timed_command(line),
+            command_with_timer(line),
             "stdout",
             "min",
             (),

@@ -43,7 +43,8 @@ seed = 0    # the same seed repeats the same experiments
 {_optional(draft, "mounts", draft.mounts)}
 # isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
 {_optional(draft, "network", draft.network)}
-# resources = ["gpu"]               # things that only one trial can use at a time
+# devices = ["gpu"]                 # devices that trials may use, one trial at a time
+# resources = ["port 8080"]         # other things that only one trial can use at a time
 
 [objective]
 {_comment(draft, "direction")}direction = {toml_value(draft.direction)}

@@ -60,7 +60,9 @@ class Stages:
         rig: Rig,
         files: NodeFiles,
         trial_owner: tuple[int, int] | None,
+        environments: Sequence[str] = (),
     ) -> None:
+        """`environments` are folders of the repository that git ignores and every trial sees, read-only."""
         self._repository = repository
         self._state = state
         self._rig = rig
@@ -68,7 +70,7 @@ class Stages:
         self._trial_owner = trial_owner
         self._trial_user = trial_owner[0] if trial_owner else None
         self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
-        self._mounts = HostPaths(state.top, rig.benchmark.mounts, "benchmark.mounts")
+        self._mounts = HostPaths(state.top, (*rig.benchmark.mounts, *environments), "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
         self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
         self._exports: dict[str, SafeFolder] = {}
