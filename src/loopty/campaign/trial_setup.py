@@ -14,6 +14,7 @@ from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
 from loopty.record.history import History
 from loopty.sandboxes.command_programs import command_programs
+from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 from loopty.sandboxes.virtual_environment import editable_folders
@@ -48,9 +49,10 @@ class TrialSetup:
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model)
-        return LocalExecutor(
-            evaluator.evaluate, width, self.rig.benchmark.resources, self._machine(sandbox.name, tools)
-        )
+        benchmark = self.rig.benchmark
+        resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
+        machine = self._machine(sandbox.name, tools)
+        return LocalExecutor(evaluator.evaluate, width, (*benchmark.resources, *resources), machine)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
@@ -94,6 +96,7 @@ class TrialSetup:
                 Mount(sdk, f"{_SDK}/loopty_sdk"),
             ],
             serve_model=serve_model,
+            devices=find_devices(self.rig.benchmark.devices).paths,
         )
 
     def _variables(self, toolchain: Toolchain) -> dict[str, str]:
@@ -149,6 +152,7 @@ class TrialSetup:
             "evaluator": self.rig.benchmark_digest[:12],
             "data": self.rig.data_digest[:12],
             "environments": ", ".join(f"{one.path} {one.digest}" for one in tools.environments),
+            "devices": ", ".join(find_devices(self.rig.benchmark.devices).units),
             "installations": ", ".join(tools.toolchain.installations),
         }
         called = {name for name in ("node", "rustc", "go") if name in tools.programs}

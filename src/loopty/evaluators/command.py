@@ -54,13 +54,14 @@ class CommandEvaluator:
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         serve_model: ServeTrial | None = None,
+        devices: Sequence[str] = (),
     ) -> None:
         """`serve_model` serves the user role's model to the benchmark's command; gates do not call models."""
         self._benchmark = benchmark
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
-        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering)
+        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; anything that the candidate does becomes an Outcome.

@@ -37,7 +37,8 @@ timeout_seconds = {answers.timeout_seconds:g}
 # mounts = ["~/data"]               # host paths to mount read-only
 # isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
 # network = false
-# resources = ["gpu"]               # things that only one trial can use at a time
+# devices = ["gpu"]                 # devices that trials may use, one trial at a time
+# resources = ["port 8080"]         # other things that only one trial can use at a time
 
 [objective]
 direction = {_toml(answers.direction)}
