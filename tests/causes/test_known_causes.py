@@ -164,10 +164,23 @@ KNOWN = [
         'scratch = ["target"]',
     ),
     (
+        "error: failed to write /loopty/tree/Cargo.lock\n\nCaused by:\n  failed to open: /loopty/tree/Cargo.lock\n"
+        "\nCaused by:\n  Read-only file system (os error 30)",
+        Facts(),
+        "cp -R . ",
+    ),
+    (
         "Assembler messages:\nFatal error: can't create m.o: Read-only file system\nmake: *** [all] Error 1",
         Facts(),
         'command = "cp -R . ',
     ),
+    (
+        "/usr/bin/ld: cannot open output file bench: Read-only file system\n"
+        "collect2: error: ld returned 1 exit status\nmake: *** [Makefile:2: bench] Error 1",
+        Facts(),
+        "cp -R . ",
+    ),
+    ("/bin/sh: 1: cannot create out/log: Read-only file system", Facts(), 'scratch = ["out"]'),
     ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "cp -R . "),
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),

@@ -10,8 +10,8 @@ MAX_LINES = 5
 _LONGEST_LINE = 200
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last):"
-_CHILD_FAILED = re.compile(r"^(subprocess\.)?CalledProcessError\b")
-"""Python says only that a program failed which has printed its own error before."""
+_CHILD_FAILED = re.compile(r"^(subprocess\.)?CalledProcessError\b|^collect2: error: ")
+"""These say only that a program failed, which has printed its own error before."""
 _FIRST_MATCH_COUNTS = tuple(
     map(
         re.compile,

@@ -47,10 +47,9 @@ def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     if not failure.match(r"still running after [\d.e+]+ s"):
         return None
     more = round(10 * failure.timeout_seconds)
-    what = f"the gate {failure.gate.name}" if failure.gate else "the benchmark"
     return Cause(
         "out-of-time",
-        f"{what} takes longer than its limit of {failure.timeout_seconds:g} s",
+        f"{failure.subject} takes longer than its limit of {failure.timeout_seconds:g} s",
         (failure.own_setting("timeout_seconds", more),),
     )
 

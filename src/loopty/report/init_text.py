@@ -29,7 +29,8 @@ def noise_text(metric: str, values: Sequence[float], percent: float) -> str:
     if min(values) == max(values):
         return f"noise: {runs} gave the same {metric}, {figure(values[0])}"
     spread = f"{figure(min(values))} to {figure(max(values))}"
-    text = f"noise: {metric} varied by {percent:.2g} % over {runs} ({spread})"
+    amount = round(percent) if percent >= 10 else f"{percent:.2g}"
+    text = f"noise: {metric} varied by {amount} % over {runs} ({spread})"
     if percent < _MUCH_NOISE:
         return text
     return (
