@@ -41,7 +41,7 @@ class Facts:
     def is_executable(self, path):
         return path not in self.paths
 
-    def ignored_path(self, path):
+    def outermost_ignored(self, path):
         return next((name for name in self.ignored if path == name or path.startswith(f"{name}/")), None)
 
     def has_tracked_files(self, folder):
@@ -229,7 +229,22 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
         (NOT_WRITTEN, "warm\nscore: 0.93", 'result = "stdout"'),
         (NOT_WRITTEN, '{"score": 1.5}', 'result = "stdout"'),
         (NOT_WRITTEN, '{"time": 1.5}', 'score_key = "time"'),
-        (NOT_WRITTEN, "0.25", "tail -n 1"),
+        (NOT_WRITTEN, "0.25", 'result = "stdout"'),
+        (
+            NOT_WRITTEN,
+            "  OPS: Operations Per Second, computed as 1 / Mean\n2 passed in 3.1s",
+            '"pytest-benchmark"',
+        ),
+        (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
+        (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
+        (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
+        (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
+        (
+            'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '
+            "(it has ms, mb)",
+            "",
+            'under [benchmark]: score_key = "ms"',
+        ),
         (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
         (
             "the benchmark did not report speed (it reported ms, mb)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import shlex
 
-from loopty.causes.cause import Cause
+from loopty.causes.cause import Cause, Reach
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
@@ -65,13 +65,13 @@ def submodule(failure: Failure, facts: HostFacts) -> Cause | None:
     )
 
 
-def ignored_path(failure: Failure, facts: HostFacts) -> Cause | None:
+def path_ignored_by_git(failure: Failure, facts: HostFacts) -> Cause | None:
     """A path of the working tree that git ignores, or one of the host that trials do not see."""
     found = failure.match(*_NOT_THERE)
     if found is None:
         return None
     path = path_in_tree(found["path"])
-    if path is not None and facts.has_path(path) and (ignored := facts.ignored_path(path)):
+    if path is not None and facts.has_path(path) and (ignored := facts.outermost_ignored(path)):
         return Cause(
             "path-ignored-by-git",
             f"git ignores {ignored}, so trials do not see {path}",
@@ -83,7 +83,7 @@ def ignored_path(failure: Failure, facts: HostFacts) -> Cause | None:
             "path-outside-the-sandbox",
             f"{outside} is on this machine, and trials do not see it",
             (failure.setting_with("mounts", outside),),
-            needs_consent=True,
+            reach=Reach.OUTSIDE,
         )
     return None
 

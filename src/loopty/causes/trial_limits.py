@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from loopty.causes.cause import Cause, Setting
+from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
 
@@ -112,7 +112,7 @@ def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:
         "the trial wants something from the network, which trials do not have",
         (Setting("benchmark", "network", True),),
         advice="fetch it once before, and name its folder in mounts: then trials stay offline and repeatable",
-        needs_consent=True,
+        reach=Reach.OUTSIDE,
     )
 
 
@@ -150,7 +150,7 @@ def missing_library(failure: Failure, facts: HostFacts) -> Cause | None:
                 "command", f'export LD_LIBRARY_PATH="{posixpath.normpath(folder)}"; {failure.command}'
             ),
         ),
-        needs_consent=True,
+        reach=Reach.TOOLCHAIN,
     )
 
 
