@@ -249,6 +249,11 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
             '"pytest-benchmark"',
         ),
         (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
+        (
+            NOT_WRITTEN,
+            "Current x 2,863,809 ops/sec ±8.90% (50 runs sampled)\nFastest is Current",
+            '"benchmark-js"',
+        ),
         (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
         (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
         (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),

@@ -17,6 +17,7 @@ _PRINTED_NUMBER = re.compile(
 _TOOLS = {
     r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
     r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
+    r"^\s*\S.* x [\d,.]+ ops/sec ±": "benchmark-js",
     r"\btime:\s+\[[\d.]+ \S+ [\d.]+ \S+ [\d.]+ \S+\]": "criterion",
     r"^BM_\S+\s+[\d.]+ [mun]?s\s+[\d.]+ [mun]?s\s+\d+": "google-benchmark",
 }
