@@ -8,7 +8,9 @@ through without harm.
 from __future__ import annotations
 
 import asyncio
+import csv
 import dataclasses
+import itertools
 import os
 import pty
 import shutil
@@ -20,20 +22,23 @@ from pathlib import Path
 
 import pytest
 
-from loopty.attacks import runner
+from loopty.attacks import host_side, runner
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
 from loopty.attacks.folder_state import paths_below
 from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
-from loopty.sandboxes import bubblewrap, bubblewrap_options, resource_usage
+from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, resource_usage
 from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.cgroup import Cgroup
+from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.trial_user import trial_owner
 
 HOLD_SECONDS = 1.0
 ENOUGH_BYTES = 8 << 20
 TERMINAL = "reach the terminal of loopty"
+NUMBERS = itertools.count()
 BY_NAME = {attack.name: attack for attack in ATTACKS}
 
 WeakenedSandbox = Callable[[pytest.MonkeyPatch], Sandbox]
@@ -144,7 +149,23 @@ def with_a_stand_in_for_the_kernel(_: object) -> Sandbox:
     return with_more("--tmpfs", settings, "--symlink", "/dev/null", f"{settings}/core_pattern")
 
 
+def with_freezers_that_stop_nothing(patch: pytest.MonkeyPatch) -> Sandbox:
+    for freezer in (Cgroup, SignalFreezer):
+        patch.setattr(freezer, "freeze", lambda _: None)
+    return Bubblewrap()
+
+
+def with_the_owner_in_the_names_of_groups(patch: pytest.MonkeyPatch) -> Sandbox:
+    if cgroup._parent() is None:
+        pytest.skip("this user cannot create cgroups here")
+    patch.setattr(cgroup.secrets, "token_hex", lambda _: f"{os.getpid()}-{next(NUMBERS)}")
+    return Bubblewrap()
+
+
 WEAKENED: dict[str, WeakenedSandbox] = {
+    "spin while the benchmark measures something else": with_freezers_that_stop_nothing,
+    "spin in processes that wake each other": with_freezers_that_stop_nothing,
+    "find the process id of loopty": with_the_owner_in_the_names_of_groups,
     "write through /proc/1/root": with_the_host_in_view,
     "write to a descriptor that loopty left open": with_the_ledger_open,
     "plant a link where a later mount will be": with_mounts_anywhere,
@@ -214,7 +235,27 @@ def run_git_status(arena: Arena) -> None:
     subprocess.run(["git", "status"], cwd=arena.draft, capture_output=True, check=False)
 
 
+def read_all_rows(arena: Arena) -> None:
+    def read(_: Arena) -> None:
+        with (arena.outbox / "metrics.csv").open() as file:
+            list(csv.reader(file))
+
+    host_side.limit_memory(read, arena)
+
+
+def follow_links(arena: Arena) -> None:
+    top = arena.outbox / "clone/.loopty"
+    for name in ("drafts/1/file", "nodes/1/result.json"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text("forged")
+
+
 CARELESS: dict[str, Callable[[Arena], None]] = {
+    "leave metrics that take much memory to read": read_all_rows,
+    "bring a link as loopty's folder": follow_links,
+    "bring a link as the folder of a node": follow_links,
+    "bring a link as a file of a node": follow_links,
+    "bring a link as the folder of drafts": follow_links,
     "leave links to a secret": read_carelessly,
     "leave links to an endless file": read_carelessly,
     "leave pipes that nobody writes to": read_carelessly,

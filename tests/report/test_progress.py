@@ -14,6 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import Noise, Pools
+from loopty.judge.withdrawals import discard_node
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.history import History
 from loopty.record.sessions import SessionStalled
@@ -211,6 +212,15 @@ def test_without_a_terminal_inconclusive_and_tampered_nodes_are_lines() -> None:
     first, second = [line for line in out.getvalue().splitlines() if "attempts" not in line]
     assert first.startswith("inconclusive 1.1 #2: perhaps better than 1 by")
     assert second == "tampered 1.2 #3: exit code 1"
+
+
+def test_a_verdict_that_is_taken_back_is_a_line() -> None:
+    story, out = Story(baseline=1.0), io.StringIO()
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.tries("1", 2.0)
+    story.recorder.listeners.append(lines.on_event)
+    story.recorder.record(lambda history: discard_node(history, NodeId("1.1"), "it cannot be reviewed"))
+    assert out.getvalue().splitlines()[0] == "withdrawn 1.1 #2: it cannot be reviewed"
 
 
 def fail_call(story: Story, call: str, failure: str) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from loopty.attacks.folder_state import difference, file_states, paths_below, regular_file_content
 from loopty.attacks.victims import HostServices, Victim
 from loopty.domain.launch import Bounds, Launch, Mount
+from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.toolchain import Toolchain
 from loopty.sandboxes.trial_user import trial_owner
-from loopty.workspaces.tree_removal import remove_tree
 
 TREE, OUT = "/arena/tree", "/arena/out"
 _INSIDE = Path(__file__).with_name("inside_script.py")
@@ -101,6 +101,10 @@ class Arena:
             mounts=(*prefixes, *shown),
         )
 
+    def is_ready(self) -> bool:
+        """Whether the attacker has called `ready()`."""
+        return regular_file_content(self.outbox / "ready") is not None
+
     def harm(self, bounds: Bounds) -> str:
         """What the attack achieved, seen from outside; an empty text when it achieved nothing."""
         return next(filter(None, self._harms(bounds)), "")
@@ -117,7 +121,7 @@ class Arena:
         del os.environ[self._variable]
         self._services.close()
         self._victim.close()
-        remove_tree(self.root)
+        SafeFolder(self.root.parent).remove(self.root.name)
 
     def _lay_out(self) -> None:
         repository = {f"repository/.git/{name}": text for name, text in _REPOSITORY.items()}
@@ -146,6 +150,7 @@ class Arena:
             "udp": self._services.udp_port,
             "abstract": f"loopty-{self.mark}",
             "victim": self._victim.pid,
+            "loopty": os.getpid(),
             "mark": self.mark,
             "hold": self._hold_seconds,
             "memory": bounds.memory_mb << 20,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.attacks.threats import Threat
-from loopty.domain.launch import Bounds, Mount, Protection
+from loopty.domain.launch import Bounds, Freezer, Mount, Protection
 
 if TYPE_CHECKING:
     from loopty.attacks.arena import Arena
@@ -43,6 +43,11 @@ class Attack:
     script: str
     bounds: Bounds = BOUNDS
     second: SecondLaunch | None = None
+    meanwhile: Callable[[Freezer], str] | None = None
+    """What loopty does while the script runs, from its `ready()` on; returns what the attack achieved.
+
+    The script is ended then. Where nothing can stop a candidate, the attack does not apply: integrity is weak.
+    """
     after: Callable[[Arena], None] | None = None
     """What loopty does on the host with the leftovers."""
     obstacle: Callable[[], str] = no_obstacle

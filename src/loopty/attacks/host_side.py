@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from loopty.attacks.arena import Arena
@@ -21,19 +22,34 @@ from loopty.kit.untrusted_files import Unreadable
 from loopty.sandboxes.trial_user import trial_owner
 from loopty.workspaces import drafts
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.tree_removal import remove_tree
 
+_MOST_MB = 200
+"""Other attacks run in this process at the same time, and take some, too."""
 _SOMEONE = ("-c", "user.name=someone", "-c", "user.email=someone@localhost", "-c", "core.hooksPath=/dev/null")
 
 
 def process_leftovers(arena: Arena) -> None:
     """Take result, metrics and traces out of the outbox, make a node of its draft, remove the outbox."""
-    _take_outputs(arena)
+    limit_memory(_take_outputs, arena)
     _harvest_draft(arena)
-    remove_tree(arena.outbox)
+    SafeFolder(arena.outbox.parent).remove(arena.outbox.name)
     if arena.outbox.exists():
         raise RuntimeError("the outbox could not be removed")
     arena.outbox.mkdir()
+
+
+def limit_memory(action: Callable[[Arena], None], arena: Arena) -> None:
+    """Do something with the leftovers. Raises MemoryError when this process needs much memory for it."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
+    before = _peak_mb()
+    action(arena)
+    if (taken := _peak_mb() - before) > _MOST_MB:
+        raise MemoryError(f"reading the leftovers took {taken} MB")
+
+
+def _peak_mb() -> int:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) >> 10
 
 
 def _take_outputs(arena: Arena) -> None:
@@ -75,9 +91,14 @@ def _harvest_draft(arena: Arena) -> None:
 def _fresh_repository(top: Path) -> Path:
     top.mkdir()
     (top / "file").touch()
-    for words in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "first"]):
-        subprocess.run(["git", *_SOMEONE, *words], cwd=top, check=True, capture_output=True)
+    commit_all(top)
     return top
+
+
+def commit_all(top: Path) -> None:
+    """Make a repository of a folder and commit its files, ignored ones too."""
+    for words in (["init", "-q"], ["add", "--force", "--all"], ["commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *_SOMEONE, *words], cwd=top, check=True, capture_output=True)
 
 
 def _use_every_verb(repository: Repository, edits: Edits) -> None:

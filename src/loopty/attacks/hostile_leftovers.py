@@ -38,6 +38,10 @@ for name in ("a\\nb", "\\x1b[31m", "-rf", "a b", '"', "\\udcff", "x" * 240):
         with open(OUT + place % name, "w") as file:
             file.write("{}")
 """,
+    "leave metrics that take much memory to read": """
+with open(OUT + "/metrics.csv", "w") as file:
+    file.write("iteration,loss\\n" + "1,2\\n" * (4 << 20))
+""",
     "leave folders too deep to remove": """
 # In parts shallow enough for any watcher, which are then moved into each other.
 parts = [OUT + "/part%d" % number for number in range(16)]

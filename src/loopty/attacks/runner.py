@@ -8,19 +8,21 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
 from loopty.attacks.folder_state import regular_file_content
 from loopty.attacks.suite import ATTACKS
-from loopty.domain.launch import Exit, Launch, Sandbox, SandboxError
+from loopty.domain.launch import Exit, Freezer, Launch, Sandbox, SandboxError
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
 _AT_ONCE = 2
 _LIMIT_SECONDS = 60.0
 # Long enough to notice an excess even on a busy machine; only an attack that gets through takes this long.
 _HOLD_SECONDS = 8.0
+_READY_PAUSE = 0.02
+_NO_FREEZER = "processes cannot be stopped here, so the integrity of an isolated benchmark is weak"
 
 
 class AttackStanding(enum.StrEnum):
@@ -96,10 +98,17 @@ async def _attempt(sandbox: Sandbox, attack: Attack, arena: Arena) -> tuple[Atta
     launch = arena.launch(attack.script, attack.bounds)
     try:
         async with asyncio.timeout(_LIMIT_SECONDS):
-            exit_ = await sandbox.run(launch, asyncio.Event())
+            if attack.meanwhile is None:
+                exit_ = await sandbox.run(launch, asyncio.Event())
+            else:
+                exit_, harm = await _run_and_act(sandbox, launch, attack.meanwhile, arena)
+                if harm is None:
+                    return AttackStanding.INAPPLICABLE, _NO_FREEZER
+                if harm:
+                    return AttackStanding.BROKEN, harm
             if fault := _fault(exit_, launch):
                 return AttackStanding.UNTRIED, fault
-            answer = _answer(exit_, launch)
+            answer = _answer(exit_, launch) if attack.meanwhile is None else "nothing of it ran meanwhile"
             if attack.second is not None:
                 answer = await _run_second_launch(sandbox, attack, arena)
             if attack.after is not None and (failure := await _run_in_thread(attack.after, arena)):
@@ -110,6 +119,26 @@ async def _attempt(sandbox: Sandbox, attack: Attack, arena: Arena) -> tuple[Atta
         return AttackStanding.UNTRIED, str(error)
     harm = arena.harm(attack.bounds)
     return (AttackStanding.BROKEN, harm) if harm else (AttackStanding.HELD, answer)
+
+
+async def _run_and_act(
+    sandbox: Sandbox, launch: Launch, action: Callable[[Freezer], str], arena: Arena
+) -> tuple[Exit, str | None]:
+    """Run the script, act when it is ready, and end it. What it achieved is None where nothing can stop it."""
+    freezers: list[Freezer] = []
+    cancel, harm = asyncio.Event(), ""
+    running = asyncio.create_task(sandbox.run(replace(launch, on_start=freezers.append), cancel))
+    try:
+        while not (arena.is_ready() or running.done()):  # noqa: ASYNC110 - a file tells, in another process
+            await asyncio.sleep(_READY_PAUSE)
+        if not running.done():
+            harm = await asyncio.to_thread(action, freezers[0])
+    except (OSError, IndexError):
+        cancel.set()
+        return await running, None
+    finally:
+        cancel.set()
+    return await running, harm
 
 
 async def _run_second_launch(sandbox: Sandbox, attack: Attack, arena: Arena) -> str:

@@ -32,6 +32,13 @@ leak("/proc/1/cmdline")
 for pid in filter(str.isdigit, os.listdir("/proc")):
     attempt(lambda: leak("/proc/" + pid + "/environ"))
 """,
+    "find the process id of loopty": """
+for path in ("/proc/self/cgroup", "/proc/1/cgroup"):
+    with open(path) as file:
+        words = "".join(letter if letter.isalnum() else " " for letter in file.read())
+        if str(HOST["loopty"]) in words.split():
+            claim("found the process id of loopty in " + path)
+""",
     "see a process of the host": """
 with open("/proc/%d/cmdline" % HOST["victim"], "rb") as file:
     if b"sleep" in file.read():

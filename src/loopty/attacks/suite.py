@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from loopty.attacks import (
+    between_calls,
+    clone_links,
     host_processes,
     hostile_leftovers,
     network,
@@ -24,5 +26,7 @@ ATTACKS: tuple[Attack, ...] = (
     *system_calls.ATTACKS,
     *survivors.ATTACKS,
     *resource_exhaustion.ATTACKS,
+    *between_calls.ATTACKS,
     *hostile_leftovers.ATTACKS,
+    *clone_links.ATTACKS,
 )

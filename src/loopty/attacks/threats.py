@@ -22,5 +22,7 @@ class Threat(enum.StrEnum):
     MEMORY = "take more memory than the bound"
     DISK = "take more disk than the bound"
     OUTPUT = "flood the output"
+    BETWEEN_CALLS = "run between the calls of a benchmark"
     GIT = "have the host's git run code"
-    HARVEST = "leave links, pipes and devices for the host to read"
+    HARVEST = "leave links, pipes, devices and floods for the host to read"
+    CLONE = "have loopty follow links in a clone"

@@ -16,6 +16,7 @@ from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
+from loopty.record.removed_files import require_files
 from loopty.record.run_record import Run
 from loopty.taskfile.read import load
 from loopty.workspaces.state_folder import StateFolder
@@ -120,6 +121,8 @@ def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> Node
 
     history, found = record.history, record.history[node]
     other = history[history.runs[node.run].root if baseline else node.parent or node]
+    require_files(found)
+    require_files(other)
     patch = open_own_repository(record.state.top).diff(other.commit, found.commit)
     changes = {
         name: ParamChange(other.params.get(name), found.params.get(name))

@@ -12,6 +12,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.removed_files import require_files
 from loopty.workspaces.git_session import GitError
 
 
@@ -55,6 +56,7 @@ class NodeBranch:
 def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, force: bool) -> NodeBranch:
     """Make a branch at the node's commit, by default one that is named like the node."""
     found = record.history[node]
+    require_files(found)
     if found.draft:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     name = branch or node.branch
@@ -92,6 +94,7 @@ def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, 
     history = record.history
     found = history[node]
     root = history[history.runs[node.run].root]
+    require_files(found)
     if found.draft:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     if flaw := record.flaw():

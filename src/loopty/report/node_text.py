@@ -51,7 +51,9 @@ def node_text(
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
     waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
-    state = node.verdict or ("draft" if node.draft else "running" if node.running else waiting)
+    state = node.verdict or (
+        "dropped" if node.dropped else "draft" if node.draft else "running" if node.running else waiting
+    )
     name = terminal.paint(node_name(node.id, node.handle), "strong")
     head = f"{name}  {terminal.paint(f'{glyph} {state}'.strip(), style)}"
     if detail.is_best:
@@ -119,6 +121,9 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.trials > 1:
         lost = f", {node.losses} lost when their process died" if node.losses else ""
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
+    if node.files_removed:
+        yield Fact("files", "removed by loopty gc: commit, folder and logs", "warn")
+        return
     if not node.draft:
         yield Fact("commit", node.commit)
     yield Fact("folder", folder)

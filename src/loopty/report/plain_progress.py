@@ -14,7 +14,7 @@ from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.trials import TrialStarted
-from loopty.record.verdicts import NodeJudged
+from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 from loopty.report.columns import cut, printable_line
 from loopty.report.figures import duration, plural, rate
 from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds
@@ -63,6 +63,8 @@ class PlainProgress:
         self._pace.on_event(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
+        elif isinstance(recorded.event, VerdictWithdrawn):
+            self._say_withdrawal(recorded.event)
         elif isinstance(recorded.event, TrialStarted):
             self._say_phase()
         elif isinstance(recorded.event, RungChanged):
@@ -112,6 +114,10 @@ class PlainProgress:
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
             self._say(f"{word} {node_name(node.id, node.handle)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+
+    def _say_withdrawal(self, withdrawal: VerdictWithdrawn) -> None:
+        name = node_name(withdrawal.node, self._recorder.history.handle(withdrawal.node))
+        self._say(f"withdrawn {name}: {cut(withdrawal.why, _LONGEST_REASON)}")
 
     def _say_failure(self, failure: str) -> None:
         """Print a failure once until it changes: an unavailable model is asked again and again."""

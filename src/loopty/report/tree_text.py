@@ -74,7 +74,7 @@ def node_remark(node: Node, more: str = "") -> str:
 def _state(node: Node) -> str:
     """Why the node has no effect to show, in one word."""
     if node.draft:
-        return "draft"
+        return "dropped" if node.dropped else "draft"
     if node.running:
         return "running"
     if node.verdict is Verdict.REJECTED:

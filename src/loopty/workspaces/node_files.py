@@ -17,7 +17,7 @@ from loopty.kit.markers import change_outside_blocks
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.workspaces.git_objects import DIRECTORY, REGULAR_FILES, TreeEntry
+from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
@@ -101,6 +101,16 @@ class NodeFiles:
             path
             for path, entry in listing.items()
             if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.is_benchmark_file(path)
+        ]
+
+    def fixed_files(self, commit: str) -> list[str]:
+        """The files and links that a trial sees and that no proposal may change."""
+        access = self._task.access
+        return [
+            path
+            for path, entry in self._repository.files(commit).items()
+            if entry.mode in (*REGULAR_FILES, LINK)
+            and (self.is_benchmark_file(path) or (access.is_visible(path) and not access.is_writable(path)))
         ]
 
     def readable_files(self, commit: str) -> list[str]:
