@@ -41,7 +41,7 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
         "why": "it reads the answers",
     }
     report = " ".join(tree.loopty("report").stdout.split())
-    assert "1.2 was kept, is rejected: it reads the answers" in report
+    assert "1.2 #3 was kept, is rejected: it reads the answers" in report
     assert "1 node lost only against those: loopty remeasure" in report
     assert tree.json("report")["status"]["reopened"] == ["1.3"]
     assert "1.3 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
