@@ -50,6 +50,12 @@ class Benchmark:
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
     )
+    caches: tuple[str, ...] = option(
+        "Directories like `scratch` that start with what the baseline's benchmark left in them (`target`, "
+        "`build`): every trial has its own copy.",
+        (),
+        glob=True,
+    )
     writable_copy: bool = option(
         "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "
         "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",

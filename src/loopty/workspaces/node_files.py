@@ -155,7 +155,11 @@ class NodeFiles:
     def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
         """Why no file may be written at this path, or None: it would replace something other than a plain file."""
         entry = entries.get(path)
-        mount_points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
+        mount_points = (
+            *self._task.benchmark.scratch,
+            *self._task.benchmark.caches,
+            *self._task.benchmark.mounts,
+        )
         below = (*edits, *(f"{point.removeprefix('./').rstrip('/')}/" for point in mount_points))
         if (entry and entry.mode == DIRECTORY) or any(other.startswith(f"{path}/") for other in below):
             return f"may not write {path}: it is a directory"
