@@ -220,7 +220,7 @@ def test_a_verdict_that_is_taken_back_is_a_line() -> None:
     story.tries("1", 2.0)
     story.recorder.listeners.append(lines.on_event)
     story.recorder.record(lambda history: discard_node(history, NodeId("1.1"), "it cannot be reviewed"))
-    assert out.getvalue().splitlines()[0] == "withdrawn 1.1: it cannot be reviewed"
+    assert out.getvalue().splitlines()[0] == "withdrawn 1.1 #2: it cannot be reviewed"
 
 
 def fail_call(story: Story, call: str, failure: str) -> None:

@@ -126,7 +126,7 @@ def test_parameters_show_the_values_before_or_become_columns() -> None:
     assert "★ lr 0.1 → 0.03" in tree_text(tree(story.history, NodeId("1")))
     lines = tree_text(tree(story.history, NodeId("1")), 39).splitlines()
     assert [line.split() for line in lines] == [
-        ["score", "effect", "lr", "laye…"],
+        ["score", "effect", "lr", "l…ers"],
         ["1", "#1", "1", "●"],
         ["1.1", "#2", "2", "+100.0", "%", "●", "0.1", "2"],
         ["1.1.1", "#3", "3", "+50.0", "%", "★", "0.03", "2"],
@@ -276,6 +276,17 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     ]
     for text in texts:
         assert max(map(width, text.splitlines())) <= columns
+
+
+def test_on_a_narrow_terminal_the_short_name_is_enough() -> None:
+    story, node = Story(baseline=1.0), NodeId("1")
+    for score in (1.125, 1.25, 1.375, 1.5, 1.625, 1.75):
+        node = story.tries(node, score)
+    history = story.history
+    lines = tree_text(tree(history, NodeId("1")), 30).splitlines()
+    lines += leaderboard_text(leaderboard(history, 1, 9), "score", 34).splitlines()
+    assert max(map(width, lines)) <= 34
+    assert any(line.startswith("  1  #7 ") for line in lines)
 
 
 def test_ids_of_kilobytes_are_cut_to_head_and_tail() -> None:

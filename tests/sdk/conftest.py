@@ -50,10 +50,9 @@ class Trial:
             "EVO_RESULT_PATH": str(self.result_path),
             "EVO_TRACES_DIR": str(self.traces),
             "EVO_EXPERIMENT_ID": "1.3",
-            "LOOPTY_MODE": "tune",
+            "LOOPTY_MODE": "audit",
             "LOOPTY_PARAMS": str(self.params),
             "LOOPTY_METRICS_CSV": str(self.metrics),
-            "LOOPTY_SLICE": "0.1",
             "LOOPTY_SEED": "7",
             "LOOPTY_STOP_PATH": str(self.stop),
         }

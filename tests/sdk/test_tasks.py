@@ -113,15 +113,15 @@ def test_an_unknown_direction_is_refused(trial: Any, language: str) -> None:
     assert "direction must be" in trial.run(language, PREAMBLE[language] + log).stderr
 
 
-def test_mode_slice_and_seed_reach_the_benchmark(trial: Any, language: str) -> None:
+def test_mode_and_seed_reach_the_benchmark(trial: Any, language: str) -> None:
     show = {
-        "python": "print(run.mode, run.slice, run.seed, run.experiment_id)\n",
-        "node": "console.log(run.mode, run.slice, run.seed, run.experimentId);\n",
+        "python": "print(run.mode, run.seed, run.experiment_id)\n",
+        "node": "console.log(run.mode, run.seed, run.experimentId);\n",
     }[language]
-    assert trial.run(language, PREAMBLE[language] + show).stdout == "tune 0.1 7 1.3\n"
+    assert trial.run(language, PREAMBLE[language] + show).stdout == "audit 7 1.3\n"
     nothing = {"python": "None", "node": "null"}[language]
     bare = trial.run(language, PREAMBLE[language] + show, bare=True)
-    assert bare.stdout == f"attempt {nothing} {nothing} unknown\n"
+    assert bare.stdout == f"attempt {nothing} unknown\n"
 
 
 def test_a_block_finishes_at_its_end_unless_it_raised(trial: Any, language: str) -> None:

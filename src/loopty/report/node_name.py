@@ -13,6 +13,12 @@ def node_name(node: str, handle: int) -> str:
     return f"{_shown_id(node)} #{handle}" if handle else _shown_id(node)
 
 
+def fitted_name(node: str, handle: int, columns: int) -> str:
+    """The name in at most this many columns: the handle alone where there is no room for both."""
+    name = node_name(node, handle)
+    return name if len(name) <= columns or not handle else f"#{handle}"
+
+
 def typed_name(node: str, handle: int) -> str:
     """What to type for the node: its id, or for a deep one the handle, with an `@` for the sake of shells."""
     return str(node) if _shown_id(node) == node or not handle else f"@{handle}"

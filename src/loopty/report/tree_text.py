@@ -10,7 +10,7 @@ from loopty.record.node_record import Node
 from loopty.report.change_line import Change, ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
-from loopty.report.node_name import node_name
+from loopty.report.node_name import fitted_name, node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.node_tree import HiddenControls, HiddenNodes, TreeLine, TreeRow
@@ -101,10 +101,9 @@ class _Sheet:
         self._score_width = max(width(self._score(row)) for _, row in rows)
         title = cut(metric, max(self._score_width, min(_LONGEST_METRIC, columns // 5)))
         self._score_width = max(self._score_width, width(title))
-        self._effect_width = max(width(self._effect(row)) for _, row in rows)
+        self._effect_width = self._room_for_effect(max(width(self._effect(row)) for _, row in rows))
         head = " " * self._names + "  " + pad(title, self._score_width, right=True)
         if self._effect_width:
-            self._effect_width = max(self._effect_width, len(_EFFECT))
             head += f"  {_EFFECT:>{self._effect_width}}"
         room = columns - self._names - self._score_width - self._effect_column - 5
         remarks = max(width(node_remark(row.node, _elsewhere(row))) for _, row in rows)
@@ -118,7 +117,7 @@ class _Sheet:
             glyph, style = "★", "best"
         elif row.other_score is not None:
             glyph, style = "≠", "warn"
-        name = cut(_name(row), max(self._names - len(branch), _NARROWEST_NAME))
+        name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
         used = max(self._names, len(branch) + width(name))
         lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
         lead += " " * (used - len(branch) - width(name))
@@ -143,6 +142,11 @@ class _Sheet:
             best = f" (the best is {name}: {self._scores.score(hidden.score)})"
         return f"{count}{best}: --controls shows {'it' if hidden.count == 1 else 'them'}"
 
+    def _room_for_effect(self, columns: int) -> int:
+        """The width of the column of effects; 0 where there is none to show, or no room."""
+        wanted = max(columns, len(_EFFECT)) if columns else 0
+        return wanted if self._names + self._score_width + wanted + 6 <= self._columns else 0
+
     @property
     def _effect_column(self) -> int:
         return self._effect_width + 2 if self._effect_width else 0
@@ -158,12 +162,12 @@ class _Sheet:
         return self._scores.change(row.over_parent.change) if row.over_parent.change.amount else "same"
 
     def _painted(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
-        """The effect in colour where it is more than noise, or the state in that of its glyph."""
+        """A gain in green where it is more than noise, or the state in the colour of its glyph."""
         if _state(row.node):
             return terminal.paint(effect, node_glyph(row.node)[1])
-        if row.over_parent is None or row.over_parent.is_within_noise:
-            return terminal.paint(effect, "dim") if effect.strip() else effect
-        return terminal.paint(effect, "good" if row.over_parent.change.amount > 0 else "bad")
+        found = row.over_parent
+        is_gain = found is not None and found.change.amount > 0 and not found.is_within_noise
+        return terminal.paint(effect, "good" if is_gain else "dim") if effect.strip() else effect
 
 
 def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeRow | HiddenNodes]]:
@@ -184,10 +188,10 @@ def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str,
         continues.append(not row.is_last)
 
 
-def _name(row: TreeRow) -> str:
+def _name(row: TreeRow, columns: int = 80) -> str:
     """The name, and the number of nodes hidden below it."""
     hidden = f" +{row.hidden_below:,}" if row.hidden_below else ""
-    return node_name(row.node.id, row.node.handle) + hidden
+    return fitted_name(row.node.id, row.node.handle, columns - len(hidden)) + hidden
 
 
 def _elsewhere(row: TreeRow) -> str:
