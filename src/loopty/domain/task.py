@@ -31,7 +31,8 @@ class Benchmark:
     timeout_seconds: float = option("Wall-clock limit of one trial, from the start of its execution.", above=0)
     files: tuple[str, ...] = option(
         "The benchmark's own files: never writable, and a change to them starts a new run. "
-        "Default: the files that the command names and `write` does not.",
+        "Default: the files that the command names and `write` does not, and what they load (imports, "
+        "sourced files).",
         (),
         glob=True,
     )

@@ -196,7 +196,9 @@ class Stages:
         if node.tree == root.tree:
             return [Mount(export.path_for_programs(), TREE)]
         changes = [
-            change for change in self._repository.changes(root.commit, node.commit) if self._is_shown(change.path)
+            change
+            for change in self._repository.changes(root.commit, node.commit)
+            if self._is_shown(change.path, root.commit)
         ]
         return overlay_mounts(export, changes, self._content, area, TREE)
 
@@ -205,11 +207,13 @@ class Stages:
         if commit not in self._exports:
             isolated = self._rig.benchmark.isolated
             self._exports[commit] = self._make_export(
-                commit, self._is_shown, {} if isolated else self._data.mount_points()
+                commit, lambda path: self._is_shown(path, commit), {} if isolated else self._data.mount_points()
             )
             if not isolated:
                 benchmark_files = [
-                    path for path in self._repository.files(commit) if self._files.is_benchmark_file(path)
+                    path
+                    for path in self._repository.files(commit)
+                    if self._files.belongs_to_benchmark(path, commit)
                 ]
                 self._seal(commit, self._exports[commit], benchmark_files)
         return self._exports[commit]
@@ -219,7 +223,10 @@ class Stages:
         name = f"{commit}, the benchmark"
         if name not in self._exports:
             self._exports[name] = self._make_export(
-                commit, self._files.is_benchmark_file, self._data.mount_points(), name
+                commit,
+                lambda path: self._files.belongs_to_benchmark(path, commit),
+                self._data.mount_points(),
+                name,
             )
             self._seal(commit, self._exports[name], None)
         return self._exports[name]
@@ -229,7 +236,7 @@ class Stages:
     ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
-        isolation = (benchmark.isolated, benchmark.data, part)
+        isolation = (benchmark.isolated, benchmark.data, part, "with imports")
         rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, isolation])
         exports, read_only = self._state.exports, bool(part)
         return export_commit(
@@ -241,13 +248,14 @@ class Stages:
         own = load_or_make_seal(export.path_for_programs(), files, self._state.seals.file(export.name))
         self._seals[commit] = (own, *map(current_seal, self._data.sources()))
 
-    def _is_shown(self, path: str) -> bool:
+    def _is_shown(self, path: str, commit: str) -> bool:
         """Whether this file is in the tree of a trial."""
         if self._held_out.includes(path):
             return False
-        if self._rig.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
+        is_own = self._files.belongs_to_benchmark(path, commit)
+        if self._rig.benchmark.isolated and (is_own or self._data.includes(path)):
             return False
-        return self._files.is_benchmark_file(path) or self._rig.access.is_visible(path)
+        return is_own or self._rig.access.is_visible(path)
 
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)
