@@ -6,9 +6,7 @@ program or a variable sets, and what a build tool reads. A benchmark that does s
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
@@ -64,6 +62,9 @@ def _loaded(path: str, text: str, paths: Collection[str]) -> Iterator[str]:
 
 
 def _python_imports(path: str, folder: str, text: str, paths: Collection[str]) -> Iterator[str]:
+    import ast  # here, because reading verbs load this module
+    import warnings
+
     if PurePosixPath(path).name.startswith(("test_", "bench_", "conftest")) or path.endswith("_test.py"):
         # pytest loads these by itself, from every folder above a test.
         above = [str(parent) for parent in PurePosixPath(path).parents]
