@@ -17,6 +17,7 @@ from loopty.report.figures import (
     plural,
     rough_figure,
     three_digits,
+    value_text,
 )
 from loopty.report.node_name import node_name, short_id, typed_name
 from loopty.report.score_text import ScoreText
@@ -213,14 +214,10 @@ def _params(detail: NodeDetail, columns: int, terminal: Terminal) -> list[str]:
     names = min(max(width(printable_line(name)) for name in detail.node.params), columns // 2)
     lines = [terminal.paint("  parameters", "dim")]
     for name, value in detail.node.params.items():
-        text = _value(value)
+        text = value_text(value)
         if name in detail.changed_params:
             before = detail.changed_params[name]
-            text += " (new)" if before is None else f" (was {_value(before)})"
+            text += " (new)" if before is None else f" (was {value_text(before)})"
         line = f"  {pad(name, names)}  {cut(text, columns - names - 4)}"
         lines.append(terminal.paint(line, "strong") if name in detail.changed_params else line)
     return lines
-
-
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -120,6 +120,11 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         checker.add_fault(
             ("benchmark", "result"), f"must be one of {', '.join(FORMATS)}, not {tables['benchmark'].result!r}"
         )
+    if tables["benchmark"] is not WRONG and tables["benchmark"].writable_copy and tables["benchmark"].isolated:
+        checker.add_fault(
+            ("benchmark", "writable_copy"),
+            "has no effect on an isolated candidate: let it build in a directory of benchmark.scratch",
+        )
     space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences
     chosen: dict[str, Any] = {
