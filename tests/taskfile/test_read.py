@@ -16,7 +16,8 @@ from loopty.domain.space import Parameter
 from loopty.kit import codec
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
-from loopty.taskfile.template import InitAnswers, render_task_file
+from loopty.taskfile.task_draft import TaskDraft
+from loopty.taskfile.template import render_task_file
 
 BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
 WRITE = '[access]\nwrite = ["program.py"]\n'
@@ -356,7 +357,9 @@ def test_the_file_that_init_writes_contains_the_answers(
     text: str, write: list[str], direction: Direction, attempts: int
 ) -> None:
     clean = [f"x{path}".replace("/", "") for path in write] or ["a"]
-    task = parse(render_task_file(InitAnswers(text, tuple(clean), text, direction, 0.5, attempts)))
+    task = parse(
+        render_task_file(TaskDraft(text, tuple(clean), text, direction, 0.5, attempts).with_note("command", text))
+    )
     assert (task.statement, task.benchmark.command, task.access.write) == (text, text, tuple(clean))
     assert (task.objective.direction, task.pools.attempts) == (direction, attempts)
 
