@@ -59,7 +59,7 @@ class Loopty:
         """Run one experiment by verbs and return its cost: a draft, an edit that is not counted, and its trial."""
         self._experiments += 1
         node = f"1.{self._experiments}"
-        cost_of_new = self.verb("new", "--parent", "1", "-m", "bench")
+        cost_of_new = self.verb("new", "--parent", "1", "--sparse", "-m", "bench")
         draft = self._folder / ".loopty" / "drafts" / node
         (draft / "src0" / "file0.py").write_text(f"VALUE = {-self._experiments}\n")
         return cost_of_new + self.verb("run", node)

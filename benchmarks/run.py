@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import measure_git
 import measure_growth
 import measure_isolation
 import measure_proposal
@@ -30,6 +31,7 @@ _MEASUREMENTS = {
     "isolated": measure_isolation.rows,
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,
+    "git": measure_git.rows,
     "growth": measure_growth.rows,
 }
 

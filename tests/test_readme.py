@@ -15,7 +15,7 @@ def test_the_demo_beats_its_baseline_and_its_control():
     assert process.returncode == 0, process.stderr
     output = " ".join(process.stdout.split())
     best = re.search(r"score ([\d.]+), ([\d.]+) % better than the baseline \(([\d.]+)\)", output)
-    control = re.search(r"control [\d.]+: ([\d.]+)", output)
+    control = re.search(r"control [\d.]+ #\d+: ([\d.]+)", output)
     assert float(best[1]) > 1.1 * float(best[3])
     assert float(best[1]) > float(control[1])
     assert "best so far" in output

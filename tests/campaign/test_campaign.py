@@ -21,6 +21,8 @@ METHODS = {
     "gate": "add_gate",
     "apply": "make_branch",
     "branch": "make_node_branch",
+    "try": "try_command",
+    "gc": "collect_garbage",
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
 }

@@ -55,9 +55,9 @@ def test_programs_of_usual_folders_are_found_without_the_shell_knowing_them(host
 
 
 def test_the_outermost_ignored_path_is_named(host):
-    assert host.ignored_path("node_modules/left/index.js") == "node_modules"
-    assert host.ignored_path("data/set.csv") == "data/set.csv"
-    assert host.ignored_path("data/readme") is None
+    assert host.outermost_ignored("node_modules/left/index.js") == "node_modules"
+    assert host.outermost_ignored("data/set.csv") == "data/set.csv"
+    assert host.outermost_ignored("data/readme") is None
     assert host.has_tracked_files("data")
     assert not host.has_tracked_files("build")
 

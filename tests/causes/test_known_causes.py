@@ -41,7 +41,7 @@ class Facts:
     def is_executable(self, path):
         return path not in self.paths
 
-    def ignored_path(self, path):
+    def outermost_ignored(self, path):
         return next((name for name in self.ignored if path == name or path.startswith(f"{name}/")), None)
 
     def has_tracked_files(self, folder):
@@ -164,10 +164,23 @@ KNOWN = [
         'scratch = ["target"]',
     ),
     (
+        "error: failed to write /loopty/tree/Cargo.lock\n\nCaused by:\n  failed to open: /loopty/tree/Cargo.lock\n"
+        "\nCaused by:\n  Read-only file system (os error 30)",
+        Facts(),
+        "cp -R . ",
+    ),
+    (
         "Assembler messages:\nFatal error: can't create m.o: Read-only file system\nmake: *** [all] Error 1",
         Facts(),
         'command = "cp -R . ',
     ),
+    (
+        "/usr/bin/ld: cannot open output file bench: Read-only file system\n"
+        "collect2: error: ld returned 1 exit status\nmake: *** [Makefile:2: bench] Error 1",
+        Facts(),
+        "cp -R . ",
+    ),
+    ("/bin/sh: 1: cannot create out/log: Read-only file system", Facts(), 'scratch = ["out"]'),
     ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "cp -R . "),
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
@@ -229,7 +242,27 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
         (NOT_WRITTEN, "warm\nscore: 0.93", 'result = "stdout"'),
         (NOT_WRITTEN, '{"score": 1.5}', 'result = "stdout"'),
         (NOT_WRITTEN, '{"time": 1.5}', 'score_key = "time"'),
-        (NOT_WRITTEN, "0.25", "tail -n 1"),
+        (NOT_WRITTEN, "0.25", 'result = "stdout"'),
+        (
+            NOT_WRITTEN,
+            "  OPS: Operations Per Second, computed as 1 / Mean\n2 passed in 3.1s",
+            '"pytest-benchmark"',
+        ),
+        (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
+        (
+            NOT_WRITTEN,
+            "Current x 2,863,809 ops/sec ±8.90% (50 runs sampled)\nFastest is Current",
+            '"benchmark-js"',
+        ),
+        (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
+        (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
+        (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
+        (
+            'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '
+            "(it has ms, mb)",
+            "",
+            'under [benchmark]: score_key = "ms"',
+        ),
         (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
         (
             "the benchmark did not report speed (it reported ms, mb)",

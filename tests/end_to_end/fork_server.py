@@ -113,10 +113,10 @@ def _become(order: dict, files: list[int]) -> None:
 
 
 def _main() -> NoReturn:
-    from loopty.cli.main import VERBS, main
+    from loopty.cli.main import VERBS, main, verb_module
 
     for verb in VERBS:
-        importlib.import_module(f"loopty.cli.{verb}")
+        importlib.import_module(verb_module(verb))
     for name in ("campaign.campaign", "campaign.optimize_session", "taskfile.plugins", "report.live_progress"):
         importlib.import_module(f"loopty.{name}")
     gc.freeze()

@@ -1,10 +1,11 @@
 """Apply a winner to a branch or to the working tree, or report why that is impossible."""
 
+import json
 import shutil
 
 import pytest
 
-from .conftest import CODE_TASK, NUMBER_BENCH, Place
+from .conftest import CODE_TASK, ECHO_X, NUMBER_BENCH, PARAMETER_TASK, Place
 from .state import user_state
 
 
@@ -116,3 +117,83 @@ def test_the_branch_is_on_top_of_head_and_can_be_merged_without_a_committed_task
     place.git("merge", "-q", "winner")
     assert (place.top / "src/x.txt").read_text() == "9\n"
     assert place.git("log", "-1", "--format=%s").strip() == "Improve score from 5 to 9"
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A finished run of a task with one parameter."""
+    place = Place(tmp_path_factory.mktemp("tuned"))
+    place.git("init", "-q", "-b", "main")
+    place.write("loopty.toml", PARAMETER_TASK.format(attempts=3, command=json.dumps(ECHO_X)))
+    place.commit()
+    place.loopty("optimize", "--quiet")
+    return place
+
+
+@pytest.fixture
+def parameters(tuned, tmp_path):
+    return Place(shutil.copytree(tuned.top, tmp_path / "tuned"))
+
+
+def test_parameters_are_written_to_the_file_that_the_task_names(parameters):
+    place, best = parameters, parameters.json("best")
+    place.write("loopty.toml", 'parameters_file = "conf/p.json"\n' + (place.top / "loopty.toml").read_text())
+    place.write("conf/p.json", '{"other": [1], "x": 0.5}')
+    assert f"conf/p.json has the parameters of {best['id']}: x " in place.loopty("apply", "best").stdout
+    assert json.loads((place.top / "conf/p.json").read_text()) == {"other": [1], **best["params"]}
+    written = {"node": best["id"], "params": best["params"], "path": str(place.top / "conf/p.json")}
+    assert place.json("apply") == written
+
+
+def test_parameters_without_a_file_are_printed(parameters):
+    params = parameters.json("best")["params"]
+    before = user_state(parameters)
+    done = parameters.loopty("apply", "best")
+    assert json.loads(done.stdout) == params
+    assert "--to FILE" in done.stderr
+    assert parameters.json("apply")["path"] is None
+    assert parameters.loopty("apply", "--env").stdout == f"PARAM_X={params['x']!r}\n"
+    assert user_state(parameters) == before
+    parameters.loopty("apply", "--to", "mine.json")
+    assert json.loads((parameters.top / "mine.json").read_text()) == params
+
+
+def test_parameters_never_overwrite_what_is_no_json_object_nor_go_through_a_link(parameters, tmp_path):
+    place = parameters
+    place.write("list.json", "[1]")
+    assert "no JSON object" in place.loopty("apply", "--to", "list.json", code=2).stderr
+    assert (place.top / "list.json").read_text() == "[1]"
+    (tmp_path / "mine.json").write_text("{}")
+    (place.top / "link.json").symlink_to(tmp_path / "mine.json")
+    assert "link" in place.loopty("apply", "--to", "link.json", code=2).stderr
+    assert (tmp_path / "mine.json").read_text() == "{}"
+
+
+def test_the_best_node_has_one_shape_for_code_and_parameters(parameters, won):
+    code, tuned = won.json("best"), parameters.json("best")
+    for key in ("rank", "score", "metric", "edited", "params", "id", "commit", "outcome", "verdict"):
+        assert key in code
+        assert key in tuned
+    assert (code["edited"], code["params"], tuned["edited"]) == (True, {}, False)
+    (row,) = map(json.loads, won.loopty("best", "--top", "1", "--json").stdout.splitlines())
+    first = json.loads(won.loopty("best", "--top", "2", "--json").stdout.splitlines()[0])
+    assert row == first == code
+
+
+def test_where_the_control_did_better_best_and_apply_name_its_node(place):
+    task = (
+        PARAMETER_TASK.format(attempts=1, command=json.dumps(ECHO_X))
+        + "control = 8\n[objective]\ndirection = 'min'\n"
+    )
+    place.write("loopty.toml", 'parameters_file = "p.json"\n' + task)
+    place.commit()
+    done = place.loopty("optimize")
+    control = place.json("status")["control"]
+    hint = f"loopty apply {control['node']}"
+    assert "but the control found" in done.stdout
+    assert f"use it: {hint}" in done.stdout
+    assert hint in place.loopty("best").stderr
+    assert hint in place.loopty("apply", code=None).stderr
+    done = place.loopty("apply", control["node"])
+    assert hint not in done.stderr
+    assert json.loads((place.top / "p.json").read_text())["x"] == control["score"]

@@ -59,17 +59,22 @@ def draft(place, *args: str) -> tuple[str, Path]:
 def test_new_edit_run_show_diff(hand_place):
     node, folder = draft(hand_place, "-m", "six is more")
     (folder / "src/x.txt").write_text("6\n")
-    assert hand_place.loopty("run", node).stdout == "1.1 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
+    assert (
+        hand_place.loopty("run", node).stdout == "1.1 #2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
+    )
     assert "six is more" in hand_place.loopty("show", node).stdout
     assert "-5\n+6\n" in hand_place.loopty("diff", node).stdout
     assert not folder.exists()
     assert hand_place.json("best")["id"] == "1.1"
 
 
-def test_a_draft_has_only_files_that_are_writable_and_visible(hand_place):
+def test_a_draft_is_a_whole_tree_without_hidden_files(hand_place):
     _, folder = draft(hand_place)
     held = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    assert held == ["src/marked.py", "src/old/gone.txt", "src/x.txt"]
+    writable = ["src/marked.py", "src/old/gone.txt", "src/x.txt"]
+    assert held == sorted(["bench.sh", "loopty.toml", "src/fixed.txt", *writable])
+    _, sparse = draft(hand_place, "--sparse")
+    assert sorted(str(path.relative_to(sparse)) for path in sparse.rglob("*") if path.is_file()) == writable
 
 
 def outside(folder: Path) -> None:
@@ -77,6 +82,7 @@ def outside(folder: Path) -> None:
 
 
 def benchmark_file(folder: Path) -> None:
+    (folder / "src/fixed.txt").chmod(0o644)
     (folder / "src/fixed.txt").write_text("another benchmark\n")
 
 
@@ -128,10 +134,11 @@ def test_a_draft_with_a_refused_edit_can_be_corrected(hand_place, edit, flags, w
     assert word in error
     assert error.count("\n") == 1
     assert events(hand_place) == recorded
-    for path in folder.rglob("*"):
+    for path in list(folder.rglob("*")):
         if path.is_symlink() or not (path in before or path.is_dir()):
             path.unlink()
     for path, content in before.items():
+        path.unlink(missing_ok=True)
         path.write_bytes(content)
     assert hand_place.json("run", node)["verdict"] == "kept"
 
@@ -154,7 +161,8 @@ def test_files_can_be_added_deleted_and_binary(hand_place):
 
 
 def test_a_second_run_reports_that_the_node_has_its_verdict(hand_place):
-    node, _ = draft(hand_place)
+    node, folder = draft(hand_place)
+    (folder / "src/x.txt").write_text("4\n")
     hand_place.loopty("run", node)
     assert "has its verdict (discarded)" in hand_place.loopty("run", node, code=2).stderr
     assert hand_place.history()[node].trials == 1
@@ -175,7 +183,8 @@ def test_a_check_of_a_draft_measures_and_changes_no_state(hand_place):
 
 def test_a_spent_budget_is_reported_before_the_draft_is_closed(hand_place):
     drafts = [draft(hand_place) for _ in range(4)]
-    for node, _ in drafts[:3]:
+    for count, (node, folder) in enumerate(drafts[:3]):
+        (folder / "src/x.txt").write_text(f"{count}\n")
         hand_place.loopty("run", node)
     node, folder = drafts[3]
     (folder / "src/x.txt").write_text("8\n")
@@ -187,7 +196,9 @@ def test_a_spent_budget_is_reported_before_the_draft_is_closed(hand_place):
 
 
 def test_the_baseline_is_measured_before_a_node(code_place):
-    node, _ = draft(code_place)
+    node, folder = draft(code_place)
+    assert "changes nothing" in code_place.loopty("run", node, code=2).stderr, "before the baseline is measured"
+    (folder / "src/x.txt").write_text("4\n")
     assert "measuring the baseline 1 first: 1.1 is compared with it" in code_place.loopty("run", node).stderr
     history = code_place.history()
     assert history["1"].outcome.is_finished
@@ -197,6 +208,7 @@ def test_the_baseline_is_measured_before_a_node(code_place):
 def test_no_node_runs_and_the_draft_stays_when_the_baseline_failed(code_place):
     code_place.write("bench.sh", "exit 3\n")
     node, folder = draft(code_place)
+    (folder / "src/x.txt").write_text("4\n")
     assert "fix it" in code_place.loopty("run", node, code=2).stderr
     assert folder.is_dir()
 
@@ -222,7 +234,8 @@ def test_parameters_by_hand(parameter_place):
 
 
 def test_a_message_may_hold_any_bytes(hand_place):
-    node, _ = draft(hand_place, "-m", "\x1b[31mred\nsecond line \udcff ü")
+    node, folder = draft(hand_place, "-m", "\x1b[31mred\nsecond line \udcff ü")
+    (folder / "src/x.txt").write_text("4\n")
     hand_place.loopty("run", node)
     shown = hand_place.loopty("tree").stdout + hand_place.loopty("show", node).stdout
     assert "red second line" in shown
@@ -235,8 +248,7 @@ def test_line_ends_that_git_converts_are_not_edits(code_place):
     code_place.commit()
     code_place.loopty("run", "1")
     node, _ = draft(code_place)
-    code_place.loopty("run", node)
-    assert code_place.loopty("diff", node).stdout == ""
+    assert "changes nothing of 1" in code_place.loopty("run", node, code=2).stderr
 
 
 def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
@@ -252,8 +264,11 @@ from pathlib import Path
 from loopty.campaign import by_hand
 from loopty.campaign.context import CampaignContext
 from loopty.domain.ids import NodeId
+from loopty.engine import decisions
 context = CampaignContext.open(Path.cwd(), print)
-by_hand._seal(context, context.history[NodeId(sys.argv[1])])
+node = context.history[NodeId(sys.argv[1])]
+files = by_hand._sealable_files(context, node, lambda _: None)
+context.recorder.record(lambda history: decisions.seal_node(history, node.id, files))
 os._exit(9)
 """
 
@@ -269,3 +284,34 @@ def test_a_node_whose_process_died_after_it_was_sealed_is_kept_and_gets_its_fold
     node = code_place.history()[made["node"]]
     assert node.commit in code_place.held_commits()
     assert "+9" in (code_place.top / ".loopty/nodes/1.1/change.diff").read_text()
+
+
+def test_an_empty_draft_is_refused_before_it_costs_an_attempt(hand_place):
+    node, folder = draft(hand_place)
+    recorded = events(hand_place)
+    refused = hand_place.loopty("run", node, code=2).stderr
+    assert "node 1.1 changes nothing of 1 #1" in refused
+    assert "`loopty drop 1.1`" in refused
+    assert events(hand_place) == recorded
+    assert folder.exists()
+
+
+def test_a_twin_of_another_node_is_refused_and_named(hand_place):
+    for expected in (0, 2):
+        node, folder = draft(hand_place)
+        (folder / "src/x.txt").write_text("6\n")
+        refused = hand_place.loopty("run", node, code=expected).stderr
+    assert "node 1.2 is the same as 1.1 #2 (kept), which `loopty replay 1.1` measures again" in refused
+    assert hand_place.history()["1.2"].draft
+
+
+def test_a_dropped_draft_is_gone_and_its_id_stays(hand_place):
+    node, folder = draft(hand_place)
+    assert hand_place.loopty("drop", node).stdout == "dropped 1.1\n"
+    assert not folder.exists()
+    assert hand_place.json("drop", node) == {"node": "1.1", "dropped": True}, "doing it again changes nothing"
+    assert "was dropped: make a new one with `loopty new`" in hand_place.loopty("run", node, code=2).stderr
+    assert "was dropped" in hand_place.loopty("new", "--parent", node, code=2).stderr
+    assert "dropped" in hand_place.loopty("tree").stdout
+    assert "is not a draft (kept)" in hand_place.loopty("drop", "1", code=2).stderr
+    assert draft(hand_place)[0] == "1.2"

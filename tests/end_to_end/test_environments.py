@@ -78,12 +78,12 @@ def test_an_environment_cannot_be_written(python_place):
 def test_a_package_that_is_installed_later_is_another_cohort(place):
     place.write(".gitignore", "node_modules/\n")
     place.write("bench.sh", "ls node_modules | wc -l\n")
-    (place.top / "node_modules/one").mkdir(parents=True)
+    place.write("node_modules/one/index.js", "")
     place.write("src/x", "")
     place.write("loopty.toml", TASK.format(command='"sh bench.sh"', isolated="false", kind="bubblewrap"))
     place.commit()
     assert place.json("run", "1")["outcome"]["metrics"]["score"] == 1
-    (place.top / "node_modules/two").mkdir()
+    place.write("node_modules/two/index.js", "")
     made = place.json("new", "--parent", "1")
     (place.top / made["workspace"] / "src/x").write_text("new\n")
     refused = place.loopty("run", made["node"], code=None)

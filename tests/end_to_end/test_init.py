@@ -62,14 +62,13 @@ def test_the_checked_run_changes_no_state(bare):
 
 
 def test_on_a_terminal_it_asks_and_repeats_a_question_after_an_invalid_answer(bare):
-    code, screen = answered(
-        bare, "sh bench.sh", "src/** extra.txt", "faster", "up", "max", "soon", "20", "many", "4"
-    )
+    bare.write("extra.txt", "")
+    code, screen = answered(bare, "sh bench.sh", "src/** extra.txt", "faster", "up", "max", "many", "4")
     assert code == 0, screen
     assert "score 5" in screen
     task = load(bare.top)
     assert task.access.write == ("src/**", "extra.txt")
-    assert (task.statement, task.benchmark.timeout_seconds, task.pools.attempts) == ("faster", 20, 4)
+    assert (task.statement, task.pools.attempts) == ("faster", 4)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +105,7 @@ def test_an_existing_file_is_kept_unless_forced(code_place):
 
 def test_answers_with_quotes_and_control_characters_are_stored_unchanged(bare):
     statement, command = 'say """no"""\n\\ \x1b\x7f ü', "printf '%s' \"a\\tb\" # [x]"
+    bare.write('a "b"', "")
     bare.loopty("init", "--command", command, "--write", 'a "b"', "--statement", statement, "--no-check")
     task = load(bare.top)
     assert (task.statement, task.benchmark.command, task.access.write) == (statement, command, ('a "b"',))
@@ -117,12 +117,118 @@ def test_answers_with_quotes_and_control_characters_are_stored_unchanged(bare):
         ("--timeout", "0", "timeout_seconds must be above 0"),
         ("--timeout", "nan", "finite"),
         ("--attempts", "-1", "attempts must be at least 0"),
-        ("--write", "../other", "relative to the repository"),
+        ("--write", "../other", "matches no file"),
         ("--direction", "up", "max"),
     ],
 )
 def test_an_invalid_value_is_refused_before_anything_is_written(bare, flag, value, word):
     assert word in bare.loopty("init", *FLAGS, flag, value, code=2).stderr
+    assert not (bare.top / "loopty.toml").exists()
+
+
+def test_the_limit_is_about_ten_times_the_checked_run_and_at_least_ten_seconds(bare):
+    bare.loopty("init", "--command", "sh bench.sh; sleep 1.5", "--write", "src/**")
+    assert 15 <= load(bare.top).benchmark.timeout_seconds < 60
+    bare.loopty("init", *FLAGS, "--force")
+    assert load(bare.top).benchmark.timeout_seconds == 10
+    assert "# Why: about ten times the checked run" in (bare.top / "loopty.toml").read_text()
+
+
+def test_it_proposes_what_the_repository_has_and_says_what_the_proposer_can_do(bare):
+    bare.write("src/solve.py", "x = 5\n")
+    bare.write("test_solve.py", "")
+    bare.write("bench.sh", 'echo "{\\"score\\": 7}" > "$EVO_RESULT_PATH"\n')
+    refused = bare.loopty("init", code=2).stderr
+    assert refused.startswith("loopty: --command is missing")
+    assert "'sh bench.sh', which --yes accepts" in refused
+    done = bare.loopty("init", "--yes", "--gate", "true")
+    task = load(bare.top)
+    assert (task.benchmark.command, task.access.write) == ("sh bench.sh", ("src/solve.py",))
+    assert task.benchmark.files == ("bench.sh", "test_solve.py")
+    assert [gate.command for gate in task.gates] == ["true"]
+    text = " ".join(done.stderr.split())
+    assert "5 checked runs gave the same score, 7" in text
+    assert "random edits, a control and a demonstration" in text
+
+
+def test_a_failure_with_a_known_cause_is_repaired_and_the_file_says_why(bare):
+    bare.write(".gitignore", "data\n")
+    bare.write("data/x.csv", "1.25\n")
+    bare.write(
+        "measure.sh", "mkdir -p build/x && cp data/x.csv build/x && echo elapsed time: $(cat build/x/x.csv)\n"
+    )
+    bare.commit()
+    done = bare.loopty("init", "--command", "sh measure.sh", "--write", "src/**")
+    task = load(bare.top)
+    assert (task.benchmark.scratch, task.benchmark.mounts) == (("build",), ("data",))
+    assert (task.benchmark.result, task.objective.direction) == ("stdout", "min")
+    text = (bare.top / "loopty.toml").read_text()
+    assert "# Why: git ignores data, so trials do not see data/x.csv\nmounts" in text
+    assert "score 1.25, elapsed time 1.25 (lower is better)" in " ".join(done.stderr.split())
+    assert events(bare) == []
+
+
+def test_what_was_found_out_is_there_for_programs(bare):
+    bare.write("bench.sh", "echo speed: 3\n")
+    found = bare.json("init", *FLAGS)
+    assert (found["ok"], found["result"], found["timeout_seconds"]) == (True, "stdout", 10)
+    assert found["changes"] == [
+        {"line": 'result = "stdout"', "why": "the benchmark prints speed, and writes no result file"}
+    ]
+    assert found["noise"]["percent"] == 0
+    assert found["proposer"]["kind"] == "mutate"
+
+
+def test_trials_see_nothing_outside_the_repository_without_a_yes(bare, tmp_path):
+    (tmp_path / "secret").write_text("1")
+    command = f"cat {tmp_path}/secret"
+    for flags in ((), ("--yes",)):
+        done = bare.loopty("init", "--command", command, "--write", "src/**", "--force", *flags, code=1)
+        assert f'mounts = ["{tmp_path}/secret"]' in done.stderr
+        assert load(bare.top).benchmark.mounts == ()
+    bare.loopty(
+        "init", "--command", "curl http://x: Could not resolve host", "--write", "src/**", "--force", code=1
+    )
+    assert load(bare.top).benchmark.network is False
+
+
+def test_a_proposed_gate_that_does_not_pass_is_left_out_with_the_reason(bare):
+    bare.write("src/solve.py", "x = 5\n")
+    bare.write("tests/test_solve.py", "def test_x():\n    assert 1 == 2\n")
+    done = bare.loopty("init", "--yes")
+    assert load(bare.top).gates == ()
+    assert "does not pass on the files as they are" in (bare.top / "loopty.toml").read_text()
+    assert "no gate tests" in " ".join(done.stderr.split())
+
+
+def test_a_benchmark_that_fails_gives_way_to_the_next_that_was_found(bare):
+    bare.write("Makefile", "bench:\n\texit 3\n")
+    done = bare.loopty("init", "--yes", "--write", "src/**")
+    assert load(bare.top).benchmark.command == "sh bench.sh"
+    assert "trying the next that was found" in " ".join(done.stderr.split())
+
+
+def test_a_benchmark_without_a_score_is_timed_only_after_a_yes(bare):
+    bare.write("work.sh", "sleep 0.2\n")
+    bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", code=1)
+    done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", "--force", "--yes")
+    assert load(bare.top).objective.direction == "min"
+    assert "(lower is better)" in done.stderr
+
+
+def test_parameters_need_no_files(bare):
+    bare.write("bench.sh", 'grep -o "[0-9.]*}" "$LOOPTY_PARAMS" | tr -d "}"\n')
+    bare.loopty("init", "--command", "sh bench.sh", "--param", "lr=float:1e-4:1:log", "--metric", "score")
+    task = load(bare.top)
+    assert task.access.write == ()
+    assert task.space.parameters["lr"].log
+    assert task.proposer.kind in ("tpe", "random")
+    assert [metric.name for metric in task.objective.metrics] == ["score"]
+
+
+def test_a_glob_that_matches_nothing_is_refused_with_near_ones(bare):
+    output = bare.loopty("init", "--command", "true", "--write", "scr/x.txt", code=2).stderr
+    assert "'scr/x.txt' matches no file of the repository: did you mean src/x.txt" in output
     assert not (bare.top / "loopty.toml").exists()
 
 

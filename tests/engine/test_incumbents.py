@@ -11,12 +11,11 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.judge.incumbents import unseat
 from loopty.judge.pairs import coin
 from loopty.kit import codec
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
-from loopty.record.verdicts import Incumbents, NodeReopened
+from loopty.record.verdicts import Incumbents, NodeJudged, NodeReopened, VerdictWithdrawn
 from loopty.testing.fakes import ScriptedProposer
 
 ROOT = NodeId("1")
@@ -100,6 +99,9 @@ async def test_an_incumbent_that_fails_its_repeats_loses_its_place(bench, crash)
     failed = run.history[NodeId("1.1")]
     assert failed.verdict is Verdict.DISCARDED
     assert "as the incumbent" in failed.reason
+    withdrawn = [item.event.node for item in run.ledger.read() if isinstance(item.event, VerdictWithdrawn)]
+    assert withdrawn == ["1.1"]
+    assert run.workspaces.concluded.count("1.1") == 2
     assert best(run) == "1.3"
     assert run.history[NodeId("1.3")].verdict is Verdict.KEPT
 
@@ -128,7 +130,7 @@ async def test_the_fold_of_such_a_night_is_the_same_from_events_and_from_pages(b
     assert [opened[node] for node in opened.ids] == [folded[node] for node in folded.ids]
 
 
-def test_a_kept_node_that_gets_another_verdict_hands_over_to_the_one_that_it_beat(bench):
+def test_a_kept_node_that_an_older_ledger_judges_again_hands_over_to_the_one_that_it_beat(bench):
     run = bench(lambda trial: trial.node.params["x"])
     run.start("1")
     while run.history[ROOT].verdict is None:
@@ -143,7 +145,9 @@ def test_a_kept_node_that_gets_another_verdict_hands_over_to_the_one_that_it_bea
             run.end(f"1.{place}", number, Outcome(Ending.FINISHED, {"score": float(place)}))
     assert best(run) == "1.3"
     for node in ("1.2", "1.3"):
-        run.recorder.record(lambda h, node=node: unseat(h, NodeId(node), Verdict.REJECTED, "was found to cheat"))
+        against = run.history[NodeId(node)].against
+        again = NodeJudged(NodeId(node), Verdict.REJECTED, "was found to cheat", against)
+        run.recorder.record(lambda _, again=again: [again])
     assert best(run) == "1.1"
     assert run.history[NodeId("1.1")].verdict is Verdict.KEPT
 

@@ -12,7 +12,6 @@ from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge import withdrawals
-from loopty.judge.incumbents import reopen_losers
 from loopty.kit import codec
 from loopty.record.history import History
 from loopty.record.proposals import ProposalRefused
@@ -121,7 +120,8 @@ def test_one_cause_gives_one_judgement_and_no_more(tree):
     assert tree.node("1.3").verdict is not None
     with pytest.raises(Taken, match="has its verdict"):
         tree.bench.start("1.3")
-    assert list(reopen_losers(tree.history, NodeId("1.2"), "again")) == []
+    again = VerdictWithdrawn(NodeId("1.2"), Verdict.DISCARDED, "again")
+    assert list(withdrawals.withdraw(tree.history, [again])) == [again]
     with pytest.raises(Misuse, match="already"):
         tree.withdraw(withdrawals.invalidate_node, "1.2")
 

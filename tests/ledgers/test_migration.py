@@ -16,15 +16,16 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
 from loopty.record.node_gates import NodeGates
-from loopty.record.nodes import NodeCount
+from loopty.record.nodes import DraftDropped, NodeCount
 from loopty.record.proposals import Proposals
+from loopty.record.removed_files import FilesRemoved
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
 
 OLD = Path(__file__).with_name("layout_1.sql").read_text()
-NEWER = {NodeReopened, VerdictWithdrawn}
+NEWER = {DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn}
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}
 

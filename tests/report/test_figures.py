@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.domain.ids import NodeId
-from loopty.report.columns import cut, pad, short_id, wrap
-from loopty.report.figures import change_figure, change_text, duration, figure, rate
+from loopty.report.columns import cut, cut_middle, pad, wrap
+from loopty.report.figures import duration, figure, rate
 from loopty.report.scale import AxisScale, robust_scale, tick_labels
-from loopty.views.score_change import ScoreChange
 
 
 @pytest.mark.parametrize(
@@ -34,15 +32,6 @@ def test_rates_choose_their_unit(per_second: float, text: str) -> None:
     assert rate(per_second) == text
 
 
-def test_changes_are_better_or_worse() -> None:
-    assert change_text(ScoreChange(0.5, 25.0), "it") == "25.0 % better than it"
-    assert change_text(ScoreChange(-0.5, -2500.0), "it") == "2,500 % worse than it"
-    assert change_text(ScoreChange(0.5, None), "it") == "0.5 better than it"
-    assert change_text(ScoreChange(0.0, 0.0), "it") == "no better than it"
-    assert change_figure(ScoreChange(-0.5, -0.04)) == "-0.04 %"
-    assert change_figure(ScoreChange(0.5, None)) == "+0.5"
-
-
 def test_wide_letters_take_two_columns() -> None:
     assert cut("長長長", 5) == "長長…"
     assert pad("長", 4) == "長  "
@@ -54,9 +43,9 @@ def test_words_are_wrapped_by_their_columns() -> None:
     assert wrap("", 6) == [""]
 
 
-def test_a_long_id_keeps_its_head_and_tail() -> None:
-    assert short_id(NodeId("1.2.3"), 5) == "1.2.3"
-    assert short_id(NodeId("1.22.333.4444"), 8) == "1.….4444"
+def test_a_long_name_keeps_its_head_and_tail() -> None:
+    assert cut_middle("1.2.3", 5) == "1.2.3"
+    assert cut_middle("1.22.333.4444", 8) == "1.….4444"
 
 
 def test_ticks_are_round_and_within_the_range() -> None:

@@ -11,8 +11,9 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
-from loopty.report.best_text import closing_text, leaderboard_text, other_cohorts_text
+from loopty.report.best_text import leaderboard_text, other_cohorts_text
 from loopty.report.chart import chart
+from loopty.report.closing_text import closing_text
 from loopty.report.columns import width
 from loopty.report.goodput_text import goodput_text
 from loopty.report.node_text import node_text
@@ -35,9 +36,9 @@ from ..views.story import Story
 STATUS = """
 run 1  running (process 4711 on host)
 
-  best      1.1.1: score 70, 40.0 % better than the baseline
+  best      1.1.1 #4: score 70, 40.0 % better than the baseline
   baseline  score 50 (higher is better)
-  elsewhere best 1.1: score 2, 100.0 % better than the baseline (cpu slow,
+  elsewhere best 1.1 #2: score 2, 100.0 % better than the baseline (cpu slow,
             memory 16 GiB)
   noise     none seen in 3 measurements
   attempts  4: 3 finished, 1 rejected by a gate
@@ -49,38 +50,39 @@ run 1  running (process 4711 on host)
 """
 
 TREE = """
-1            50 ● baseline: the code as it is
-├─ 1.1       60 ● rewrite: a change
-│  └─ 1.1.1  70 ★ rewrite: a change
-├─ 1.2          ! (rejected) rewrite: a change
-└─ 1.3          ≠ (99 on another machine, inconclusive) rewrite: a change
+           score    effect
+1 #1          50           ● baseline
+├─ 1.2 #3         rejected ! a change
+├─ 1.3 #5                  ≠ (99 on another machine, inconclusive) a change
+1.1 #2        60   +20.0 % ● a change
+1.1.1 #4      70   +16.7 % ★ a change
 """
 
 LEADERBOARDS = """
-     node        score  better by
-  1  1.1.1          70    +40.0 %  rewrite: a change
-  2  1.1            60    +20.0 %  rewrite: a change
-  3  1              50             baseline: the code as it is
+     node      score  better by
+  1  1.1.1 #4     70    +40.0 %  a change
+  2  1.1 #2       60    +20.0 %  a change
+  3  1 #1         50             baseline
 
 on another machine, not comparable with the above: cpu slow, memory 16 GiB
-     node       score  better by
-  1  1.1            2   +100.0 %  rewrite: a change
-  2  1              1             baseline: the code as it is
+     node    score  better by
+  1  1.1 #2      2   +100.0 %  a change
+  2  1 #1        1             baseline
 
 on another machine, not comparable with the above: cpu tiny, memory 1 GiB
-     node       score  better by
-  1  1.3           99             (inconclusive) rewrite: a change
+     node    score  better by
+  1  1.3 #5     99             (inconclusive) a change
 """
 
 NODE = """
 1.1 #2  ● kept, best of its run
 
   because   better than 1
-  effect    score better than 1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
+  effect    score better than 1 #1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
-  parent    1, 97.0 % better than it
+  parent    1 #1, 97 % better than it
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median 1.99
   integrity strong: the candidate ran apart from the code that scored it
@@ -90,7 +92,7 @@ NODE = """
   folder    .loopty/nodes/1.1
 
   metric           value    baseline   better by
-  score             1.99        1.01     +97.0 %
+  score             1.99        1.01       +97 %
 """
 
 GOODPUT = """
@@ -160,7 +162,7 @@ def test_the_chart_counts_points_that_it_does_not_draw() -> None:
     text = chart(points(run_on_two_machines().history, 1))
     assert "≠ 1 on other machines, not drawn" in text
     assert "! 1 rejected" in text
-    assert "best 1.1.1: 70" in text
+    assert "best 1.1.1 #4: 70" in text
 
 
 def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
@@ -170,7 +172,7 @@ def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
 def test_few_pairs_have_no_interval() -> None:
     text = node_text(detail(noisy_run().history, NodeId("1.2")), "folder")
     assert "1.2 #3  ? inconclusive" in text
-    assert "score better than 1.1 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
+    assert "score better than 1.1 #2 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
 
 
 def test_a_worse_effect_is_called_worse() -> None:
@@ -179,7 +181,7 @@ def test_a_worse_effect_is_called_worse() -> None:
     story.tries("1", 1.1)
     text = node_text(detail(story.history, NodeId("1.1")), "folder")
     assert "  because   first result was luck\n" in text
-    assert "  effect    score worse than 1 by 0.12 (11.9 %) in 3 pairs" in text
+    assert "  effect    score worse than 1 #1 by 0.12 (11.9 %) in 3 pairs" in text
     assert "by -" not in text
 
 
@@ -201,7 +203,7 @@ def test_a_change_over_a_baseline_near_zero_has_the_metrics_unit() -> None:
     story = Story(baseline=0.01, again=lambda _: next(wobble))
     story.noise = Noise(repeat="never")
     story.tries("1", 0.9)
-    assert "best      1.1: score 0.9, 0.9 better than the baseline" in status_of(story)
+    assert "best      1.1 #2: score 0.9, 0.9 better than the baseline" in status_of(story)
     assert " % (6 measurements" not in status_of(story)
     assert "+0.9" in leaderboard_text(leaderboard(story.history, 1, 5), "score")
     assert "+0.9" in node_text(detail(story.history, NodeId("1.1")), "folder")
@@ -216,19 +218,27 @@ def test_verdicts_of_the_control_are_separate() -> None:
 def test_a_candidate_that_tampered_is_marked_as_rejected() -> None:
     story = Story()
     story.tries("1", None, ending=Ending.TAMPERED)
-    assert "! (rejected, tampered) rewrite" in tree_text(tree(story.history, NodeId("1")))
+    assert "rejected ! a change" in tree_text(tree(story.history, NodeId("1")))
 
 
 def test_noise_is_a_share_of_the_score() -> None:
     assert "  noise     score ± 2.1 % (11 measurements of the baseline)" in status_of(noisy_run()).splitlines()
 
 
-def test_a_lucky_measurement_does_not_rank_first() -> None:
-    head, first, second, third = leaderboard_text(leaderboard(noisy_run().history, 1, 5), "score").splitlines()
-    assert head == "     node       score  better by  (kept first, then by score)"
-    assert first.startswith("  1  1.1         1.99    +97.0 %  (unconfirmed) rewrite")
-    assert second.startswith("  2  1 ")
-    assert third.startswith("  3  1.2            9   +790.1 %  (measured once, inconclusive) rewrite")
+def test_a_lucky_measurement_is_not_listed() -> None:
+    head, first, second = leaderboard_text(leaderboard(noisy_run().history, 1, 5), "score").splitlines()
+    assert head == "     node    score  better by"
+    assert first == "  1  1.1 #2   1.99      +97 %  (unconfirmed) a change"
+    assert second == "  2  1 #1     1.01             baseline"
+
+
+def test_the_tree_has_as_many_digits_as_the_noise_allows() -> None:
+    assert tree_text(tree(noisy_run().history, NodeId("1"))).splitlines() == [
+        "           score  effect",
+        "1 #1        1.01         ● baseline",
+        "├─ 1.2 #3   9.00  +791 % ? (inconclusive) a change",
+        "1.1 #2      1.99   +97 % ★ a change",
+    ]
 
 
 def test_goodput_is_a_small_table() -> None:

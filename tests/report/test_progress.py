@@ -14,6 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
 from loopty.domain.task import Noise, Pools
+from loopty.judge.withdrawals import discard_node
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.history import History
 from loopty.record.sessions import SessionStalled
@@ -23,6 +24,7 @@ from loopty.report.figures import duration
 from loopty.report.live_progress import LiveProgress
 from loopty.report.plain_progress import PlainProgress
 from loopty.report.progress import make_progress
+from loopty.report.set_up_line import SetUpLine
 from loopty.report.terminal import Terminal
 
 from ..views.story import Story
@@ -60,10 +62,10 @@ def test_the_live_display_shows_what_matters() -> None:
     story.starts(story.adds("1"))
     assert screen.frames[-1] == [
         "███░░░░░░░░░░░░░░░░░░░░░░░░░░░ 3/20 attempts",
-        "best 1.1: score 2.41, 24.2 % better than the baseline (1.94)",
+        "best 1.1 #2: score 2.41, 24.2 % better than the baseline (1.94)",
         "12.0 trials/min, 13 s so far, about 90 s to go",
-        "last 1.2 discarded: worse: score 1 against 2.41 of 1.1",
-        "running 1.3 for 0.0 s: step 300 loss 0.41",
+        "last 1.2 #3 discarded: worse: score 1 against 2.41 of 1.1",
+        "running 1.3 #4 for 0.0 s: step 300 loss 0.41",
     ]
 
 
@@ -106,11 +108,11 @@ def test_a_pairing_is_one_line_that_counts_its_pairs() -> None:
     story, screen = noisy_run(), Screen()
     live(story, screen)
     story.tries("1", 2.0)
-    lines = [line for frame in screen.frames for line in frame if line.startswith("running 1.1 again")]
+    lines = [line for frame in screen.frames for line in frame if line.startswith("running 1.1 #2 again")]
     assert [line.split(", for")[0] for line in lines] == [
-        f"running 1.1 again, pair {pair} against 1" for pair in (1, 2, 2, 3, 3, 4, 4, 5, 5)
+        f"running 1.1 #2 again, pair {pair} against 1 #1" for pair in (1, 2, 2, 3, 3, 4, 4, 5, 5)
     ]
-    assert not any(line.startswith("running 1 ") for frame in screen.frames for line in frame)
+    assert not any(line.startswith("running 1 #1 ") for frame in screen.frames for line in frame)
 
 
 def test_a_repeated_baseline_shows_the_number_of_measurements() -> None:
@@ -118,7 +120,42 @@ def test_a_repeated_baseline_shows_the_number_of_measurements() -> None:
     story, screen = Story(baseline=None, again=lambda _: next(wobble)), Screen()
     live(story, screen)
     story.ends(NodeId("1"), 1.0)
-    assert "running 1 again, measurement 2, for 0.0 s" in [line for frame in screen.frames for line in frame]
+    assert "running 1 #1 again, measurement 2, for 0.0 s" in [line for frame in screen.frames for line in frame]
+
+
+def test_the_phases_before_and_after_the_search_count_their_steps() -> None:
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story, screen = Story(baseline=None, again=lambda node: 1.0 + (node == "1.1") + next(wobble)), Screen()
+    out, noise = io.StringIO(), Noise(baseline=4, confirm=3)
+    story.noise = noise
+    shown = LiveProgress(
+        story.recorder, 1, POOLS, screen.stream, Terminal(), lambda: story.now, lambda: screen.size, {}.get, noise
+    )
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now, noise)
+    story.recorder.listeners += [shown.on_event, lines.on_event]
+    story.ends(NodeId("1"), 1.0)
+    story.tries("1", 2.0)
+    story.confirms()
+    drawn = {line for frame in screen.frames for line in frame}
+    assert {f"measuring the baseline: {step} of {steps}" for step, steps in ((1, 3), (2, 3), (4, 4))} <= drawn
+    assert {f"confirming the gain over the baseline: pair {pair} of 3" for pair in (1, 2, 3)} <= drawn
+    assert any(line.startswith("running 1.1 #2 again, pair 3 against 1 #1") for line in drawn)
+    printed = out.getvalue().splitlines()
+    assert printed[0] == "measuring the baseline"
+    assert printed.count("confirming the gain over the baseline in 3 fresh pairs") == 1
+
+
+def test_the_line_of_the_set_up_is_for_terminals_alone() -> None:
+    class TerminalStream(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, shown in ((TerminalStream(), "freezing your files"), (io.StringIO(), "")):
+        line = SetUpLine(stream, {"TERM": "xterm"})
+        line.show("freezing your files")
+        line.erase()
+        assert shown in stream.getvalue()
+        assert bool(stream.getvalue()) is bool(shown)
 
 
 def test_remaining_time_is_estimated_from_verdicts_not_measurements() -> None:
@@ -159,8 +196,8 @@ def test_without_a_terminal_kept_nodes_are_lines() -> None:
     story.tries("1", 2.0)
     story.tries("1", 1.5)
     assert out.getvalue().splitlines() == [
-        "kept 1.1: better: score 2 against 1 of 1",
-        "1/20 attempts, best 1.1 2 (+100.0 %), 12.0 trials/min, about 95 s to go",
+        "kept 1.1 #2: better: score 2 against 1 of 1",
+        "1/20 attempts, best 1.1 #2 2 (+100.0 %), 12.0 trials/min, about 95 s to go",
     ]
 
 
@@ -173,8 +210,17 @@ def test_without_a_terminal_inconclusive_and_tampered_nodes_are_lines() -> None:
     story.tries("1", None, ending=Ending.TAMPERED)
     story.tries("1", None, ending=Ending.REFUSED)
     first, second = [line for line in out.getvalue().splitlines() if "attempts" not in line]
-    assert first.startswith("inconclusive 1.1: perhaps better than 1 by")
-    assert second == "tampered 1.2: exit code 1"
+    assert first.startswith("inconclusive 1.1 #2: perhaps better than 1 by")
+    assert second == "tampered 1.2 #3: exit code 1"
+
+
+def test_a_verdict_that_is_taken_back_is_a_line() -> None:
+    story, out = Story(baseline=1.0), io.StringIO()
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.tries("1", 2.0)
+    story.recorder.listeners.append(lines.on_event)
+    story.recorder.record(lambda history: discard_node(history, NodeId("1.1"), "it cannot be reviewed"))
+    assert out.getvalue().splitlines()[0] == "withdrawn 1.1 #2: it cannot be reviewed"
 
 
 def fail_call(story: Story, call: str, failure: str) -> None:

@@ -12,10 +12,12 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.record.sessions import SessionStarted
+from loopty.record.sessions import SessionStalled, SessionStarted
 from loopty.record.trials import TrialEnded
-from loopty.report.best_text import closing_text, leaderboard_text
+from loopty.report.best_text import leaderboard_text
+from loopty.report.closing_text import closing_text
 from loopty.report.columns import width
+from loopty.report.control_text import control_hint
 from loopty.report.node_text import node_text
 from loopty.report.status_text import status_text
 from loopty.report.terminal import Terminal
@@ -32,9 +34,9 @@ POOLS = Pools(attempts=9, control=3, wall_seconds=600.0, tokens=10_000, money_us
 STATUS = """
 run 1  running (process 4711 on host)
 
-  best      1.2: score 2.41, 24.2 % better than the baseline
+  best      1.2 #3: score 2.41, 24.2 % better than the baseline
   baseline  score 1.94 (higher is better)
-  control   1.4: score 2.02, 4.1 % better than the baseline
+  control   1.4 #5: score 2.02, 4.1 % better than the baseline
   uplift    the best attempt is 19.3 % better than the best control
   attempts  4 of 9: 2 finished, 1 failed; 1 since the best
   controls  1 of 3: 1 finished
@@ -42,22 +44,23 @@ run 1  running (process 4711 on host)
   time      24 s, 12.5 trials/min
   models    1,200 tokens, $0.31
   remaining 5 attempts, 9 min 36 s, 8,800 tokens, $1.69
-  running   1.2.1 for 3.0 s
+  running   1.2.1 #6 for 3.0 s
   criteria  c0ffee
 """
 
 TREE = """
-1            1.94 ● baseline: the code as it is
-├─ 1.1       1.88 · rewrite: a change
-├─ 1.2       2.41 ★ rewrite: a change
-│  └─ 1.2.1       ▸ (running) rewrite: a change
-├─ 1.3            × (failed) rewrite: a change
-└─ 1.4       2.02 ◦ (control) rewrite: a change
+             score   effect
+1 #1          1.94          ● baseline
+├─ 1.1 #2     1.88   -3.1 % · a change
+├─ 1.3 #4            failed × a change
+1.2 #3        2.41  +24.2 % ★ a change
+└─ 1.2.1 #6         running ▸ a change
+1 control node is not shown (the best is 1.4 #5: 2.02): --controls shows it
 """
 
 CLOSING = """
-best 1.2: score 2.41, 24.2 % better than the baseline (1.94)
-control 1.4: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
+best 1.2 #3: score 2.41, 24.2 % better than the baseline (1.94)
+control 1.4 #5: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
 better than that
 4 attempts (2 finished, 1 failed) in 24 s; interrupted
 models: 1,200 tokens, $0.31; details: loopty spend
@@ -89,7 +92,45 @@ def test_the_status_of_a_small_run(story: Story) -> None:
 
 
 def test_the_tree_of_a_small_run(story: Story) -> None:
-    assert tree_text(tree(story.history, NodeId("1"))) == TREE.strip("\n")
+    assert tree_text(tree(story.history, NodeId("1"), controls=False)) == TREE.strip("\n")
+
+
+def test_the_control_is_in_the_tree_where_it_is_wanted(story: Story) -> None:
+    assert "├─ 1.4 #5     2.02   +4.1 % ◦ (control) a change" in tree_text(tree(story.history, NodeId("1")))
+
+
+def test_a_pruned_node_is_not_drawn_as_failed() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", None, ending=Ending.PRUNED)
+    assert tree_text(tree(story.history, NodeId("1"))).splitlines()[-1] == "└─ 1.1 #2         pruned – a change"
+
+
+def test_a_line_of_the_tree_says_what_changed_and_not_where() -> None:
+    story = Story(baseline=1.0)
+    for summary in ("a.py: 0.5 → 0.496 line 14", "a.py: delete statement line 3"):
+        story.ends(story.adds("1", summary=summary, edits=("a.py",)), 1.0)
+    text = tree_text(tree(story.history, NodeId("1")))
+    assert "same · 0.5 → 0.496 line 14" in text
+    assert "a.py" not in text
+    story.ends(story.adds("1", summary="b.py: 1 → 2 line 1", edits=("b.py",)), 1.0)
+    text = tree_text(tree(story.history, NodeId("1")))
+    assert "· a.py: 0.5 → 0.496 line 14" in text
+    assert "· b.py: 1 → 2 line 1" in text
+
+
+def test_parameters_show_the_values_before_or_become_columns() -> None:
+    story = Story(baseline=1.0)
+    parent = story.adds("1", params={"lr": 0.1, "layers": 2})
+    story.ends(parent, 2.0)
+    story.ends(story.adds(parent, params={"lr": 0.03, "layers": 2}), 3.0)
+    assert "★ lr 0.1 → 0.03" in tree_text(tree(story.history, NodeId("1")))
+    lines = tree_text(tree(story.history, NodeId("1")), 39).splitlines()
+    assert [line.split() for line in lines] == [
+        ["score", "effect", "lr", "l…ers"],
+        ["1", "#1", "1", "●"],
+        ["1.1", "#2", "2", "+100.0", "%", "●", "0.1", "2"],
+        ["1.1.1", "#3", "3", "+50.0", "%", "★", "0.03", "2"],
+    ]
 
 
 def test_the_closing_lines_of_a_small_run(story: Story) -> None:
@@ -100,8 +141,43 @@ def test_the_closing_lines_without_a_gain_offer_nothing_to_apply() -> None:
     story = Story(baseline=2.0)
     story.tries("1", 1.0)
     text = closing_text(status_of(story, None), "all 1 attempt trials are spent")
-    assert text.startswith("nothing better than the baseline (2) was found\n1 attempt (1 finished)")
+    assert text.startswith("the search found nothing better than the baseline (2)\n1 attempt (1 finished)")
     assert "apply" not in text
+
+
+def test_the_closing_lines_say_what_it_means_that_the_control_found_more() -> None:
+    story = Story(baseline=2.0)
+    story.tries("1", 1.0)
+    story.tries("1", 90.0, Pool.CONTROL)
+    found = status_of(story, None)
+    lines = closing_text(found, "spent", columns=500).splitlines()
+    assert lines[0] == "the search found nothing better than the baseline (2)"
+    assert lines[1].startswith("but the control found 1.2 #3: 90, 4,400 % better than the baseline. Random")
+    assert lines[-2:] == ["see it: loopty diff 1.2 --baseline", "use it: loopty apply 1.2"]
+    assert control_hint(found).startswith("the control's node 1.2 #3 is better: score 90")
+    assert "more than the search found" in " ".join(status_text(found).split())
+    story.tries("1", 99.0)
+    assert control_hint(status_of(story, None)) == ""
+    assert "but the control" not in closing_text(status_of(story, None), "spent", columns=500)
+
+
+def test_the_closing_lines_name_an_outage() -> None:
+    story = Story(baseline=2.0)
+    story.tell(SessionStalled(1, "no reply", 30.0))
+    text = closing_text(status_of(story, None), "a model is unavailable: no reply")
+    assert text.startswith("nothing was tried, because a model was unavailable")
+    assert "outage: a model was unavailable once, 30 s in total; no attempt was charged" in text
+    story.tries("1", 3.0)
+    assert "outage: a model was unavailable once" in closing_text(status_of(story, None), "spent")
+
+
+def test_all_closing_lines_have_the_same_unit() -> None:
+    story = Story(Direction.MIN, baseline=1.0)
+    story.tries("1", 0.5, Pool.CONTROL)
+    story.tries("1", -0.25)
+    text = closing_text(status_of(story, None), "spent")
+    assert "score -0.25, 1.25 better than the baseline (1.00)" in text
+    assert "0.50, 0.50 better than the baseline; the best attempt is 0.75 better" in text.replace("\n", " ")
 
 
 def test_the_closing_lines_report_a_baseline_without_result() -> None:
@@ -147,7 +223,7 @@ def test_cancelled_trials_are_shown_separately() -> None:
 def test_a_lower_score_is_shown_as_better_where_lower_is_better() -> None:
     story = Story(Direction.MIN, baseline=2.0)
     story.tries("1", 1.5)
-    assert "1.1: score 1.5, 25.0 % better than the baseline" in status_text(status_of(story))
+    assert "1.1 #2: score 1.5, 25.0 % better than the baseline" in status_text(status_of(story))
 
 
 def test_a_node_shows_everything_known_about_it() -> None:
@@ -161,7 +237,7 @@ def test_a_node_shows_everything_known_about_it() -> None:
         "  because   better: score 2 against 1 of 1",
         "  made by   tpe",
         "  change    use a heap",
-        "  parent    1.1",
+        "  parent    1.1 #2",
         "  trial     finished after 0.5 s",
         f"  commit    {'b' * 40}",
         "  folder    .loopty/nodes/1.1.1",
@@ -179,10 +255,9 @@ def test_the_leaderboard_ranks_with_gains() -> None:
     story.tries("1", 1.0, Pool.CONTROL)
     text = leaderboard_text(leaderboard(story.history, 1, top=5), "score")
     assert text.splitlines() == [
-        "     node       score  better by",
-        "  1  1.1          2.5    +25.0 %  rewrite: a change",
-        "  2  1              2             baseline: the code as it is",
-        "  3  1.2            1    -50.0 %  (control) rewrite: a change",
+        "     node    score  better by",
+        "  1  1.1 #2    2.5    +25.0 %  a change",
+        "  2  1 #1      2.0             baseline",
     ]
 
 
@@ -203,6 +278,17 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
         assert max(map(width, text.splitlines())) <= columns
 
 
+def test_on_a_narrow_terminal_the_short_name_is_enough() -> None:
+    story, node = Story(baseline=1.0), NodeId("1")
+    for score in (1.125, 1.25, 1.375, 1.5, 1.625, 1.75):
+        node = story.tries(node, score)
+    history = story.history
+    lines = tree_text(tree(history, NodeId("1")), 30).splitlines()
+    lines += leaderboard_text(leaderboard(history, 1, 9), "score", 34).splitlines()
+    assert max(map(width, lines)) <= 34
+    assert any(line.startswith("  1  #7 ") for line in lines)
+
+
 def test_ids_of_kilobytes_are_cut_to_head_and_tail() -> None:
     story, node = Story(), NodeId("1")
     for _ in range(400):
@@ -210,7 +296,7 @@ def test_ids_of_kilobytes_are_cut_to_head_and_tail() -> None:
     story.ends(node, 2.0)
     history = story.history
     lines = tree_text(tree(history, NodeId("1"), limit=None)).splitlines()
-    assert len(lines) == 401
+    assert len(lines) == 402
     assert max(map(width, lines)) <= 80
     assert "★" in lines[-1]
     assert len(status_text(status_of(story)).splitlines()[2]) <= 80

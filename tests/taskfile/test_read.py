@@ -16,10 +16,12 @@ from loopty.domain.space import Parameter
 from loopty.kit import codec
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
-from loopty.taskfile.template import InitAnswers, render_task_file
+from loopty.taskfile.task_draft import TaskDraft
+from loopty.taskfile.template import render_task_file
 
 BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
 WRITE = '[access]\nwrite = ["program.py"]\n'
+SPACE = "[parameters.x]\ntype = 'float'\nlow = 0\nhigh = 1\n"
 
 
 def faults(text: str) -> list[str]:
@@ -187,6 +189,11 @@ point = 3
             "must not be empty",
         ),
         (BENCHMARK + WRITE + '[proposer]\nkind = "tpe"\n', 7, "proposer.kind", "needs parameters"),
+        ("parameters_file = 'p.json'\n" + BENCHMARK + WRITE, 1, "parameters_file", "needs parameters"),
+        ("parameters_file = 'p.yaml'\n" + BENCHMARK + SPACE, 1, "parameters_file", "ends in .json"),
+        ("parameters_file = '../p.json'\n" + BENCHMARK + SPACE, 1, "parameters_file", "inside the repository"),
+        ("parameters_file = '/p.json'\n" + BENCHMARK + SPACE, 1, "parameters_file", "inside the repository"),
+        ("parameters_file = '.git/p.json'\n" + BENCHMARK + SPACE, 1, "parameters_file", "inside the repository"),
         (BENCHMARK + WRITE + "[parameters.x]\n", 6, "parameters.x.type", "is missing"),
         (BENCHMARK + "[parameters.x]\ntype = 'float'\nlow = 1\n", 4, "parameters.x", "needs low and high"),
         (
@@ -350,6 +357,12 @@ def test_the_file_that_init_writes_contains_the_answers(
     text: str, write: list[str], direction: Direction, attempts: int
 ) -> None:
     clean = [f"x{path}".replace("/", "") for path in write] or ["a"]
-    task = parse(render_task_file(InitAnswers(text, tuple(clean), text, direction, 0.5, attempts)))
+    task = parse(
+        render_task_file(TaskDraft(text, tuple(clean), text, direction, 0.5, attempts).with_note("command", text))
+    )
     assert (task.statement, task.benchmark.command, task.access.write) == (text, text, tuple(clean))
     assert (task.objective.direction, task.pools.attempts) == (direction, attempts)
+
+
+def test_the_file_for_parameters_lies_inside_the_repository() -> None:
+    assert parse("parameters_file = 'conf/best.json'\n" + BENCHMARK + SPACE).parameters_file == "conf/best.json"

@@ -13,6 +13,7 @@ from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.domain.task import Noise
+from loopty.judge.confirmation import start_confirmation
 from loopty.judge.judge import MeasureAgain, judge
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
@@ -79,10 +80,11 @@ class Story:
         params: Mapping[str, Value] | None = None,
         operator: str = "rewrite",
         tree: str = "",
+        edits: tuple[str, ...] = (),
     ) -> NodeId:
         node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
         digest = hashlib.sha1((tree or node).encode()).hexdigest()
-        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, digest, params or {}))
+        self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, digest, params or {}, edits=edits))
         return node
 
     def starts(self, node: NodeId) -> None:
@@ -107,6 +109,15 @@ class Story:
         number = self.recorder.history[again.node].trials + 1
         self.tell(TrialStarted(again.node, number, Pool.REPEAT, OWNER, subject, again.incumbent))
         self.tell(TrialEnded(again.node, number, self._finished({"score": self.again(again.node)})))
+
+    def confirms(self) -> None:
+        """Every measurement of the confirmation at the end of the run."""
+        while events := list(start_confirmation(self.recorder.history, 1, OWNER, self.noise, self.noise.confirm)):
+            (started,) = events
+            assert isinstance(started, TrialStarted)
+            self.tell(started)
+            outcome = self._finished({"score": self.again(started.node)})
+            self.tell(TrialEnded(started.node, started.number, outcome))
 
     def moves(self, machine: str, scores: Mapping[str, float], incumbent: str) -> None:
         """Move to another machine, where these nodes are measured and the run continues."""

@@ -8,7 +8,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.record.history import History
-from loopty.views.node_tree import HiddenNodes, TreeLine, TreeRow, tree
+from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow, tree
 
 from .story import Story, random_story
 
@@ -20,7 +20,7 @@ def ids(rows: list[TreeLine]) -> list[str]:
 
 
 def hidden_count(rows: list[TreeLine]) -> int:
-    return sum(row.count if isinstance(row, HiddenNodes) else row.hidden_below for row in rows)
+    return sum(row.hidden_below if isinstance(row, TreeRow) else row.count for row in rows)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,8 @@ def test_a_limited_tree_shows_the_best_the_kept_the_running_and_the_newest() -> 
     for _ in range(50):
         story.tries("1", 0.5)
     rows = list(tree(story.history, TOP, limit=6))
-    assert ids(rows) == ["1", "1.1", "1.2", "1.53", "1.102", "1.103"]
-    assert rows[-1] == HiddenNodes(TOP, 1, 98, under_handle=1)
+    assert ids(rows) == ["1", "1.1", "1.53", "1.102", "1.103", "1.2"]
+    assert hidden_count(rows) == rows[0].hidden_below == 98
 
 
 @pytest.mark.parametrize("limit", [1, 7, 40, 1000])
@@ -103,7 +103,7 @@ def test_an_unknown_top_is_misuse() -> None:
 def test_a_chain_of_three_thousand_nodes_is_walked(chain: History) -> None:
     rows = list(tree(chain, TOP, limit=None))
     assert len(rows) == 3000
-    assert [row.level for row in rows] == list(range(3000))
+    assert [row.level for row in rows if isinstance(row, TreeRow)] == list(range(3000))
 
 
 def test_a_limited_chain_shows_its_end(chain: History) -> None:
@@ -133,3 +133,45 @@ def test_the_best_control_node_is_among_the_kept() -> None:
     for _ in range(30):
         story.tries("1", 0.5)
     assert ids(list(tree(story.history, TOP, limit=3)))[:2] == ["1", "1.1"]
+
+
+def test_the_path_to_the_best_is_the_trunk() -> None:
+    story = Story()
+    story.tries("1", 2.0)
+    story.tries("1", 0.5)
+    story.tries("1.1", 0.5)
+    story.tries("1.1", 3.0)
+    story.tries("1.1.2", 0.5)
+    rows = [row for row in tree(story.history, TOP) if isinstance(row, TreeRow)]
+    assert [(row.node.id, row.level) for row in rows] == [
+        ("1", 0),
+        ("1.2", 1),
+        ("1.1", 0),
+        ("1.1.1", 1),
+        ("1.1.2", 0),
+        ("1.1.2.1", 1),
+    ]
+    assert [row.node.id for row in rows if row.level and not row.is_last] == ["1.2", "1.1.1"]
+
+
+def test_without_controls_they_are_only_counted() -> None:
+    story = Story()
+    story.tries("1", 0.5)
+    story.tries("1", 2.0, Pool.CONTROL)
+    story.tries("1", 0.5, Pool.CONTROL)
+    *rows, last = tree(story.history, TOP, controls=False)
+    assert ids(rows) == ["1", "1.1"]
+    assert isinstance(last, HiddenControls)
+    assert (last.count, last.best and last.best.id, last.score) == (2, "1.2", 2.0)
+    assert not any(isinstance(row, HiddenControls) for row in tree(story.history, TOP))
+
+
+def test_a_node_shows_its_effect_over_its_parent_not_over_the_best() -> None:
+    story = Story(baseline=1.0)
+    story.tries("1", 4.0)
+    story.tries("1", 2.0)
+    rows = {row.node.id: row for row in tree(story.history, TOP) if isinstance(row, TreeRow)}
+    found = rows[NodeId("1.2")].over_parent
+    assert found is not None
+    assert found.change.percent == 100.0
+    assert rows[TOP].over_parent is None

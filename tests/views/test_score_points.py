@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
+from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.views.leaderboard import leaderboard
 from loopty.views.node_detail import detail
@@ -34,13 +35,21 @@ def test_a_run_without_results_has_no_points() -> None:
 
 def test_the_leaderboard_is_in_the_order_of_the_objective() -> None:
     story = Story(Direction.MIN, baseline=2.0)
-    for score in (3.0, None, 1.0, 1.5, 1.5):
+    for score in (3.0, None, 1.5, 1.0, 1.2):
         story.tries("1", score)
+    story.tries("1", 1.8, Pool.CONTROL)
     rows = leaderboard(story.history, 1, top=4)
-    assert [(row.rank, row.node.id) for row in rows] == [(1, "1.3"), (2, "1.4"), (3, "1.5"), (4, "1")]
+    assert [(row.rank, row.node.id) for row in rows] == [(1, "1.4"), (2, "1.3"), (3, "1.6"), (4, "1")]
     assert rows[0].over_baseline is not None
     assert rows[0].over_baseline.percent == 50.0
     assert rows[3].over_baseline is None
+
+
+def test_a_pruned_node_is_not_a_failed_one() -> None:
+    story = Story()
+    story.tries("1", None, ending=Ending.PRUNED)
+    story.tries("1", None)
+    assert [point.mark for point in points(story.history, 1).items] == [Mark.KEPT, Mark.PRUNED, Mark.FAILED]
 
 
 def test_without_a_baseline_there_is_no_leaderboard() -> None:

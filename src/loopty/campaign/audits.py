@@ -94,7 +94,7 @@ def _events_until(history: History, ledger: Ledger) -> list[Recorded]:
 
 def _rows(history: History, events: Sequence[Recorded], split: HeldOutSplit, run: int) -> list[AuditRow]:
     nodes = {row.node for row in audits(history, events) if row.node.run == run}
-    leaks = {node: split.leaks(history[node].commit) for node in nodes}
+    leaks = {node: split.leaks(history[node].commit) for node in nodes if not history[node].files_removed}
     return [row for row in audits(history, events, leaks) if row.node.run == run]
 
 

@@ -26,11 +26,13 @@ from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.evaluators.gates import GateResult
+from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
+from loopty.record.removed_files import require_files
 from loopty.record.verdicts import Incumbents
-from loopty.workspaces import drafts
+from loopty.workspaces.drafts import Drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,10 @@ class Draft:
 
     node: NodeId
     folder: Path
-    """The directory with the files that may be changed."""
+    """The directory with the node's files."""
     files: list[str]
+    """Those of them that may be changed."""
+    handle: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,13 @@ class CheckResult:
 
 
 def new_draft(
-    context: CampaignContext, parent: NodeId | None, message: str, params: Mapping[str, Value | str]
+    context: CampaignContext,
+    parent: NodeId | None,
+    message: str,
+    params: Mapping[str, Value | str],
+    sparse: bool = False,
 ) -> Draft:
-    """Add a draft below a node; by default below the best one."""
+    """Add a draft below a node; by default below the best one. `sparse`: with the writable files alone."""
     if parent is None:
         run = context.history.runs[enter_run(context)]
         parent = Incumbents.of(run, Pool.ATTEMPT).best or run.root
@@ -73,8 +81,15 @@ def new_draft(
     added = recorded[0].event
     assert isinstance(added, NodeAdded)
     folder, layout = context.state.draft_folder(added.node), context.state.draft_layout(added.node)
-    files_laid_out = drafts.lay_out(context.repository, context.files, above, folder, layout)
-    return Draft(added.node, folder.shown_path, files_laid_out)
+    root = context.history[context.history.runs[added.node.run].root]
+    writable = Drafts(context.repository, context.files).lay_out(above, root, folder, layout, sparse)
+    return Draft(added.node, folder.shown_path, writable, context.history.handle(added.node))
+
+
+def drop_draft(context: CampaignContext, node: NodeId) -> None:
+    """Give up a draft: it never runs, and its directory goes."""
+    context.recorder.record(lambda history: decisions.drop_draft(history, node))
+    _remove_draft(context, context.history[node])
 
 
 def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
@@ -85,6 +100,9 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
         list(decisions.start_trial(history, node.id, context.owner, judging))
 
     require_same_criteria(context, node)
+    if node.draft:
+        # First of all: what is no new experiment costs nothing, not even the measurement of the baseline.
+        _sealable_files(context, node, require_startable)
     runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
@@ -96,12 +114,8 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
         raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
     require_startable(context.history)
     if node.draft:
-        try:
-            _seal(context, node)
-        except Misuse:
-            # Another process may have been faster and closed the draft: say that instead.
-            require_startable(context.recorder.refresh())
-            raise
+        files = _sealable_files(context, node, require_startable)
+        context.recorder.record(lambda history: decisions.seal_node(history, node.id, files))
     return run_to_verdict(runner, node, lambda: _remove_draft(context, node))
 
 
@@ -129,6 +143,12 @@ def check_gates(context: CampaignContext, node: Node, unsafe: bool) -> list[Gate
     """Run the gates of a node alone, and change no state."""
     run_gates, trial = context.run_gates(unsafe), _check_trial(context, _as_edited(context, node))
     return run_until_stopped(lambda cancel: run_gates(trial, cancel))
+
+
+def try_command(context: CampaignContext, node: Node, command: TreeCommand, unsafe: bool) -> TreeCommandEnd:
+    """Run any command on a node's files, or on what its draft holds now, and record nothing."""
+    run_in_tree, trial = context.run_in_tree(unsafe), _check_trial(context, _as_edited(context, node))
+    return run_until_stopped(lambda cancel: run_in_tree(trial, command, cancel))
 
 
 def run_to_verdict(runner: TrialRunner, node: Node, after_start: Callable[[], None] = lambda: None) -> Node:
@@ -167,6 +187,7 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
 
 
 def _check_trial(context: CampaignContext, node: Node) -> Trial:
+    require_files(node)
     run = context.history.runs[node.id.run]
     return Trial(node, context.history[run.root], 0, Pool.CHECK, run.seed, context.gates(node.id))
 
@@ -184,17 +205,27 @@ def _remove_draft(context: CampaignContext, node: Node) -> None:
     context.state.draft_layout(node.id).remove()
 
 
-def _seal(context: CampaignContext, node: Node) -> None:
-    """Check a draft's files and commit them."""
-    message = f"{node.operator}: {node.summary}"
-    files = context.files.commit(_parent(context, node), _draft_edits(context, node), message)
-    context.recorder.record(lambda history: decisions.seal_node(history, node.id, files))
+def _sealable_files(
+    context: CampaignContext, node: Node, require_startable: Callable[[History], None]
+) -> CommittedFiles:
+    """Commit a draft's files. Raises Misuse where they cannot be sealed, and says first why it cannot start."""
+    try:
+        message = f"{node.operator}: {node.summary}"
+        files = context.files.commit(_parent(context, node), _draft_edits(context, node), message)
+        decisions.seal_node(context.history, node.id, files)
+    except Misuse:
+        # Another process may have been faster and closed the draft: say that instead.
+        require_startable(context.recorder.refresh())
+        raise
+    return files
 
 
 def _draft_edits(context: CampaignContext, node: Node) -> Edits:
     """The draft's changes. Raises Misuse when the access rules forbid one."""
     parent = _parent(context, node)
-    edits = drafts.edits_in(context.state.draft_folder(node.id), context.state.draft_layout(node.id))
+    root = context.history[context.history.runs[node.id.run].root]
+    places = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
+    edits = Drafts(context.repository, context.files).edits(root, *places)
     if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
         raise Misuse(f"node {node.id} {reason}")
     return edits

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from loopty.campaign.audits import AuditReport
     from loopty.campaign.by_hand import CheckResult, Draft
     from loopty.campaign.context import CampaignContext
+    from loopty.campaign.garbage import Garbage
     from loopty.campaign.node_export import ExportedArtifact
     from loopty.campaign.optimize_session import OptimizeSession
     from loopty.campaign.rebaseline_here import Rebaseline
     from loopty.campaign.replays import Replay
     from loopty.campaign.verdict_changes import VerdictChange
     from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
+    from loopty.campaign.winner_params import WinnerParams
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
     from loopty.engine.loop import Finish
     from loopty.evaluators.gates import GateResult
+    from loopty.evaluators.tree_command import TreeCommandEnd
     from loopty.record.event import Event
     from loopty.record.history import History
     from loopty.record.node_record import Node
@@ -95,11 +98,16 @@ class Campaign(CampaignReader):
 
         return list_audits(self.record, lookup.newest_run(self.record.history, run))
 
-    def start_session(self, new_run: bool = False, unsafe: bool = False) -> OptimizeSession:
-        """Wire the loop, ready to run: for callers that show progress or stop it themselves."""
+    def start_session(
+        self, new_run: bool = False, unsafe: bool = False, on_step: Callable[[str], None] = lambda _: None
+    ) -> OptimizeSession:
+        """Wire the loop, ready to run: for callers that show progress or stop it themselves.
+
+        `on_step` is called with what it does next.
+        """
         from loopty.campaign.optimize_session import start_session
 
-        return start_session(self.context, new_run, unsafe)
+        return start_session(self.context, new_run, unsafe, on_step)
 
     def optimize(self, new_run: bool = False, unsafe: bool = False) -> Finish:
         """Run experiments until the budget is spent; calling it again resumes."""
@@ -109,12 +117,27 @@ class Campaign(CampaignReader):
         return session.run_to_end()
 
     def new(
-        self, parent: str | None = None, message: str = "by hand", params: Mapping[str, Value | str] | None = None
+        self,
+        parent: str | None = None,
+        message: str = "by hand",
+        params: Mapping[str, Value | str] | None = None,
+        sparse: bool = False,
     ) -> Draft:
-        """Make a draft below a node, by default below the best one: edit its files, then `run` it."""
+        """Make a draft below a node, by default below the best one: edit its files, then `run` it.
+
+        It is a whole tree, read-only outside the writable files; `sparse` leaves the read-only files out.
+        """
         from loopty.campaign.by_hand import new_draft
 
-        return new_draft(self.context, self.find_node(parent) if parent else None, message, params or {})
+        above = self.find_node(parent) if parent else None
+        return new_draft(self.context, above, message, params or {}, sparse)
+
+    def drop(self, node: str) -> None:
+        """Give up a draft: it never runs, and its directory goes."""
+        from loopty.campaign.by_hand import drop_draft
+
+        drop_draft(self.context, self.context.history[self.find_node(node)].id)
+        self.__dict__.pop("record", None)
 
     def run(self, node: str, unsafe: bool = False) -> Node:
         """Run a node to its verdict. `run("1")` starts the first run with its baseline."""
@@ -141,6 +164,22 @@ class Campaign(CampaignReader):
         if node is None or self.find_node(node).parent is None:
             return check_working_tree(self.context, unsafe)
         return check_node(self.context, self.context.history[self.find_node(node)], unsafe)
+
+    def try_command(
+        self,
+        node: str,
+        argv: Sequence[str],
+        write_stdout: Callable[[str], object],
+        write_stderr: Callable[[str], object],
+        seconds: float | None = None,
+        unsafe: bool = False,
+    ) -> TreeCommandEnd:
+        """Run any command on the files of a node or draft, in the sandbox of its trials. Records nothing."""
+        from loopty.campaign.by_hand import try_command
+        from loopty.evaluators.tree_command import TreeCommand
+
+        command = TreeCommand(tuple(argv), write_stdout, write_stderr, seconds)
+        return try_command(self.context, self.context.history[self.find_node(node)], command, unsafe)
 
     def discard(self, node: str, why: str) -> VerdictChange:
         """Take back that a node was kept: the best is elected anew, what lost only against it is open again."""
@@ -253,6 +292,28 @@ class Campaign(CampaignReader):
         from loopty.campaign.winner_branch import make_node_branch
 
         return make_node_branch(self.record, self.find_node(node), branch, force)
+
+    def collect_garbage(
+        self, older_than_seconds: float | None = None, max_bytes: int | None = None, remove: bool = False
+    ) -> Garbage:
+        """What discarded nodes take on disk; with `remove`, it is removed. The record stays. Needs no task file.
+
+        By default older than 14 days; with `max_bytes`, the oldest first, until the folders of nodes fit.
+        """
+        from loopty.campaign.garbage import DEFAULT_AGE_SECONDS, GarbageCollector, GarbageRules
+
+        default = DEFAULT_AGE_SECONDS if max_bytes is None else 0.0
+        age = default if older_than_seconds is None else older_than_seconds
+        collector = GarbageCollector(self.record, GarbageRules(age, max_bytes))
+        found = collector.remove() if remove else collector.find()
+        self.__dict__.pop("record", None)
+        return found
+
+    def write_params(self, node: str, to: Path | None = None) -> WinnerParams:
+        """Write a node's parameters to a JSON file: this one, or the one that the task names."""
+        from loopty.campaign.winner_params import write_params
+
+        return write_params(self.record, self.find_node(node), to, self._say)
 
     def patch_working_tree(self, node: str) -> None:
         """Apply a node's change to the working tree: all of it, or nothing."""

@@ -46,7 +46,7 @@ from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.engine.trial_runner import TrialRunner
-    from loopty.evaluators.command import RunGates
+    from loopty.evaluators.command import RunGates, RunInTree
 
 Say = Callable[[str], None]
 """Shows a person one line about what happens."""
@@ -161,6 +161,10 @@ class CampaignContext:
     def run_gates(self, unsafe: bool) -> RunGates:
         """The function that runs the gates of a trial alone."""
         return self._setup(unsafe).run_gates()
+
+    def run_in_tree(self, unsafe: bool) -> RunInTree:
+        """The function that runs any command on the files of a trial's node."""
+        return self._setup(unsafe).run_in_tree()
 
     def _setup(self, unsafe: bool, run: int | None = None) -> TrialSetup:
         rig = self.rig(unsafe, run)

@@ -14,6 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
+from loopty.record.removed_files import require_files
 from loopty.taskfile.read import load
 from loopty.version import __version__
 from loopty.workspaces.artifact_pack import pack_artifact
@@ -48,6 +49,7 @@ def _default_path(state: StateFolder, node: NodeId) -> Path:
 
 def _verdict_time(record: SavedRecord, node: NodeId) -> float:
     found = record.history[node]
+    require_files(found)
     if found.outcome is None or found.verdict is None:
         raise Misuse(f"node {node} has no result and verdict to export: run `loopty run {node}` first")
     return next(record.ledger.read(after=found.judged - 1)).at

@@ -63,14 +63,22 @@ class OptimizeSession:
                 ticks.cancel()
 
 
-def start_session(context: CampaignContext, new_run: bool, unsafe: bool) -> OptimizeSession:
-    """Enter the run and wire the loop with the proposer, the control and the pruner that the task names."""
+def start_session(
+    context: CampaignContext, new_run: bool, unsafe: bool, on_step: Callable[[str], None] = lambda _: None
+) -> OptimizeSession:
+    """Enter the run and wire the loop with the proposer, the control and the pruner that the task names.
+
+    `on_step` is called with what it does next.
+    """
+    on_step("freezing your files and the benchmark")
     task, run = context.task, enter_run(context, new_run)
+    on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models)
     proposers = {Pool.ATTEMPT: factory.proposer()}
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()
+    on_step("checking the sandbox")
     executor = context.executor(unsafe, run)
     loop = Loop(
         context.recorder,

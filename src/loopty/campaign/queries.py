@@ -16,6 +16,7 @@ from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
+from loopty.record.removed_files import require_files
 from loopty.record.run_record import Run
 from loopty.taskfile.read import load
 from loopty.workspaces.state_folder import StateFolder
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from loopty.views.node_detail import NodeDetail
     from loopty.views.other_machines import Cohort
     from loopty.views.parameter_importance import ParameterImportance
+    from loopty.views.parameter_slice import ParameterSlice
     from loopty.views.run_status import RunStatus
     from loopty.views.score_points import ScorePoints
     from loopty.views.verdict_tally import Tally
@@ -46,6 +48,8 @@ class Report:
     goodput: Goodput
     importance: list[ParameterImportance]
     """How much each parameter matters; empty where there are too few trials to say."""
+    slice: ParameterSlice | None
+    """The scores against the parameter that was asked for, else against the most important one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +73,28 @@ def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     from loopty.executors.process_locks import ProcessLocks
     from loopty.views.run_status import status
 
-    task, is_alive = _task_or_none(state.top), ProcessLocks(state.owners).is_alive
+    task, is_alive = task_or_none(state.top), ProcessLocks(state.owners).is_alive
     if task is None:
         return status(history, history.runs[run], time.time(), is_alive)
-    return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width)
+    return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
 
 
-def report(record: SavedRecord, run: int, top: int) -> Report:
+def report(record: SavedRecord, run: int, top: int, parameter: str | None = None) -> Report:
+    """Everything that `loopty report` shows; `parameter` is the one to draw the scores against."""
     from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
     from loopty.views.other_machines import other_cohorts
     from loopty.views.parameter_importance import parameter_importance
+    from loopty.views.parameter_slice import parameter_slice, parameters_of
     from loopty.views.score_points import points
     from loopty.views.verdict_tally import tally
 
     history = record.history
-    where = run_status(record.state, history, run)
+    if parameter is not None and parameter not in (known := parameters_of(history, run)):
+        names = ", ".join(known) or "none"
+        raise Misuse(f"no trial has the parameter {parameter}: there are {names}")
+    where, importance = run_status(record.state, history, run), parameter_importance(history, run)
+    drawn = parameter or (importance[0].name if importance else None)
     return Report(
         points(history, run),
         leaderboard(history, run, top),
@@ -92,7 +102,8 @@ def report(record: SavedRecord, run: int, top: int) -> Report:
         where,
         tally(history, run),
         goodput(history, history.runs[run], where.work_seconds),
-        parameter_importance(history, run),
+        importance,
+        parameter_slice(history, run, drawn) if drawn else None,
     )
 
 
@@ -110,6 +121,8 @@ def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> Node
 
     history, found = record.history, record.history[node]
     other = history[history.runs[node.run].root if baseline else node.parent or node]
+    require_files(found)
+    require_files(other)
     patch = open_own_repository(record.state.top).diff(other.commit, found.commit)
     changes = {
         name: ParamChange(other.params.get(name), found.params.get(name))
@@ -124,7 +137,7 @@ def spend_report(record: SavedRecord, run: int) -> SpendReport:
     from loopty.models.prices import free_model_check
     from loopty.views.model_spend import spend
 
-    task = _task_or_none(record.state.top)
+    task = task_or_none(record.state.top)
     if task is None:
         return spend(record.events(), run, free_model_check({}))
     return spend(record.events(), run, free_model_check(task.models), task.pools, task.roles)
@@ -144,7 +157,7 @@ def gates(record: SavedRecord, node: NodeId | None, run: int) -> list[tuple[str,
     return rows
 
 
-def _task_or_none(top: Path) -> Task | None:
+def task_or_none(top: Path) -> Task | None:
     """The task, or None where its file cannot be read: a record can be shown without it."""
     try:
         return load(top)
@@ -154,5 +167,5 @@ def _task_or_none(top: Path) -> Task | None:
 
 def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:
     """The gates of the task file, unless it has other ones than when the run began."""
-    task = _task_or_none(top)
+    task = task_or_none(top)
     return task.gates if task and digest(task.gates) == run.criteria_parts.get("gates") else ()

@@ -83,11 +83,11 @@ class CampaignReader:
 
         return tally(self.history, self.newest_run(run))
 
-    def tree(self, top: str | None = None, limit: int | None = None) -> Iterator[TreeLine]:
+    def tree(self, top: str | None = None, limit: int | None = None, controls: bool = True) -> Iterator[TreeLine]:
         """The tree of experiments below a node, or of the newest run, in display order."""
         from loopty.views.node_tree import tree
 
-        return tree(self.history, self.node(top or str(self.newest_run())).id, limit)
+        return tree(self.history, self.node(top or str(self.newest_run())).id, limit, controls)
 
     def best(self, run: int | None = None) -> NodeId | None:
         """The best attempt of a run, or None before there is a result."""
@@ -102,11 +102,11 @@ class CampaignReader:
 
         return leaderboard(self.history, self.newest_run(run), top)
 
-    def report(self, run: int | None = None, top: int = 5) -> Report:
-        """Chart, best nodes, status and goodput of a run."""
+    def report(self, run: int | None = None, top: int = 5, parameter: str | None = None) -> Report:
+        """Chart, best nodes, status and goodput of a run; `parameter` is the one to draw the scores against."""
         from loopty.campaign.queries import report
 
-        return report(self.record, self.newest_run(run), top)
+        return report(self.record, self.newest_run(run), top, parameter)
 
     def detail(self, node: str) -> NodeDetail:
         """Everything that is known about a node."""

@@ -60,8 +60,8 @@ class ThisHost:
     def is_executable(self, path: str) -> bool:
         return os.access(self._top / path, os.X_OK)
 
-    def ignored_path(self, path: str) -> str | None:
-        return next((name for name in self._ignored if path == name or path.startswith(f"{name}/")), None)
+    def outermost_ignored(self, path: str) -> str | None:
+        return next((name for name in self._git_ignored if path == name or path.startswith(f"{name}/")), None)
 
     def has_tracked_files(self, folder: str) -> bool:
         return any(path == folder or path.startswith(f"{folder}/") for path in self._files)
@@ -101,7 +101,7 @@ class ThisHost:
         return user_toolchain().prefixes
 
     @functools.cached_property
-    def _ignored(self) -> list[str]:
+    def _git_ignored(self) -> list[str]:
         return self._repository.ignored_paths()
 
     @functools.cached_property
@@ -111,7 +111,7 @@ class ThisHost:
     @functools.cached_property
     def _environments(self) -> list[str]:
         """The virtual environments in the working tree that git ignores."""
-        return [path for path in self._ignored if (self._top / path / "pyvenv.cfg").is_file()]
+        return [path for path in self._git_ignored if (self._top / path / "pyvenv.cfg").is_file()]
 
     @functools.cached_property
     def _submodules(self) -> list[str]:

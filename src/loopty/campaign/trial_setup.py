@@ -14,6 +14,7 @@ from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
 from loopty.record.history import History
 from loopty.sandboxes.command_programs import command_programs
+from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 from loopty.sandboxes.virtual_environment import editable_folders
@@ -23,7 +24,7 @@ from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.evaluators.command import CommandEvaluator, RunGates
+    from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
 
@@ -48,14 +49,20 @@ class TrialSetup:
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model)
-        return LocalExecutor(
-            evaluator.evaluate, width, self.rig.benchmark.resources, self._machine(sandbox.name, tools)
-        )
+        benchmark = self.rig.benchmark
+        resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
+        machine = self._machine(sandbox.name, tools)
+        return LocalExecutor(evaluator.evaluate, width, (*benchmark.resources, *resources), machine)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
         sandbox, trial_owner = self._sandbox()
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_gates
+
+    def run_in_tree(self) -> RunInTree:
+        """The function that runs any command on the files of a trial's node."""
+        sandbox, trial_owner = self._sandbox()
+        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_in_tree
 
     def _evaluator(
         self, tools: _Tools, sandbox: Sandbox, trial_owner: tuple[int, int] | None, serve_model: ServeTrial | None
@@ -64,7 +71,8 @@ class TrialSetup:
         from loopty.evaluators.contract import SandboxPaths
 
         environments = [environment.path for environment in tools.environments]
-        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments)
+        machine = self._machine(sandbox.name, tools).fingerprint if self.rig.benchmark.caches else ""
+        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments, machine)
         stages.sweep(self.refresh)
         sdk = Path(loopty_sdk.__file__).resolve().parent
         paths = SandboxPaths(
@@ -89,11 +97,13 @@ class TrialSetup:
                 Mount(sdk, f"{_SDK}/loopty_sdk"),
             ],
             serve_model=serve_model,
+            devices=find_devices(self.rig.benchmark.devices).paths,
         )
 
     def _variables(self, toolchain: Toolchain) -> dict[str, str]:
         """The variables of the toolchain; the task may build in the tree itself."""
-        has_target = "target" in (scratch.strip("/") for scratch in self.rig.benchmark.scratch)
+        own = (*self.rig.benchmark.scratch, *self.rig.benchmark.caches)
+        has_target = "target" in (path.strip("/") for path in own)
         in_tree = ("CARGO_TARGET_DIR",) if has_target else ()
         return {name: value for name, value in toolchain.variables.items() if name not in in_tree}
 
@@ -110,7 +120,7 @@ class TrialSetup:
         top = self.repository.top
         environments = [
             environment
-            for environment in repository_environments(top, self.repository.ignored_folders())
+            for environment in repository_environments(top, self.repository.ignored_paths())
             if self.rig.access.is_visible(environment.path)
         ]
         if sandbox.name.startswith("container"):
@@ -144,6 +154,7 @@ class TrialSetup:
             "evaluator": self.rig.benchmark_digest[:12],
             "data": self.rig.data_digest[:12],
             "environments": ", ".join(f"{one.path} {one.digest}" for one in tools.environments),
+            "devices": ", ".join(find_devices(self.rig.benchmark.devices).units),
             "installations": ", ".join(tools.toolchain.installations),
         }
         called = {name for name in ("node", "rustc", "go") if name in tools.programs}

@@ -12,6 +12,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.removed_files import require_files
 from loopty.workspaces.git_session import GitError
 
 
@@ -30,7 +31,7 @@ def make_winner_branch(
     record: SavedRecord, node: NodeId, branch: str | None, force: bool, say: Say
 ) -> WinnerBranch:
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
-    found, root = _applicable(record, node, say)
+    found, root = _edited_node(record, node, say)
     repository = open_own_repository(record.state.top)
     name = branch or f"loopty-best-{node.name}"
     if repository.tip(name) and not force:
@@ -55,6 +56,7 @@ class NodeBranch:
 def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, force: bool) -> NodeBranch:
     """Make a branch at the node's commit, by default one that is named like the node."""
     found = record.history[node]
+    require_files(found)
     if found.draft:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     name = branch or node.branch
@@ -67,7 +69,7 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
 
 def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
-    found, root = _applicable(record, node, say)
+    found, root = _edited_node(record, node, say)
     repository = open_own_repository(record.state.top)
     patch = repository.patch(root.commit, found.commit)
     if any(
@@ -87,11 +89,12 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
         ) from None
 
 
-def _applicable(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
-    """The node and its baseline, if the node changes a file."""
+def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
+    """The node and its baseline. Raises Misuse for a draft, and warns where the node is not what it seems."""
     history = record.history
     found = history[node]
     root = history[history.runs[node.run].root]
+    require_files(found)
     if found.draft:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     if flaw := record.flaw():
@@ -100,10 +103,14 @@ def _applicable(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node
         say(f"warning: node {node} never gave a result")
     if found.withdrawn:
         say(f"warning: the verdict about node {node} was withdrawn: {found.withdrawn.why}")
-    if found.params != root.params:
-        say(f"its parameters are not part of the code: {dict(found.params)}")
+    return found, root
+
+
+def _edited_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
+    """The node and its baseline, if the node changes a file."""
+    found, root = applicable_node(record, node, say)
     if found.commit == root.commit:
-        raise Misuse(f"node {node} changes no file; `loopty show {node}` lists its parameters")
+        raise Misuse(f"node {node} changes no file: there is nothing to apply")
     return found, root
 
 

@@ -11,13 +11,34 @@ from loopty.causes.host_facts import HostFacts
 
 _NOT_WRITTEN = r"the result file was not written"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_PRINTED_NUMBER = re.compile(rf"^\s*(?P<name>[A-Za-z][\w .-]*?)\s*[:=]\s*{_NUMBER}\s*\w*\s*$")
-_BARE_NUMBER = re.compile(rf"^\s*{_NUMBER}\s*\w*\s*$")
+_PRINTED_NUMBER = re.compile(
+    rf"^\W*(?:(?P<name>[A-Za-z][\w ./%()-]{{0,40}}?)\s*[:=]\s*)?{_NUMBER}\s*[\w/%]{{0,8}}\W*$"
+)
+_TOOLS = {
+    r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
+    r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
+    r"^\s*\S.* x [\d,.]+ ops/sec ±": "benchmark-js",
+    r"\btime:\s+\[[\d.]+ \S+ [\d.]+ \S+ [\d.]+ \S+\]": "criterion",
+    r"^BM_\S+\s+[\d.]+ [mun]?s\s+[\d.]+ [mun]?s\s+\d+": "google-benchmark",
+}
+"""What the outputs of benchmark tools look like, and the `result` that reads them."""
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
+_OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
 _SCORE = "score"
 
 
-def printed_score(failure: Failure, _facts: HostFacts) -> Cause | None:
+def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A benchmark tool whose output loopty can read."""
+    if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
+        return None
+    tool = next((tool for pattern, tool in _TOOLS.items() if failure.match(pattern)), None)
+    if tool is None:
+        return None
+    sentence = f"{tool} measured, and loopty looks for a result file"
+    return Cause("printed-by-a-tool", sentence, (Setting("benchmark", "result", tool),))
+
+
+def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A benchmark that prints its score instead of writing it to the result file."""
     if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
         return None
@@ -26,15 +47,11 @@ def printed_score(failure: Failure, _facts: HostFacts) -> Cause | None:
     if (numbers := _json_numbers(last)) is not None:
         sentence = "the benchmark prints its result as JSON, and loopty looks for it in a file"
         if _SCORE in numbers or not numbers:
-            return Cause("printed-result", sentence, (to_stdout,))
-        return Cause("printed-result", sentence, (to_stdout, Setting("benchmark", "score_key", numbers[0])))
+            return Cause("printed-score", sentence, (to_stdout,))
+        return Cause("printed-score", sentence, (to_stdout, Setting("benchmark", "score_key", numbers[0])))
     if found := _PRINTED_NUMBER.match(last):
-        name = found["name"]
-        return Cause("printed-score", f"the benchmark prints its {name}, and writes no result file", (to_stdout,))
-    if _BARE_NUMBER.match(last):
-        line = f'echo "score: $({failure.command} | tail -n 1)"'
-        settings = (Setting("benchmark", "command", line), to_stdout)
-        return Cause("printed-score", "the benchmark prints a number, and writes no result file", settings)
+        printed = found["name"] or "a number"
+        return Cause("printed-score", f"the benchmark prints {printed}, and writes no result file", (to_stdout,))
     return None
 
 
@@ -44,11 +61,22 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
         return None
     return Cause(
         "no-result",
-        "the benchmark ended without a result",
+        "the benchmark ended without a result; the time that it takes can be the score",
+        (
+            Setting("benchmark", "command", command_with_timer(failure.command)),
+            Setting("benchmark", "result", "stdout"),
+            Setting("objective", "direction", "min"),
+        ),
+        is_guess=True,
         advice='let it write {"score": NUMBER} to the file that $EVO_RESULT_PATH names, as in '
         'echo \'{"score": 1.5}\' > "$EVO_RESULT_PATH"; or print that as its last line, with result = "stdout" '
         "under [benchmark]",
     )
+
+
+def command_with_timer(line: str) -> str:
+    """The shell line that runs a command and prints its wall time in ms as the score."""
+    return f'start=$(date +%s%N); {{ {line}; }} >&2 && echo "score: $((($(date +%s%N) - start) / 1000000))"'
 
 
 def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -61,6 +89,19 @@ def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:
         "absent-metric",
         f"the task asks for {found['wanted']}, and the benchmark reports {', '.join(names)}",
         (Setting("objective.metrics", "name", names[0]),),
+    )
+
+
+def other_score_key(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A result without a score that has other numbers."""
+    found = failure.match(_OTHER_NUMBERS)
+    if found is None:
+        return None
+    names = [name.strip() for name in found["names"].split(",") if name.strip()]
+    return Cause(
+        "other-score-key",
+        f"the result has no {found['wanted']}, and these numbers: {', '.join(names)}",
+        (Setting("benchmark", "score_key", names[0]),),
     )
 
 

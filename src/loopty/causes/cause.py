@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from dataclasses import dataclass
 
 SettingValue = str | int | float | bool | tuple[str, ...]
+
+
+class Reach(enum.StrEnum):
+    """How far the settings of a remedy let trials reach; nobody may widen it but the user."""
+
+    REPOSITORY = "repository"
+    """Nothing but the repository and its own environments."""
+    TOOLCHAIN = "toolchain"
+    """Programs and libraries that are installed on this machine."""
+    OUTSIDE = "outside"
+    """Other files of this machine, or the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +54,10 @@ class Cause:
     """What to run in a shell, where that helps instead."""
     advice: str = ""
     """What to do where no exact line can be known."""
-    needs_consent: bool = False
-    """Whether the settings show trials something that is not in the repository, or open the network."""
+    reach: Reach = Reach.REPOSITORY
+    """What the settings open to trials."""
+    is_guess: bool = False
+    """Whether the settings change what is measured, which is the user's to decide."""
 
     @property
     def remedy(self) -> str:
@@ -56,5 +70,7 @@ class Cause:
 
 def toml_value(value: SettingValue) -> str:
     """The value as TOML. JSON strings, numbers and lists of strings are valid TOML."""
+    if isinstance(value, float):
+        return repr(value)  # also what JSON does not have, as nan
     plain = list(value) if isinstance(value, tuple) else value
     return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")

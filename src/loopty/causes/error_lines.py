@@ -10,8 +10,8 @@ MAX_LINES = 5
 _LONGEST_LINE = 200
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last):"
-_CHILD_FAILED = re.compile(r"^(subprocess\.)?CalledProcessError\b")
-"""Python says only that a program failed which has printed its own error before."""
+_CHILD_FAILED = re.compile(r"^(subprocess\.)?CalledProcessError\b|^collect2: error: ")
+"""These say only that a program failed, which has printed its own error before."""
 _FIRST_MATCH_COUNTS = tuple(
     map(
         re.compile,
@@ -51,12 +51,12 @@ def find_error_lines(output: str) -> ErrorLines | None:
         return None
     if place := _exception_place(lines):
         start, at = place
-        return ErrorLines(_joined(lines, at), tuple(lines[max(start + 1, at - MAX_LINES + 1) : at + 1]))
+        return ErrorLines(_whole_message(lines, at), tuple(lines[max(start + 1, at - MAX_LINES + 1) : at + 1]))
     candidates = [number for number, line in enumerate(lines) if not _CHILD_FAILED.search(line.strip())]
     for pattern in _FIRST_MATCH_COUNTS:
         first = next((number for number in candidates if pattern.search(lines[number])), None)
         if first is not None:
-            return ErrorLines(_joined(lines, first), tuple(lines[first : first + MAX_LINES]))
+            return ErrorLines(_whole_message(lines, first), tuple(lines[first : first + MAX_LINES]))
     return ErrorLines(lines[-1].strip(), tuple(lines[-MAX_LINES:]), is_certain=False)
 
 
@@ -80,7 +80,7 @@ def _exception_place(lines: Sequence[str]) -> tuple[int, int] | None:
     return None
 
 
-def _joined(lines: Sequence[str], at: int) -> str:
+def _whole_message(lines: Sequence[str], at: int) -> str:
     """The line, with the next one where it only announces it."""
     line = lines[at].strip()
     follows = line.endswith(":") and at + 1 < len(lines)

@@ -46,6 +46,11 @@ class Failure:
         return command if isinstance(command, str) else shlex.join(command)
 
     @property
+    def subject(self) -> str:
+        """What failed, in words."""
+        return f"the gate {self.gate.name}" if self.gate else "the benchmark"
+
+    @property
     def timeout_seconds(self) -> float:
         return (self.gate or self.task.benchmark).timeout_seconds
 

@@ -33,7 +33,7 @@ class HostFacts(Protocol):
         """Whether this file of the working tree is a program."""
         ...
 
-    def ignored_path(self, path: str) -> str | None:
+    def outermost_ignored(self, path: str) -> str | None:
         """The outermost part of a path in the working tree that git ignores, or None."""
         ...
 

@@ -18,7 +18,7 @@ RULES: tuple[Rule, ...] = (
     trial_limits.too_many_processes,
     trial_limits.out_of_disk,
     trial_limits.too_much_output,
-    missing_modules.isolated_benchmark,
+    missing_modules.file_of_the_candidate,
     missing_modules.missing_python_module,
     missing_modules.missing_node_module,
     trial_limits.missing_library,
@@ -26,13 +26,15 @@ RULES: tuple[Rule, ...] = (
     trial_limits.no_temporary_folder,
     trial_limits.no_git,
     missing_paths.submodule,
-    missing_paths.ignored_path,
+    missing_paths.path_ignored_by_git,
     missing_programs.missing_program,
     missing_programs.no_permission,
     missing_paths.read_only,
-    absent_results.printed_score,
+    absent_results.tool_output,
+    absent_results.score_on_stdout,
     absent_results.no_result,
     absent_results.absent_metric,
+    absent_results.other_score_key,
 )
 
 

@@ -64,18 +64,22 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
     package = _PACKAGE.match(found["name"]) if found else None
     if found is None or package is None or found["name"].startswith((".", "/")):
         return None
-    if facts.has_path(f"node_modules/{package[0]}") and (folder := facts.ignored_path("node_modules")):
+    if facts.has_path(f"node_modules/{package[0]}") and (folder := facts.outermost_ignored("node_modules")):
         return Cause(
             "module-in-ignored-environment",
             f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
             (failure.setting_with("mounts", folder),),
         )
-    install = next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
-    install = install if facts.has_path("package.json") else f"npm install {package[0]}"
+    install = install_line(facts) if facts.has_path("package.json") else f"npm install {package[0]}"
     return Cause("missing-node-module", f"{package[0]} is not installed in node_modules", shell=install)
 
 
-def isolated_benchmark(failure: Failure, facts: HostFacts) -> Cause | None:
+def install_line(facts: HostFacts) -> str:
+    """The line that installs the packages of package.json."""
+    return next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
+
+
+def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
     """An isolated benchmark that reaches for files of the candidate."""
     if not failure.task.benchmark.isolated:
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 
-from loopty.causes.cause import Cause
+from loopty.causes.cause import Cause, Reach
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
@@ -35,7 +36,10 @@ _READ_ONLY = (
     rf"can't create {_PATH} for writing",
     rf"failed to (?:open|write|create directory)(?: to)?:? [`']{_PATH}[`']",
     rf"(?:open|mkdir) {_PATH}: read-only file system",
+    rf"failed to write {_PATH}$",
 )
+_FILE = re.compile(r"output file|can't create|cannot create (?!directory)|cannot touch|cannot open|, open ")
+"""Words that name a file; others may name a folder."""
 _COPY = 'cp -R . "${TMPDIR:-/tmp}/tree" && cd "${TMPDIR:-/tmp}/tree" && '
 _DENIED = (
     r"Permission denied: b?'(?P<path>[^']+)'",
@@ -65,13 +69,13 @@ def submodule(failure: Failure, facts: HostFacts) -> Cause | None:
     )
 
 
-def ignored_path(failure: Failure, facts: HostFacts) -> Cause | None:
+def path_ignored_by_git(failure: Failure, facts: HostFacts) -> Cause | None:
     """A path of the working tree that git ignores, or one of the host that trials do not see."""
     found = failure.match(*_NOT_THERE)
     if found is None:
         return None
     path = path_in_tree(found["path"])
-    if path is not None and facts.has_path(path) and (ignored := facts.ignored_path(path)):
+    if path is not None and facts.has_path(path) and (ignored := facts.outermost_ignored(path)):
         return Cause(
             "path-ignored-by-git",
             f"git ignores {ignored}, so trials do not see {path}",
@@ -83,7 +87,7 @@ def ignored_path(failure: Failure, facts: HostFacts) -> Cause | None:
             "path-outside-the-sandbox",
             f"{outside} is on this machine, and trials do not see it",
             (failure.setting_with("mounts", outside),),
-            needs_consent=True,
+            reach=Reach.OUTSIDE,
         )
     return None
 
@@ -103,24 +107,24 @@ def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
             f"{folder} is not a place where trials may write",
             advice="let the benchmark write to a folder of its own below $TMPDIR, or to one named in scratch",
         )
-    if path and (target := _new_folder(path, facts)):
+    is_file = refused is not None and _FILE.search(refused[0]) is not None
+    if path and (target := _new_folder(path, facts, is_file)):
         return Cause(
             "read-only",
-            f"the benchmark writes to {target}, and a trial's files are read-only",
+            f"{failure.subject} writes to {target}, and a trial's files are read-only",
             (failure.setting_with("scratch", target),),
         )
     return Cause(
         "read-only-beside-sources",
-        f"the benchmark writes {path or 'files'} beside its sources, and a trial's files are read-only",
+        f"{failure.subject} writes {path or 'files'} beside its sources, and a trial's files are read-only",
         (failure.own_setting("command", f"{_COPY}{failure.command}"),),
     )
 
 
-def _new_folder(path: str, facts: HostFacts) -> str | None:
+def _new_folder(path: str, facts: HostFacts, is_file: bool) -> str | None:
     """The outermost folder of the path without tracked files: it can start empty. None where there is none."""
     parts = path.split("/")
-    folders = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
-    if len(folders) > 1 or "." not in parts[-1]:
-        candidates = folders[:-1] or folders
-        return next((folder for folder in candidates if not facts.has_tracked_files(folder)), None)
-    return None
+    folders = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    if not is_file and "." not in parts[-1]:
+        folders.append(path)
+    return next((folder for folder in folders if not facts.has_tracked_files(folder)), None)

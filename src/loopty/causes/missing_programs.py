@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 
-from loopty.causes.cause import Cause
+from loopty.causes.cause import Cause, Reach
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
+from loopty.causes.missing_modules import install_line
 
 _NAME = r"(?P<name>[A-Za-z0-9_.+/-]+)"
 _NOT_FOUND = (
@@ -39,6 +41,13 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     if inside:
         return None  # a file of the repository: a rule of paths
     path = facts.program(posixpath.basename(name))
+    if (
+        path is None
+        and facts.has_path("package.json")
+        and re.search(r"\b(?:npm|npx|pnpm|yarn)\b", failure.command)
+    ):
+        install = install_line(facts)
+        return Cause("missing-node-module", f"{name} is not installed in node_modules", shell=install)
     if path is None:
         return Cause(
             "missing-program",
@@ -51,7 +60,7 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     folder = posixpath.dirname(path)
     if not path.startswith("/"):
         # Of the working tree: an environment that git ignores, as node_modules/.bin or .venv/bin.
-        environment = facts.ignored_path(path) or folder
+        environment = facts.outermost_ignored(path) or folder
         return Cause(
             "program-in-ignored-environment",
             f"{name} is in {environment}, which git ignores, so trials do not see it",
@@ -72,7 +81,7 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
                     f"CARGO_HOME={shlex.quote(home)}/.cargo CARGO_NET_OFFLINE=true; {failure.command}",
                 ),
             ),
-            needs_consent=True,
+            reach=Reach.TOOLCHAIN,
         )
     prefix = posixpath.dirname(folder) if posixpath.basename(folder) in ("bin", "sbin") else folder
     return Cause(
@@ -82,7 +91,7 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
             failure.setting_with("mounts", prefix),
             failure.own_setting("command", f"export PATH={shlex.quote(folder)}:$PATH; {failure.command}"),
         ),
-        needs_consent=True,
+        reach=Reach.TOOLCHAIN,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from loopty.causes.cause import Cause, Setting
+from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
 
@@ -47,10 +47,9 @@ def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     if not failure.match(r"still running after [\d.e+]+ s"):
         return None
     more = round(10 * failure.timeout_seconds)
-    what = f"the gate {failure.gate.name}" if failure.gate else "the benchmark"
     return Cause(
         "out-of-time",
-        f"{what} takes longer than its limit of {failure.timeout_seconds:g} s",
+        f"{failure.subject} takes longer than its limit of {failure.timeout_seconds:g} s",
         (failure.own_setting("timeout_seconds", more),),
     )
 
@@ -112,7 +111,7 @@ def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:
         "the trial wants something from the network, which trials do not have",
         (Setting("benchmark", "network", True),),
         advice="fetch it once before, and name its folder in mounts: then trials stay offline and repeatable",
-        needs_consent=True,
+        reach=Reach.OUTSIDE,
     )
 
 
@@ -150,7 +149,7 @@ def missing_library(failure: Failure, facts: HostFacts) -> Cause | None:
                 "command", f'export LD_LIBRARY_PATH="{posixpath.normpath(folder)}"; {failure.command}'
             ),
         ),
-        needs_consent=True,
+        reach=Reach.TOOLCHAIN,
     )
 
 

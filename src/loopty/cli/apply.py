@@ -1,11 +1,18 @@
-"""`loopty apply`: a node's change on the user's own branch."""
+"""`loopty apply`: a node's change on the user's own branch, and its parameters in the user's own file."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say
+from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, say_control
 from loopty.domain.ids import NodeId
+
+if TYPE_CHECKING:
+    from loopty.campaign.campaign import Campaign
 
 
 @click.command("apply")
@@ -13,30 +20,80 @@ from loopty.domain.ids import NodeId
 @click.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
 @click.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
 @click.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Only the parameters: write them to this JSON file. Default: parameters_file of loopty.toml.",
+)
+@click.option("--env", is_flag=True, help="Only the parameters: print them as shell assignments (PARAM_LR=0.03).")
 @json_option
-def command(node: NodeId | None, branch: str | None, patch: bool, force: bool, as_json: bool) -> None:
+def command(
+    node: NodeId | None,
+    branch: str | None,
+    patch: bool,
+    force: bool,
+    to: Path | None,
+    env: bool,
+    as_json: bool,
+) -> None:
     """Bring a node's change to a branch of yours, or to your working tree. Default: the best node.
 
     The branch holds the whole change against the run's baseline as one commit: on top of your HEAD, or on top of
     the baseline if HEAD has other versions of the changed files. Your working tree, index and HEAD stay as they
     are; only --patch writes to the working tree, and only if the whole change applies.
+
+    The parameters of a node that changes no file are written to the JSON file that loopty.toml names as
+    parameters_file, or to --to; without either they are printed.
     """
     campaign = here()
     node = node or campaign.find_node("best")
+    found = campaign.node(node)
+    if node == campaign.best(node.run):
+        say_control(campaign, node.run)
+    if env:
+        from loopty.report.shell_text import shell_assignments
+
+        click.echo(shell_assignments(found.params))
+        return
+    root = campaign.node(str(node.run))
+    is_edited = found.commit != root.commit
+    if to or (found.params != root.params and not is_edited and not branch and not patch):
+        _apply_params(campaign, node, to, as_json)
+        return
+    if found.params != root.params:
+        say(f"its parameters are not part of the code; they come with: loopty apply {node} --to FILE (or --env)")
     if patch:
-        campaign.patch_working_tree(node)
-        if as_json:
-            print_json({"node": node, "applied": "working tree"})
-        else:
-            click.echo(f"{node} applied to the working tree")
-            print_integrity(campaign.node(node).outcome)
+        _patch(campaign, node, as_json)
         return
     made = campaign.make_branch(node, branch, force)
     if as_json:
-        outcome = campaign.node(node).outcome
-        integrity = outcome.integrity if outcome else None
-        print_json({"node": node, "branch": made.branch, "commit": made.commit, "integrity": integrity})
+        integrity = found.outcome.integrity if found.outcome else None
+        result = {"node": node, "branch": made.branch, "commit": made.commit, "integrity": integrity}
+        print_json({**result, "params": dict(found.params)})
         return
     click.echo(f"branch {made.branch} holds {node}")
-    print_integrity(campaign.node(node).outcome)
+    print_integrity(found.outcome)
     say(f"look: git diff {made.onto[:12]} {made.branch}   take: git merge {made.branch}")
+
+
+def _patch(campaign: Campaign, node: NodeId, as_json: bool) -> None:
+    campaign.patch_working_tree(node)
+    if as_json:
+        print_json({"node": node, "applied": "working tree"})
+        return
+    click.echo(f"{node} applied to the working tree")
+    print_integrity(campaign.node(node).outcome)
+
+
+def _apply_params(campaign: Campaign, node: NodeId, to: Path | None, as_json: bool) -> None:
+    made = campaign.write_params(node, to)
+    if as_json:
+        print_json({"node": node, "params": dict(made.params), "path": str(made.path) if made.path else None})
+    elif made.path is None:
+        click.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
+        say('to write them: loopty apply --to FILE, or parameters_file = "params.json" in loopty.toml')
+    else:
+        from loopty.report.closing_text import params_text
+
+        click.echo(f"{made.path} has the parameters of {node}: {params_text(made.params)}")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json_text, run_option, say, terminal
+from loopty.cli.output import columns, here, json_option, print_json_text, run_option, say, say_control, terminal
+
+if TYPE_CHECKING:
+    from loopty.campaign.campaign import Campaign
+    from loopty.domain.ids import NodeId
 
 
 @click.command("best")
@@ -18,7 +22,7 @@ from loopty.cli.output import columns, here, json_option, print_json_text, run_o
 @run_option
 @json_option
 def command(top: int, run: int | None, as_json: bool) -> None:
-    """Print the best node and its score; with --top N the N best nodes, those of the control included.
+    """Print the best node and its score; with --top N the N best of the kept nodes, those of the control included.
 
     Exits with 1 when the run has no result, and with 2 when there is no run yet.
 
@@ -34,8 +38,9 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         if best is None:
             _exit_without_result()
         value = score(history, history[best], Cohorts.of(history.runs[number]).fingerprint)
+        say_control(campaign, number)
         if as_json:
-            print_json_text(history.page(best))
+            _print_row(campaign, best, 1, value)
         else:
             click.echo(f"{best} {value!r}")
         return
@@ -47,8 +52,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         _exit_without_result()
     if as_json:
         for row in rows:
-            ranked = {"rank": row.rank, "score": row.score}
-            print_json_text(json.dumps({**ranked, **json.loads(history.page(row.node.id))}))
+            _print_row(campaign, row.node.id, row.rank, row.score)
         return
     metrics = history.metrics(history[history.runs[number].root])
     metric = metrics[0].name if metrics else "score"
@@ -57,6 +61,20 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         other_cohorts_text(other_cohorts(history, number, top), metric, columns(), terminal()),
     ]
     click.echo("\n\n".join(filter(None, parts)))
+
+
+def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None) -> None:
+    """Print the node as JSON: the same keys for code and for parameters, for one node and for several."""
+    history = campaign.history
+    metrics, root = history.metrics(history[node]), history[history.runs[node.run].root]
+    row: dict[str, Any] = {
+        "rank": rank,
+        "score": score,
+        "metric": metrics[0].name if metrics else None,
+        "edited": history[node].tree != root.tree,
+        "params": {},
+    }
+    print_json_text(json.dumps({**row, **json.loads(history.page(node))}))
 
 
 def _exit_without_result() -> NoReturn:

@@ -1,15 +1,21 @@
-"""`loopty init`: write the task file and run the benchmark once."""
+"""`loopty init`: find out how the repository is measured, write the task file, and prove it."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from loopty.cli.output import here, print_explanation, say, unsafe_option
+from loopty.cli.output import columns, here, json_option, print_explanation, print_json, say, unsafe_option
 from loopty.cli.own_path import say_own_path
+
+if TYPE_CHECKING:
+    from loopty.campaign.proven_task import ProvenTask
+    from loopty.causes.cause import Cause
+    from loopty.taskfile.task_draft import TaskDraft
 
 T = TypeVar("T")
 DIRECTIONS = click.Choice(["max", "min"])
@@ -17,36 +23,77 @@ DIRECTIONS = click.Choice(["max", "min"])
 
 @click.command("init")
 @click.option(
-    "--command", "benchmark", metavar="LINE", help="The benchmark: a shell command, run in the repository."
+    "--command",
+    "benchmark",
+    metavar="LINE",
+    help="The benchmark: a shell command, run in the repository.  [default: what the repository seems to have]",
 )
-@click.option("--write", multiple=True, metavar="GLOB", help="Files that proposals may change; repeatable.")
+@click.option(
+    "--write",
+    multiple=True,
+    metavar="GLOB",
+    help="Files that proposals may change; repeatable. Not needed with --param.",
+)
+@click.option(
+    "--param",
+    multiple=True,
+    metavar="SPEC",
+    help="A parameter to search: lr=float:1e-4:1:log, n=int:1:9 or k=categorical:a,b; repeatable.",
+)
+@click.option("--gate", multiple=True, metavar="LINE", help="A command that candidates must pass; repeatable.")
+@click.option(
+    "--metric", multiple=True, metavar="NAME", help="Metric to judge by, most important first; repeatable."
+)
 @click.option("--statement", metavar="TEXT", help="What to improve, in words.")
 @click.option("--direction", type=DIRECTIONS, help="Whether a higher or a lower score is better.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit of one trial.  [default: 60]")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Time limit of one trial.  [default: ten times the checked run]",
+)
 @click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
+@click.option("--yes", is_flag=True, help="Accept what loopty proposes, without questions.")
 @click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
+@json_option
 @unsafe_option
 def command(
     benchmark: str | None,
     write: tuple[str, ...],
+    param: tuple[str, ...],
+    gate: tuple[str, ...],
+    metric: tuple[str, ...],
     statement: str | None,
     direction: str | None,
     timeout: float | None,
     attempts: int | None,
+    yes: bool,
     force: bool,
     no_check: bool,
+    as_json: bool,
     unsafe: bool,
 ) -> None:
-    """Write a commented loopty.toml, and run the benchmark once to check it.
+    """Write a commented loopty.toml, and prove it by running the benchmark.
 
-    Asks for missing options if there is a terminal. Exits with 1 when the checked run fails.
+    Looks at the repository for a benchmark, its sources and its tests, and proposes what to run. When the checked
+    run fails and the cause is known, it changes the task file and tries again. Asks on a terminal, unless --yes.
+    Exits with 1 when the checked run fails.
     """
+    from importlib.util import find_spec
+
+    from loopty.campaign.proven_task import TaskProver
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
+    from loopty.domain.objective import Direction, Metric
     from loopty.taskfile import read
-    from loopty.taskfile.template import InitAnswers, render_task_file
+    from loopty.taskfile.glob_matches import require_matches
+    from loopty.taskfile.param_flags import parse_parameter
+    from loopty.taskfile.task_draft import GateDraft
+    from loopty.taskfile.task_proposal import propose_task, propose_tasks, with_proposer
+    from loopty.taskfile.template import render_task_file
     from loopty.workspaces.repository import Repository
+    from loopty.workspaces.repository_facts import repository_facts
 
     repository = Repository.open(Path.cwd())
     repository.head()  # before any question: without a commit there is nothing to start from
@@ -55,49 +102,167 @@ def command(
         raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
         raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
-    answers = InitAnswers(
-        command=benchmark or _require("Benchmark command (a shell line run in the repository)", "--command"),
-        write=write or tuple(_require("Files that may be changed (paths or globs)", "--write").split()),
-        statement=_ask("What should improve", "") if statement is None else statement,
-        direction=direction or _ask("Is a higher or a lower score better?", "max", DIRECTIONS),
-        timeout_seconds=_ask("Time limit of one trial in seconds", 60.0) if timeout is None else timeout,
-        attempts=_ask("Number of experiments", 100) if attempts is None else attempts,
+    files = [file for file in repository.working_paths() if file != TASK_FILE]
+    parameters = dict(map(parse_parameter, param))
+    questions = Questions(yes)
+    facts = repository_facts(repository.top, files)
+    proposed = propose_tasks(facts)
+    if not (benchmark or proposed or questions.has_terminal):
+        raise Misuse(
+            "--command is missing, and neither a benchmark nor tests were found: write a command that prints "
+            "`score: 1.5`, and name it"
+        )
+    line = benchmark or questions.require(
+        "Benchmark command (a shell line run in the repository)",
+        "--command",
+        proposed[0].command if proposed else "",
     )
-    text = render_task_file(answers)
-    read.parse(text)
-    path.write_text(text)
+    draft = propose_task(facts, line)
+    if not write and not parameters:
+        globs = questions.require("Files that may be changed (paths or globs)", "--write", " ".join(draft.write))
+        write = tuple(globs.split())
+    require_matches(write, files)
+    goal = questions.ask("What should improve", draft.statement) if statement is None else statement
+    better = direction or questions.ask("Is a higher or a lower score better?", draft.direction, DIRECTIONS)
+    gates = tuple(GateDraft(f"gate-{count}" if count > 1 else "gate", one) for count, one in enumerate(gate, 1))
+    if not gates and draft.gates and questions.is_open:
+        answer = questions.ask("Command that candidates must pass (- for none)", draft.gates[0].command)
+        gates = (replace(draft.gates[0], command=answer),) if answer.strip() not in ("", "-") else ()
+    draft = replace(
+        draft,
+        write=write,
+        parameters=parameters,
+        statement=goal,
+        direction=better,
+        metrics=tuple(Metric(name, Direction(better)) for name in metric),
+        gates=gates,
+        timeout_seconds=draft.timeout_seconds if timeout is None else timeout,
+        attempts=questions.ask("Number of experiments", 100) if attempts is None else attempts,
+    )
+    draft = with_proposer(draft, has_samplers=find_spec("optuna") is not None)
+    read.parse(render_task_file(draft))
+    if no_check:
+        path.write_text(render_task_file(draft))
+        here().trust(only_task_file=True)  # what the user has just written, the user allows
+        say(f"wrote {path.name}")
+        if as_json:
+            print_json({"task_file": str(path), "command": draft.command, "write": draft.write})
+        return
+    # Only what nobody chose may be replaced by another benchmark of the repository.
+    others = proposed[1:] if yes and benchmark is None else []
+    drafts = [draft, *(_with_answers(other, draft) for other in others)]
+    prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe)
+    given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
+    proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     say(f"wrote {path.name}")
-    here().trust(only_task_file=True)  # what the user has just written, the user allows
-    if not no_check:
-        _check(unsafe)
+    _print_result(proven, path, as_json)
+    sys.exit(1 if proven.check.problem else 0)
 
 
-def _ask(question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
-    """The user's answer, of the default's type; without a terminal the default."""
-    if not sys.stdin.isatty():
-        return default
-    answer: T = click.prompt(question, default=default, type=kind, err=True)
-    return answer
+class Questions:
+    """Asks the user; with --yes or without a terminal it takes what is proposed."""
+
+    def __init__(self, yes: bool) -> None:
+        self._yes = yes
+        self.has_terminal = sys.stdin.isatty() and not yes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether proposals may become part of the task: the user sees them, or has accepted them."""
+        return self._yes or self.has_terminal
+
+    def ask(self, question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
+        """The user's answer, of the default's type."""
+        if not self.has_terminal:
+            return default
+        answer: T = click.prompt(question, default=default, type=kind, err=True)
+        return answer
+
+    def require(self, question: str, flag: str, proposal: str) -> str:
+        """The user's answer; an error that names the missing option where nobody can be asked."""
+        from loopty.domain.errors import Misuse
+
+        if self._yes and proposal:
+            return proposal
+        if not self.has_terminal:
+            remedy = f"; loopty proposes {proposal!r}, which --yes accepts" if proposal else ""
+            raise Misuse(f"{flag} is missing, and there is no terminal to ask on{remedy}")
+        return str(click.prompt(question, default=proposal or None, err=True))
+
+    def consent(self, cause: Cause) -> bool:
+        """Whether a remedy that lets trials see more than the repository may be applied."""
+        from loopty.causes.cause import Reach
+
+        if not self.has_terminal:
+            return self._yes and cause.reach is not Reach.OUTSIDE
+        _say_paragraph(f"{cause.sentence}; {cause.remedy}")
+        return click.confirm("Do this?", err=True)
 
 
-def _require(question: str, flag: str) -> str:
-    """The user's answer; without a terminal an error that names the missing option."""
-    from loopty.domain.errors import Misuse
+def _with_answers(other: TaskDraft, draft: TaskDraft) -> TaskDraft:
+    """Another benchmark of the repository, with what the user said."""
+    return replace(
+        other,
+        parameters=draft.parameters,
+        metrics=draft.metrics,
+        timeout_seconds=draft.timeout_seconds,
+        attempts=draft.attempts,
+        proposer=draft.proposer,
+        write=draft.write,
+        gates=other.gates if all(gate.is_proposed for gate in draft.gates) else draft.gates,
+    )
 
-    if not sys.stdin.isatty():
-        raise Misuse(f"{flag} is missing, and there is no terminal to ask on")
-    return str(click.prompt(question, err=True))
+
+def _say_paragraph(text: str) -> None:
+    from loopty.report.init_text import paragraph
+
+    say(paragraph(text, columns()))
 
 
-def _check(unsafe: bool) -> None:
-    campaign = here()
-    result = campaign.check(unsafe=unsafe)
-    if result.problem:
-        say(f"the checked run failed: {result.problem}")
-        print_explanation(result.explanation)
+def _print_result(proven: ProvenTask, path: Path, as_json: bool) -> None:
+    from loopty.report.figures import figure
+    from loopty.report.init_text import noise_text, proposer_text
+
+    check, draft, noise = proven.check, proven.draft, proven.noise
+    if as_json:
+        print_json({"task_file": str(path), **_plain(proven)})
+    if check.problem:
+        _say_paragraph(f"the checked run failed: {check.problem}")
+        print_explanation(check.explanation)
         say("fix the benchmark or loopty.toml, then retry: loopty run 1 --check")
-        sys.exit(1)
-    scores = ", ".join(f"{name} {value:g}" for name, value in result.outcome.metrics.items())
-    say(f"the checked run passed in {result.outcome.seconds:.2f} s: {scores}")
+        return
+    scores = ", ".join(f"{name} {figure(value)}" for name, value in list(check.outcome.metrics.items())[:4])
+    better = "lower" if draft.direction == "min" else "higher"
+    _say_paragraph(f"the checked run passed in {check.outcome.seconds:.2f} s: {scores} ({better} is better)")
+    if noise:
+        _say_paragraph(noise_text(noise.metric, noise.values, noise.percent))
+    _say_paragraph(proposer_text(draft.proposer))
     say("next: loopty optimize")
     say_own_path()
+
+
+def _plain(proven: ProvenTask) -> dict[str, object]:
+    """The result for programs."""
+    from loopty.kit import codec
+    from loopty.report.init_text import proposer_text
+
+    check, draft, noise = proven.check, proven.draft, proven.noise
+    return {
+        "ok": check.problem is None,
+        "reason": check.problem or "",
+        "command": draft.command,
+        "result": draft.result,
+        "write": list(draft.write),
+        "gates": [one.command for one in draft.gates],
+        "scratch": list(draft.scratch),
+        "mounts": list(draft.mounts),
+        "timeout_seconds": draft.timeout_seconds,
+        "direction": draft.direction,
+        "changes": [codec.plain(change) for change in proven.changes],
+        "check": codec.plain(check.outcome),
+        "noise": {"metric": noise.metric, "values": list(noise.values), "percent": noise.percent}
+        if noise
+        else None,
+        "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
+        **({"explanation": check.explanation.plain()} if check.explanation else {}),
+    }

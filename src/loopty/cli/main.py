@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+from keyword import iskeyword
 from typing import NoReturn
 
 import click
@@ -23,7 +24,9 @@ VERBS = {
     "best": "Print the best node.",
     "show": "Show everything about a node.",
     "diff": "Show what a node changed.",
-    "new": "Make a node by hand: a folder with files to edit.",
+    "new": "Make a node by hand: a folder with its files to edit.",
+    "try": "Run any command on a node's files, in the sandbox, unrecorded.",
+    "drop": "Give up a draft.",
     "run": "Run a node made by hand; --check only tries the benchmark.",
     "accept": "Keep a node that was held because its gain is too good.",
     "replay": "Measure a node or an artifact again and compare.",
@@ -36,11 +39,17 @@ VERBS = {
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node as an artifact to measure on any machine.",
     "trust": "Allow what a task file asks for beyond the default.",
+    "gc": "Remove the files of discarded nodes.",
     "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }
+
+
+def verb_module(verb: str) -> str:
+    """The module of a verb. A word of Python's own cannot be the name of one: then an underscore follows."""
+    return f"loopty.cli.{verb}{'_' if iskeyword(verb) else ''}"
 
 
 class Verbs(click.Group):
@@ -52,8 +61,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"loopty.cli.{cmd_name}")
-        command: click.Command = module.command
+        command: click.Command = importlib.import_module(verb_module(cmd_name)).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -13,16 +13,20 @@ from loopty.domain.ids import NodeId
 @click.option("--parent", type=NodeArgument(), help="The node to change. Default: the best node.")
 @click.option("-m", "--message", default="by hand", show_default=True, help="The change, in words.")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
+@click.option("--sparse", is_flag=True, help="Only the files that you may change: fast in a large repository.")
 @json_option
-def command(parent: NodeId | None, message: str, params: tuple[str, ...], as_json: bool) -> None:
-    """Make a node by hand: a folder with files to edit.
+def command(parent: NodeId | None, message: str, params: tuple[str, ...], sparse: bool, as_json: bool) -> None:
+    """Make a node by hand: a folder with its files to edit.
 
-    Prints the node's id, and the folder with the files that you may change. Edit them, then run `loopty run ID`.
+    Prints the node's id and the folder: a whole tree, read-only where no change is allowed, in which tests, a
+    profiler and an editor work. Edit it, try it with `loopty try ID -- COMMAND`, then run `loopty run ID`, or
+    give it up with `loopty drop ID`.
     """
     text = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
-    draft = here().new(parent, text, dict(map(_name_and_value, params)))
+    draft = here().new(parent, text, dict(map(_name_and_value, params)), sparse)
     if as_json:
-        print_json({"node": draft.node, "workspace": str(draft.folder), "files": draft.files})
+        workspace = {"workspace": str(draft.folder), "files": draft.files}
+        print_json({"node": draft.node, "handle": draft.handle, **workspace})
         return
     click.echo(f"{draft.node} {draft.folder}")
     count = len(draft.files)

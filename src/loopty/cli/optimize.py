@@ -41,8 +41,19 @@ def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    campaign = here_with_trust(trust)
-    session = campaign.start_session(new_run, unsafe)
+    from loopty.report.set_up_line import SetUpLine
+
+    line = SetUpLine(sys.stderr, os.environ)
+
+    def talk(text: str) -> None:
+        line.erase()
+        say(text)
+
+    campaign = here_with_trust(trust, talk)
+    try:
+        session = campaign.start_session(new_run, unsafe, (lambda _: None) if quiet else line.show)
+    finally:
+        line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     if quiet:
@@ -62,7 +73,14 @@ def _progress(session: OptimizeSession) -> Progress:
 
     context = session.context
     progress = make_progress(
-        context.recorder, session.run, context.task.pools, sys.stderr, os.environ, time.time, session.loop.latest
+        context.recorder,
+        session.run,
+        context.task.pools,
+        sys.stderr,
+        os.environ,
+        time.time,
+        session.loop.latest,
+        context.task.noise,
     )
     context.recorder.listeners.append(progress.on_event)
     return progress
@@ -73,8 +91,8 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.domain.pool import Pool
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
-    from loopty.report.best_text import closing_text
-    from loopty.report.columns import short_id
+    from loopty.report.closing_text import closing_text
+    from loopty.report.node_name import typed_name
 
     status, tally, history = campaign.status(run), campaign.tally(run), campaign.history
     if as_json:
@@ -89,7 +107,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     fruitless = finish.reason == fruitless_reason(history.runs[run], Pool.ATTEMPT)
     # A pass over the whole ledger: only where a model made the proposals is there more to see.
     if fruitless and (parent := campaign.last_fruitless_parent(run)):
-        say(f"see what was refused: loopty show {short_id(parent)} --refused")
+        say(f"see what was refused: loopty show {typed_name(parent, history.handle(parent))} --refused")
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))

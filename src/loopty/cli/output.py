@@ -16,7 +16,7 @@ from loopty.domain.ids import NodeId
 from loopty.kit.printable import escape_hidden_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from loopty.campaign.verdict_changes import VerdictChange
     from loopty.causes.explanation import Explanation
@@ -49,18 +49,18 @@ class NodeArgument(click.ParamType[NodeId]):
         return here().find_node(str(value))
 
 
-def here() -> Campaign:
-    """The campaign of the repository around the current directory."""
-    return Campaign(Path.cwd(), say)
+def here(talk: Callable[[str], None] | None = None) -> Campaign:
+    """The campaign of the repository around the current directory; `talk` prints its lines for a person."""
+    return Campaign(Path.cwd(), talk or say)
 
 
-def here_with_trust(trust: bool) -> Campaign:
+def here_with_trust(trust: bool, talk: Callable[[str], None] | None = None) -> Campaign:
     """The campaign here, for a verb that runs trials.
 
     With `trust`, or after a yes, the task may have what it asks for. Without a terminal nobody is asked: the
     campaign itself refuses what is not allowed.
     """
-    campaign = here()
+    campaign = here(talk)
     if not campaign.is_trusted() and (trust or confirm_requests(campaign.requests())):
         campaign.trust()
     return campaign
@@ -93,21 +93,32 @@ def print_json_text(text: str) -> None:
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
 
 
-def print_verdict_change(change: VerdictChange, as_json: bool) -> None:
+def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: bool) -> None:
     """Print which verdicts were withdrawn, what is open again, and what is the best node now."""
-    from loopty.report.columns import short_id
+    from loopty.report.node_name import NodeNames
 
     if as_json:
         from loopty.kit import codec
 
-        print_json(codec.plain(change))
+        nodes = (*change.withdrawn, *change.reopened, *((change.best,) if change.best else ()))
+        handles = {node: campaign.history.handle(NodeId(node)) for node in nodes}
+        print_json({**codec.plain(change), "handles": handles})
         return
-    click.echo(f"withdrawn: {', '.join(map(short_id, change.withdrawn)) or 'nothing'}")
+    name = NodeNames(campaign.history.handle).shown
+    click.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
-        click.echo(f"unjudged again: {', '.join(map(short_id, change.reopened))}")
+        click.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
         say("judge them: loopty remeasure")
     if change.best:
-        click.echo(f"best: {short_id(change.best)}")
+        click.echo(f"best: {name(change.best)}")
+
+
+def say_control(campaign: Campaign, run: int) -> None:
+    """Say it where the control did better than the best attempt."""
+    from loopty.report.control_text import control_hint
+
+    if hint := control_hint(campaign.status(run)):
+        say(hint)
 
 
 def print_explanation(found: Explanation | None) -> None:

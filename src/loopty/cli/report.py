@@ -23,20 +23,27 @@ from loopty.cli.output import columns, here, json_option, print_json, run_option
     is_flag=True,
     help="First measure the best node beside the baseline in fresh pairs, so that the stated gain is of today.",
 )
+@click.option(
+    "--slice",
+    "parameter",
+    metavar="NAME",
+    help="The parameter to draw the scores against. Default: the most important one.",
+)
 @unsafe_option
 @run_option
 @json_option
-def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: bool) -> None:
+def command(top: int, run: int | None, confirm: bool, parameter: str | None, unsafe: bool, as_json: bool) -> None:
     """Chart the scores of the experiments; list the best nodes, the status, and how the time was spent.
 
-    From 20 trials on, it also says how much of the score each parameter accounts for.
+    From 20 trials on, it also says how much of the score each parameter accounts for, and draws the scores against
+    the most important one.
 
     Results from other machines are not comparable, so they are listed separately.
     """
     campaign = here()
     if confirm:
         campaign.confirm(run, unsafe)
-    found, flaw = campaign.report(run, top), campaign.flaw()
+    found, flaw = campaign.report(run, top, parameter), campaign.flaw()
     if as_json:
         from loopty.kit import codec
 
@@ -47,6 +54,7 @@ def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: boo
             "other_fingerprints": found.other_cohorts,
             "goodput": found.goodput,
             "importance": found.importance,
+            "slice": found.slice,
         }
         print_json({"status": status, **codec.plain(parts), **({"flaw": flaw} if flaw else {})})
         return
@@ -56,13 +64,15 @@ def command(top: int, run: int | None, confirm: bool, unsafe: bool, as_json: boo
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text
     from loopty.report.importance_text import importance_text
+    from loopty.report.slice_chart import slice_chart
     from loopty.report.status_text import status_text
 
     rows = min(max(shutil.get_terminal_size((80, 24)).lines - 8, 12), 24)
     texts = [
         chart(found.points, columns(), rows, terminal()),
-        leaderboard_text(found.best, found.points.metric, columns(), terminal()),
+        leaderboard_text(found.best, found.points.metric, columns(), terminal()) if top else "",
         importance_text(found.importance, columns(), terminal()),
+        slice_chart(found.slice, columns(), rows // 2, terminal()) if found.slice else "",
         other_cohorts_text(found.other_cohorts, found.points.metric, columns(), terminal()),
         status_text(found.status, columns(), terminal(), found.tally),
         goodput_text(found.goodput, columns(), terminal()),

@@ -10,14 +10,18 @@ from loopty.domain.ids import NodeId
 
 @click.command("tree")
 @click.argument("node", type=NodeArgument(), required=False)
-@click.option("--all", "everything", is_flag=True, help="Show every node.")
+@click.option("--all", "everything", is_flag=True, help="Show every node, those of the control too.")
+@click.option("--controls", is_flag=True, help="Show the nodes of the control, too.")
 @run_option
 @json_option
-def command(node: NodeId | None, everything: bool, run: int | None, as_json: bool) -> None:
+def command(node: NodeId | None, everything: bool, controls: bool, run: int | None, as_json: bool) -> None:
     """Show the tree of experiments below NODE, or of the newest run.
 
-    In a large tree, only the path to the best node, the kept nodes and the newest nodes are shown, unless --all is
-    given. --json prints every node, one per line.
+    Each line has the node's score, its effect over its parent, and what it changed. The path to the best node runs
+    down the left edge; what was tried at each step hangs beside it.
+
+    In a large tree, only that path, the kept nodes and the newest nodes are shown, unless --all is given. --json
+    prints every node, one per line.
     """
     campaign = here()
     top = campaign.node(node or str(campaign.newest_run(run))).id
@@ -30,4 +34,6 @@ def command(node: NodeId | None, everything: bool, run: int | None, as_json: boo
     from loopty.report.tree_text import tree_text
     from loopty.views.node_tree import LIMIT
 
-    click.echo(tree_text(campaign.tree(top, None if everything else LIMIT), columns(), terminal()))
+    rows = campaign.tree(top, None if everything else LIMIT, controls or everything)
+    metrics = campaign.history.metrics(campaign.node(str(top.run)))
+    click.echo(tree_text(rows, columns(), terminal(), metrics[0].name if metrics else "score"))

@@ -71,6 +71,8 @@ class Launch:
     links: Mapping[str, str] = field(default_factory=dict)
     """Paths that lead to others inside, in back ends with a file system of their own: from the repository's path
     on the host, which environments and build folders name, to the same files in the trial."""
+    devices: tuple[str, ...] = ()
+    """Paths of device files that the command may use."""
     network: bool = False
     channel: int | None = None
     """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""

@@ -12,7 +12,7 @@ from loopty.domain.git_names import TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import GateScope, Pool
+from loopty.domain.pool import SEARCH_POOLS, GateScope, Pool
 from loopty.domain.proposal import BY_HAND, Objection, Proposal, Refusal, identity
 from loopty.domain.task import Noise, Pools, Task, digest
 from loopty.engine.budget import trial_refusal
@@ -27,8 +27,9 @@ from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import GateAdded, NodeGates
 from loopty.record.node_record import Node
-from loopty.record.nodes import NodeAdded, NodeSealed
+from loopty.record.nodes import DraftDropped, NodeAdded, NodeSealed
 from loopty.record.proposals import ProposalRefused, Proposals
+from loopty.record.removed_files import require_files
 from loopty.record.runs import RunStarted
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import (
@@ -121,6 +122,8 @@ def add_node(
 ) -> list[Event]:
     """The proposal as a node, or its refusal where the same experiment is already in the tree."""
     parent = history[proposal.parent]
+    _refuse_dropped(parent)
+    require_files(parent)
     if parent.is_invalidated:
         reason = f"its parent {parent.id} is invalidated: {parent.reason}"
         if draft:
@@ -166,12 +169,48 @@ def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
 
 
 def seal_node(history: History, node: NodeId, files: CommittedFiles) -> list[Event]:
-    return [NodeSealed(node, files.commit, files.tree)] if history[node].draft else []
+    """The end of a draft. Refuses one that is no new experiment, before it costs an attempt."""
+    found = history[node]
+    if not found.draft:
+        return []
+    _refuse_dropped(found)
+    if reason := _repetition(history, found, files):
+        raise Misuse(f"node {node} {reason}; edit it, or drop it with `loopty drop {node}`")
+    return [NodeSealed(node, files.commit, files.tree)]
+
+
+def _repetition(history: History, draft: Node, files: CommittedFiles) -> str | None:
+    """Why the draft is no new experiment, or None."""
+    parent = history[draft.id.parent] if draft.id.parent else None
+    if parent and identity(files.tree, draft.params) == parent.identity:
+        return f"changes nothing of {parent.id} #{parent.handle}"
+    twins = (history.twin(draft.id.run, pool, identity(files.tree, draft.params)) for pool in SEARCH_POOLS)
+    if twin := next((history[node] for node in twins if node), None):
+        verdict = twin.verdict or "no verdict yet"
+        return (
+            f"is the same as {twin.id} #{twin.handle} ({verdict}), which `loopty replay {twin.id}` measures again"
+        )
+    return None
+
+
+def drop_draft(history: History, node: NodeId) -> list[Event]:
+    """The end of a draft that will not run."""
+    found = history[node]
+    if not found.draft:
+        state = found.verdict or ("running" if found.running else "sealed")
+        raise Misuse(f"node {node} is not a draft ({state}): only drafts can be dropped")
+    return [] if found.dropped else [DraftDropped(node)]
+
+
+def _refuse_dropped(node: Node) -> None:
+    if node.dropped:
+        raise Misuse(f"node {node.id} was dropped: make a new one with `loopty new`")
 
 
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
     found = history[node]
+    _refuse_dropped(found)
     if found.running:
         raise Taken(f"node {node} is running already: follow it with `loopty show {node}`")
     if found.verdict:
@@ -189,11 +228,13 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
 
 def start_observation(history: History, node: NodeId, owner: str, pool: Pool) -> list[Event]:
     """The start of a trial that serves no verdict: a replay, or a measurement on another machine."""
+    require_files(history[node])
     return [TrialStarted(node, history[node].trials + 1, pool, owner)]
 
 
 def start_audit(history: History, node: NodeId, owner: str, split: str) -> list[Event]:
     """The start of a trial on the held-out split; `split` is its digest."""
+    require_files(history[node])
     number = history[node].trials + 1
     return [TrialStarted(node, number, Pool.AUDIT, owner), SplitShown(node, number, split)]
 

@@ -22,7 +22,7 @@ from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted, trial_name, trial_token
-from loopty.record.verdicts import NodeJudged
+from loopty.record.verdicts import NodeJudged, NodeReopened, VerdictWithdrawn
 
 Watch = Callable[[Trial], OnMetrics]
 
@@ -152,7 +152,7 @@ class TrialRunner:
 
     def _conclude(self, recorded: Sequence[Event]) -> None:
         for event in recorded:
-            if isinstance(event, NodeJudged):
+            if isinstance(event, NodeJudged | VerdictWithdrawn | NodeReopened):
                 self._workspaces.conclude(self.history[event.node], self.history)
 
     def _parent(self, node: Node) -> Node | None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
 from loopty.domain.outcome import Integrity
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
+from loopty.evaluators import contract
 from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
+from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeCommandEnd
+from loopty.evaluators.writable_copy import in_writable_copy
 from loopty.kit.safe_folder import SafeFile
 
 FindTampering = Callable[[Trial], str | None]
@@ -58,6 +63,7 @@ class BenchmarkRunner:
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         find_tampering: FindTampering,
+        devices: Sequence[str] = (),
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
@@ -66,6 +72,7 @@ class BenchmarkRunner:
         self._env = env
         self._mounts = tuple(mounts)
         self._find_tampering = find_tampering
+        self._devices = tuple(devices)
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
@@ -78,22 +85,68 @@ class BenchmarkRunner:
         """
         top = self._paths.benchmark if self._benchmark.isolated else self._paths.tree
         async with self._candidate_access(stage) as access:
+            mounts = (*self._mounts, *command.mounts, *access.mounts)
+            scratch = tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch)
             launch = Launch(
-                argv=command.argv,
+                argv=self._argv(command.argv, top, mounts, scratch),
                 cwd=top,
                 bounds=self._limits.bounds(command.seconds),
                 stdout=command.stdout.path_for_programs(),
                 stderr=command.stderr.path_for_programs(),
                 env={**self._env, **self._benchmark.env, **command.env, **access.env},
-                mounts=(*self._mounts, *command.mounts, *access.mounts),
-                scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
+                mounts=mounts,
+                scratch=scratch,
                 links=self._paths.links_to(top),
+                devices=self._devices,
                 network=self._benchmark.network,
             )
             end = await self._sandbox.run(launch, cancel)
         if reason := await asyncio.to_thread(self._find_tampering, trial):
             raise TamperingFound(reason)
         return CommandEnd(end, access.conduct)
+
+    async def run_in_tree(
+        self, trial: Trial, stage: Stage, command: TreeCommand, cancel: asyncio.Event
+    ) -> TreeCommandEnd:
+        """Run any command in the candidate's tree, with what the candidate sees; its output passes through."""
+        seconds, tree = command.seconds or self._benchmark.timeout_seconds, self._paths.tree
+        isolated = self._benchmark.isolated
+        environment = {} if isolated else contract.benchmark_environment(trial, self._benchmark, self._paths)
+        scratch = () if isolated else self._benchmark.scratch
+        with tempfile.TemporaryDirectory(prefix="loopty-try-") as folder:
+            stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+            launch = Launch(
+                argv=command.argv,
+                cwd=tree,
+                bounds=self._limits.bounds(seconds),
+                stdout=stdout,
+                stderr=stderr,
+                env={**self._env, **self._benchmark.env, **environment},
+                mounts=(*self._mounts, *(stage.candidate if isolated else stage.mounts)),
+                scratch=tuple(f"{tree}/{path.strip('/')}" for path in scratch),
+                network=self._benchmark.network,
+            )
+            follower = OutputFollower(command, stdout, stderr)
+            following = asyncio.create_task(follower.follow())
+            try:
+                end = await self._sandbox.run(launch, cancel)
+            finally:
+                following.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await following
+            follower.pass_on(is_end=True)
+        return TreeCommandEnd(end.code, self.stop_reason(end.stop, seconds) if end.stop else "")
+
+    def _argv(
+        self, argv: tuple[str, ...], top: str, mounts: Sequence[Mount], scratch: Sequence[str]
+    ) -> tuple[str, ...]:
+        if not self._benchmark.writable_copy:
+            return argv
+        # Only what the host has at the same place of the repository: other mounts are changes of the node.
+        host_top = self._paths.host_top
+        caches = (f"{top}/{path.strip('/')}" for path in self._benchmark.caches)
+        shown = [one.target for one in mounts if f"{host_top}{one.target.removeprefix(top)}" == str(one.source)]
+        return in_writable_copy(argv, top, (*shown, *scratch, *caches), has_links=self._sandbox.name == "landlock")
 
     def stop_reason(self, stop: Stop, seconds: float) -> str:
         """The limit that ended a command, in words."""
@@ -118,7 +171,9 @@ class BenchmarkRunner:
         paths = self._paths
         server = f"{paths.sdk}/serve.py"
         links = paths.links_to(paths.tree)
-        limits = CandidateLimits(self._limits, seconds, paths.tree, server, env, self._mounts, network, links)
+        limits = CandidateLimits(
+            self._limits, seconds, paths.tree, server, env, self._mounts, network, links, self._devices
+        )
         candidates = CandidateServer(self._sandbox, stage, limits)
         async with candidates.serve() as socket:
             target = paths.candidate

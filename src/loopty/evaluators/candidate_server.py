@@ -47,6 +47,7 @@ class CandidateLimits:
     mounts: tuple[Mount, ...]
     network: bool
     links: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 class CandidateServer:
@@ -163,6 +164,7 @@ class CandidateServer:
             env={**limits.env, **start.env},
             mounts=(*limits.mounts, *self._stage.candidate),
             links=limits.links,
+            devices=limits.devices,
             network=limits.network,
             channel=channel.detach(),
             on_start=stillness.take_freezer,

@@ -26,6 +26,7 @@ from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.metrics_watch import MetricsWatch
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
+from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.evaluators.trial_output import RESULT, TrialOutput
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 RunGates = Callable[[Trial, asyncio.Event], Awaitable[list[GateResult]]]
 """Runs every gate of a trial on its node."""
+RunInTree = Callable[[Trial, TreeCommand, asyncio.Event], Awaitable[TreeCommandEnd]]
+"""Runs any command on the files of a trial's node."""
 
 
 class CommandEvaluator:
@@ -51,13 +54,14 @@ class CommandEvaluator:
         env: Mapping[str, str],
         mounts: Sequence[Mount],
         serve_model: ServeTrial | None = None,
+        devices: Sequence[str] = (),
     ) -> None:
         """`serve_model` serves the user role's model to the benchmark's command; gates do not call models."""
         self._benchmark = benchmark
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
-        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering)
+        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; anything that the candidate does becomes an Outcome.
@@ -67,6 +71,8 @@ class CommandEvaluator:
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
+                if outcome.is_finished:
+                    await asyncio.to_thread(stage.save_caches)
             except TamperingFound as finding:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))
         integrity = self._runner.integrity if outcome.integrity is None else outcome.integrity
@@ -86,6 +92,11 @@ class CommandEvaluator:
                 ]
             except TamperingFound as finding:
                 raise SandboxError(str(finding)) from None
+
+    async def run_in_tree(self, trial: Trial, command: TreeCommand, cancel: asyncio.Event) -> TreeCommandEnd:
+        """Run any command on the node's files, as the candidate would run."""
+        async with _in_thread(self._open_stage(trial)) as stage:
+            return await self._runner.run_in_tree(trial, stage, command, cancel)
 
     async def _evaluate(self, trial: Trial, stage: Stage, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         if refusal := await self._gate_refusal(When.BEFORE, trial, stage, cancel):

@@ -10,8 +10,8 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.paired_estimate import paired_estimate
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.judge.incumbents import unseat
 from loopty.judge.pairs import MAX_FAULTS, coin
+from loopty.judge.withdrawals import withdraw
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
 from loopty.record.event import Event
@@ -19,7 +19,7 @@ from loopty.record.history import History
 from loopty.record.node_record import Pairing
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts, TrialStarted
-from loopty.record.verdicts import Incumbents
+from loopty.record.verdicts import Incumbents, VerdictWithdrawn
 
 
 def start_confirmation(history: History, run: int, owner: str, noise: Noise, pairs: int) -> Iterator[Event]:
@@ -30,7 +30,7 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
     while best := _best_to_confirm(history, history.runs[run], noise, pairs):
         pairing = _fresh_pairs(history.runs[run], best)
         if refutation := _refutation(history, pairing):
-            yield from unseat(history, best, Verdict.DISCARDED, refutation)
+            yield from withdraw(history, [VerdictWithdrawn(best, Verdict.DISCARDED, refutation)])
             continue
         if (len(pairing.mine) >= pairs and len(pairing.theirs) >= pairs) or pairing.faults >= MAX_FAULTS:
             return

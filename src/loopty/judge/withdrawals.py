@@ -1,16 +1,15 @@
-"""How a verdict is taken back: by a person, or by a gate that was added later."""
+"""How a verdict is taken back: by a person, by a late gate, or by an incumbent's own failure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
-from loopty.judge.incumbents import reopen_losers
 from loopty.record.event import Event
 from loopty.record.history import History
-from loopty.record.verdicts import VerdictWithdrawn
+from loopty.record.verdicts import NodeReopened, VerdictWithdrawn
 
 
 def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
@@ -18,10 +17,10 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
     found = history[node]
     _require_change(history, node)
     if found.draft:
-        raise Misuse(f"node {node} is a draft without a verdict: remove its folder to drop it")
+        raise Misuse(f"node {node} is a draft without a verdict: `loopty drop {node}` removes it")
     if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         raise Misuse(f"node {node} is {found.verdict} already: {found.reason}")
-    yield from _withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why)])
+    yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why)])
 
 
 def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
@@ -35,22 +34,35 @@ def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]
     withdrawals += [
         VerdictWithdrawn(each, Verdict.REJECTED, f"descends from {node}: {why}", node) for each in descendants
     ]
-    yield from _withdraw(history, withdrawals)
+    yield from withdraw(history, withdrawals)
 
 
 def reject_by_gate(history: History, refusals: Mapping[NodeId, str]) -> Iterator[Event]:
     """These nodes fail a gate that was added after their verdict; each with the gate's reason."""
-    yield from _withdraw(
+    yield from withdraw(
         history, [VerdictWithdrawn(node, Verdict.REJECTED, reason) for node, reason in refusals.items()]
     )
 
 
-def _withdraw(history: History, withdrawals: list[VerdictWithdrawn]) -> Iterator[Event]:
-    """All withdrawals first, so that nothing comes back that is withdrawn itself."""
+def withdraw(history: History, withdrawals: Sequence[VerdictWithdrawn]) -> Iterator[Event]:
+    """Take these verdicts back: the best is elected anew, and what lost only against one of them is open again.
+
+    All withdrawals come first, so that nothing comes back that is withdrawn itself.
+    """
     yield from withdrawals
     for event in withdrawals:
-        reason = f"lost only against {event.node}, whose verdict was withdrawn"
-        yield from reopen_losers(history, event.node, reason)
+        yield from _reopen_losers(history, event.node)
+
+
+def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
+    """The return of what lost only against this node: one more judgement each, at most one per cause."""
+    reason = f"lost only against {node}, whose verdict was withdrawn"
+    lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
+    for other in list(history.nodes(node.run, history[node].pool)):
+        has_result = other.outcome and other.outcome.is_finished and not other.fault
+        may_return = has_result and not (other.withdrawn or other.files_removed) and node not in other.reopened_for
+        if other.against == node and other.verdict in lost and may_return:
+            yield NodeReopened(other.id, reason, node)
 
 
 def _require_change(history: History, node: NodeId) -> None:

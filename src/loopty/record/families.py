@@ -25,6 +25,7 @@ _MODULES = (
     "trials",
     "node_gates",
     "directives",
+    "removed_files",
 )
 """The files of this room with a FAMILY. Folds of one event run in this order."""
 

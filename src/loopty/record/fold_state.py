@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 from loopty.domain.errors import Misuse
@@ -14,6 +15,8 @@ from loopty.kit import codec
 from loopty.record.node_index import NodeIndex
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
+
+_PAGE_HEAD = re.compile(r'\{"id":"[0-9.]+","pool":"([a-z]+)"')
 
 
 class FoldState:
@@ -69,6 +72,12 @@ class FoldState:
         """The node as one line of JSON."""
         found = self._nodes[node]
         return found if isinstance(found, str) else codec.text(found)
+
+    def is_of_pool(self, node: NodeId, pool: Pool) -> bool:
+        """Whether the node is of this pool. A page that was not decoded yet tells it at its head."""
+        found = self._nodes[node]
+        head = _PAGE_HEAD.match(found) if isinstance(found, str) else None
+        return (head[1] if head else self[node].pool) == pool
 
     def nodes_of_pool(self, run: int, pool: Pool) -> list[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""

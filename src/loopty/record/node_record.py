@@ -104,6 +104,10 @@ class Node:
     """How many of those answers came from this operator."""
     params: Mapping[str, Value] = field(default_factory=dict)
     draft: bool = False
+    dropped: bool = False
+    """Whether the draft was given up before it ran."""
+    files_removed: bool = False
+    """Whether `loopty gc` removed its commit, folder and logs."""
     known_event: int = 0
     """The last event that the proposer knew."""
     edits: tuple[TreePath, ...] = ()

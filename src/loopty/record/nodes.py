@@ -55,6 +55,13 @@ class NodeSealed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DraftDropped(Event):
+    """A draft was given up before it ran. It stays in the tree, so that its id is never used again."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
 class NodeCount(RunPart):
     """How many nodes a run has."""
 
@@ -98,4 +105,8 @@ def _seal(state: FoldState, event: NodeSealed, _at: float) -> None:
     state.seal_in_index(node)
 
 
-FAMILY = Family((NodeAdded, NodeSealed), {NodeAdded: _add, NodeSealed: _seal})
+def _drop(state: FoldState, event: DraftDropped, _at: float) -> None:
+    state.put(replace(state[event.node], dropped=True))
+
+
+FAMILY = Family((NodeAdded, NodeSealed, DraftDropped), {NodeAdded: _add, NodeSealed: _seal, DraftDropped: _drop})

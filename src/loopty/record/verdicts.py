@@ -33,7 +33,10 @@ class NodeJudged(Event):
 
 @dataclass(frozen=True, slots=True)
 class VerdictWithdrawn(Event):
-    """A verdict is replaced, because a person or a gate that was added later says so. It is never `kept`."""
+    """A verdict is taken back: by a person, by a gate that was added later, or because an incumbent failed.
+
+    The new verdict is never `kept`.
+    """
 
     node: NodeId
     verdict: Verdict
@@ -96,7 +99,7 @@ def score_gain(state: FoldState, node: Node, against: NodeId) -> ScoreGain | Non
 def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     before = state[event.node].verdict
     withdrawn = state[event.node].withdrawn
-    if before is Verdict.KEPT and event.verdict is not Verdict.KEPT:
+    if before is Verdict.KEPT and event.verdict is not Verdict.KEPT:  # older ledgers; today this is a withdrawal
         withdrawn = Withdrawal(before, state[event.node].reason, event.reason)
     node = replace(
         state[event.node],

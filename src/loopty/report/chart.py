@@ -8,20 +8,22 @@ from dataclasses import dataclass, replace
 
 from loopty.domain.pool import Pool
 from loopty.report.cell_grid import Grid, Ink
-from loopty.report.columns import cut, short_id, width
+from loopty.report.columns import cut, width
 from loopty.report.figures import figure
+from loopty.report.node_name import node_name
 from loopty.report.scale import AxisScale, robust_scale, round_step, tick_labels
+from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.score_points import Mark, ScorePoint, ScorePoints
 
 _FEWEST_COLUMNS = 8
 _FEWEST_ROWS = 4
-_FAILED = "failed"
 
 _INKS = {
     Mark.KEPT: Ink("●", "best", 6),
     Mark.DISCARDED: Ink("·", "", 4),
     Mark.INCONCLUSIVE: Ink("?", "warn", 4),
+    Mark.PRUNED: Ink("–", "dim", 3),
     Mark.FAILED: Ink("×", "bad", 4),
     Mark.REJECTED: Ink("!", "bad", 4),
 }
@@ -74,7 +76,9 @@ def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Term
     terminal = terminal or Terminal()
     scored = [_ScoredPoint(p.order, p.score, p.pool, p.mark) for p in points.items if p.score is not None]
     if not scored:
-        return f"no {points.metric} to draw yet" + (f": {len(points.items)} failed" if points.items else "")
+        return f"no {points.metric} to draw yet" + (
+            f": {len(points.items)} without a result" if points.items else ""
+        )
     best = max(points.direction.sign * point.score for point in scored) * points.direction.sign
     scale = robust_scale([point.score for point in scored], best)
     failed = [point for point in points.items if point.score is None]
@@ -82,7 +86,8 @@ def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Term
     height = max(rows - len(legend) - bool(failed) - 3, _FEWEST_ROWS)
     ticks = scale.ticks(max(height // 2, 2))
     names = dict(zip((scale.row(tick, height) for tick in ticks), tick_labels(ticks), strict=True))
-    gutter = max([*map(width, names.values()), len(_FAILED) if failed else 0])
+    without_score = _row_name(failed)
+    gutter = max([*map(width, names.values()), len(without_score)])
     frame = _Frame(scale, max(columns - gutter - 2, _FEWEST_COLUMNS), height, points.items[-1].order)
     grid = _draw_points(scored, failed, frame)
     lines = [_title(points, columns, terminal)]
@@ -90,7 +95,9 @@ def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Term
         edge = f"{names.get(row, ''):>{gutter}} " + ("┤" if row in names else "│")
         lines.append(terminal.paint(edge, "dim") + grid.line(row, frame.columns, terminal))
     if failed:
-        lines.append(terminal.paint(f"{_FAILED:>{gutter}} │", "dim") + grid.line(height, frame.columns, terminal))
+        lines.append(
+            terminal.paint(f"{without_score:>{gutter}} │", "dim") + grid.line(height, frame.columns, terminal)
+        )
     lines += [terminal.paint(line, "dim") for line in _order_axis(frame, gutter)]
     return terminal.render("\n".join(line.rstrip() for line in lines + legend))
 
@@ -138,7 +145,9 @@ def _title(points: ScorePoints, columns: int, terminal: Terminal) -> str:
     if not attempts:
         return terminal.paint(cut(left, columns), "strong")
     best = attempts[-1]
-    right = f"best {short_id(best.node, 24)}: {figure(best.score or 0.0)}"
+    ends = (attempts[0].score, best.score)
+    text = ScoreText.of([score for score in ends if score is not None], noise=points.noise)
+    right = f"best {node_name(best.node, best.handle)}: {text.score(best.score or 0.0)}"
     left = cut(left, max(columns - len(right) - 2, 10))
     gap = max(columns - width(left) - len(right), 1)
     return terminal.paint(left, "strong") + " " * gap + terminal.paint(right, "best")
@@ -185,6 +194,12 @@ def _legend(
         lines[-1] += "   " * bool(used) + f"{terminal.paint(ink.glyph, ink.style)} {text}"
         used += needed + 3 * bool(used)
     return lines
+
+
+def _row_name(failed: list[ScorePoint]) -> str:
+    """The name of the row of points without a score; empty without such points."""
+    marks = {point.mark for point in failed}
+    return "no score" if len(marks) > 1 else "".join(marks)
 
 
 def _is_control(point: ScorePoint) -> bool:

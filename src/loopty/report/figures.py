@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from loopty.views.score_change import ScoreChange
+from loopty.domain.space import Value
 
 
 def figure(value: float) -> str:
@@ -14,16 +14,16 @@ def figure(value: float) -> str:
     return f"{value:.6g}"
 
 
-def change_figure(change: ScoreChange) -> str:
-    """The change for a column: `+24.3 %`, positive is better."""
-    if change.percent is None:
-        return _sign(change.amount) + figure(abs(change.amount))
-    return f"{_sign(change.percent)}{percent(change.percent)} %"
+def value_text(value: Value | None, digits: int = 6) -> str:
+    """A parameter's value, as a task file has it; a number with at most this many significant digits."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def rough_figure(value: float) -> str:
     """Three significant digits with a sign, for values that are known only with an interval."""
-    return _sign(value) + three_digits(abs(value))
+    return sign(value) + three_digits(abs(value))
 
 
 def three_digits(value: float) -> str:
@@ -31,33 +31,9 @@ def three_digits(value: float) -> str:
     return figure(float(f"{value:.3g}"))
 
 
-def change_text(change: ScoreChange, than: str) -> str:
-    """The change as words: `24.3 % better than the baseline`."""
-    if change.amount == 0:
-        return f"no better than {than}"
-    amount = figure(abs(change.amount)) if change.percent is None else f"{percent(change.percent)} %"
-    words = f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
-    if change.is_confirmed is False:
-        return f"{words} (unconfirmed)"
-    return f"{words} ({interval_text(change)})" if change.is_confirmed else words
-
-
-def interval_text(change: ScoreChange) -> str:
-    """`95 % interval +1.6 % to +2.6 %, 10 fresh pairs`; perhaps luck where the interval reaches below zero."""
-    assert change.low is not None
-    assert change.high is not None
-    share = None if change.percent is None or not change.amount else change.percent / change.amount
-    low, high = (
-        rough_figure(end) if share is None else f"{_sign(end)}{percent(share * end)} %"
-        for end in (change.low, change.high)
-    )
-    luck = "" if change.is_certain or change.amount <= 0 else "; perhaps luck"
-    return f"95 % interval {low} to {high}, {plural(change.pairs, 'fresh pair')}{luck}"
-
-
 def deviation(sigma: float, share: float | None) -> str:
     """`± 0.8 %`, or in the metric's unit if there is no percentage."""
-    return f"± {figure(sigma)}" if share is None else f"± {percent(share)} %"
+    return f"± {three_digits(sigma)}" if share is None else f"± {percent(share)} %"
 
 
 def duration(seconds: float) -> str:
@@ -89,6 +65,15 @@ def dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.{4 if amount >= 0.001 else 6}f}"
 
 
+def byte_size(count: int) -> str:
+    """`512 B`, `1.4 MB`."""
+    size, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while size >= 1000 and unit != "TB":
+        size, unit = size / 1000, next(units)
+    return f"{size:.0f} {unit}" if size >= 100 or unit == "B" else f"{size:.1f} {unit}"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
@@ -101,5 +86,5 @@ def percent(share: float) -> str:
     return f"{size:.1f}" if size >= 0.1 or size == 0 else f"{size:.2g}"
 
 
-def _sign(value: float) -> str:
+def sign(value: float) -> str:
     return "+" if value >= 0 else "-"

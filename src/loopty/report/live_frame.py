@@ -10,9 +10,12 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.record.verdicts import NodeJudged
-from loopty.report.columns import cut, short_id
-from loopty.report.figures import change_text, duration, figure, plural, rate
+from loopty.report.columns import cut
+from loopty.report.figures import duration, figure, plural, rate
+from loopty.report.node_name import node_name
 from loopty.report.pace import Throughput
+from loopty.report.score_text import ScoreText
+from loopty.views.run_phase import PhaseName, RunPhase
 from loopty.views.run_status import RunningTrialRow, RunStatus
 
 LatestRow = Callable[[NodeId], Row | None]
@@ -33,14 +36,21 @@ class FrameLine:
 
 
 def frame(
-    status: RunStatus, throughput: Throughput, last: NodeJudged | None, latest: LatestRow, columns: int
+    status: RunStatus,
+    throughput: Throughput,
+    last: NodeJudged | None,
+    last_handle: int,
+    latest: LatestRow,
+    columns: int,
 ) -> list[FrameLine]:
     """The lines of the display, at most this many columns wide, the most important first."""
     lines = [_bar(status, columns), _best(status)]
+    if status.phase and status.phase.name is PhaseName.CONFIRMATION:
+        lines.append(FrameLine(phase_text(status.phase)))
     lines.append(FrameLine(", ".join(_times(status, throughput))))
     if last:
         style = _STYLES.get(last.verdict, "dim")
-        lines.append(FrameLine(f"last {short_id(last.node, 20)} {last.verdict}: {last.reason}", style))
+        lines.append(FrameLine(f"last {node_name(last.node, last_handle)} {last.verdict}: {last.reason}", style))
     lines += [FrameLine(_running_line(trial, latest(trial.node)), "dim") for trial in status.running[:_MAX_TRIALS]]
     if status.asking:
         lines.append(FrameLine(f"{plural(status.asking, 'model call')} in flight", "dim"))
@@ -49,15 +59,25 @@ def frame(
     return [FrameLine(cut(line.text, columns), line.style) for line in lines]
 
 
-def running_trial_text(trial: RunningTrialRow, columns: int = 32) -> str:
+def running_trial_text(trial: RunningTrialRow) -> str:
     """The trial in words. A repeat names the node it serves, not which node of the pair is being measured."""
     age = f"for {duration(trial.age_seconds)}"
     if trial.repeat is None:
         pool = "" if trial.pool is Pool.ATTEMPT else f" ({trial.pool})"
-        return f"{short_id(trial.node, columns)}{pool} {age}"
-    subject, incumbent, number = trial.repeat.subject, trial.repeat.rival, trial.repeat.number
-    what = f"pair {number} against {short_id(incumbent, columns)}" if incumbent else f"measurement {number}"
-    return f"{short_id(subject, columns)} again, {what}, {age}"
+        return f"{node_name(trial.node, trial.handle)}{pool} {age}"
+    repeat = trial.repeat
+    what = f"measurement {repeat.number}"
+    if repeat.rival:
+        what = f"pair {repeat.number} against {node_name(repeat.rival, repeat.rival_handle)}"
+    return f"{node_name(repeat.subject, repeat.subject_handle)} again, {what}, {age}"
+
+
+def phase_text(phase: RunPhase) -> str:
+    """`measuring the baseline: 2 of 3`, `confirming the gain over the baseline: pair 4 of 10`."""
+    step = f"{phase.step}" + (f" of {phase.steps}" if phase.steps else "")
+    if phase.name is PhaseName.BASELINE:
+        return f"measuring the baseline: {step}"
+    return f"confirming the gain over the baseline: pair {step}"
 
 
 def pool_progress(status: RunStatus) -> str:
@@ -92,12 +112,14 @@ def _bar(status: RunStatus, columns: int) -> FrameLine:
 
 def _best(status: RunStatus) -> FrameLine:
     if status.baseline is None or status.best is None:
-        return FrameLine("measuring the baseline")
-    baseline = f"the baseline ({figure(status.baseline.score)})"
+        return FrameLine(phase_text(status.phase) if status.phase else "measuring the baseline")
+    text = ScoreText.of_run(status)
+    baseline = f"the baseline ({text.score(status.baseline.score)})"
     if status.best.over_baseline is None:
         return FrameLine(f"nothing better than {baseline} yet")
-    score = f"best {short_id(status.best.node, 24)}: {status.metric} {figure(status.best.score)}"
-    return FrameLine(f"{score}, {change_text(status.best.over_baseline, baseline)}", "best")
+    name, score = node_name(status.best.node, status.best.handle), text.score(status.best.score)
+    change = text.change_words(status.best.over_baseline, baseline)
+    return FrameLine(f"best {name}: {status.metric} {score}, {change}", "best")
 
 
 def _times(status: RunStatus, throughput: Throughput) -> Iterator[str]:
@@ -117,7 +139,7 @@ def _times(status: RunStatus, throughput: Throughput) -> Iterator[str]:
 
 
 def _running_line(trial: RunningTrialRow, row: Row | None) -> str:
-    text = f"running {running_trial_text(trial, 20)}"
+    text = f"running {running_trial_text(trial)}"
     if row is None:
         return text
     values = " ".join(f"{name} {figure(value)}" for name, value in row.metrics.items())

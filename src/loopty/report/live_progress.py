@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from loopty.domain.task import Pools
+from loopty.domain.task import Noise, Pools
 from loopty.record.calls import CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
@@ -35,10 +35,12 @@ class LiveProgress:
         clock: Callable[[], float],
         size: Callable[[], os.terminal_size],
         latest: LatestRow,
+        noise: Noise | None = None,
     ) -> None:
         self._recorder = recorder
         self._run = run
         self._pools = pools
+        self._noise = noise
         self._out = Outlet(out)
         self._terminal = terminal
         self._clock = clock
@@ -79,8 +81,9 @@ class LiveProgress:
         size = self._size()
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)
-        current = status(history, run, now, lambda _: True, self._pools)
-        lines = frame(current, self._pace.throughput(now), self._last, self._latest, columns)
+        current = status(history, run, now, lambda _: True, self._pools, noise=self._noise)
+        handle = history.handle(self._last.node) if self._last else 0
+        lines = frame(current, self._pace.throughput(now), self._last, handle, self._latest, columns)
         if self._failure:
             lines.append(FrameLine(cut(f"no reply from a model: {self._failure}", columns), "warn"))
         lines = lines[: max(size.lines - 1, 1)]

@@ -7,19 +7,23 @@ from typing import TextIO
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.task import Pools
+from loopty.domain.task import Noise, Pools
 from loopty.record.calls import CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
-from loopty.record.verdicts import NodeJudged
-from loopty.report.columns import cut, printable_line, short_id
-from loopty.report.figures import change_figure, duration, figure, plural, rate
-from loopty.report.live_frame import pool_progress, remaining_seconds
+from loopty.record.trials import TrialStarted
+from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
+from loopty.report.columns import cut, printable_line
+from loopty.report.figures import duration, plural, rate
+from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds
+from loopty.report.node_name import node_name
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace, Throughput
+from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
+from loopty.views.run_phase import PhaseName, run_phase
 from loopty.views.run_status import RunStatus, status
 
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 5.0, 60.0
@@ -39,10 +43,12 @@ class PlainProgress:
         out: TextIO,
         terminal: Terminal,
         clock: Callable[[], float],
+        noise: Noise | None = None,
     ) -> None:
         self._recorder = recorder
         self._run = run
         self._pools = pools
+        self._noise = noise
         self._out = Outlet(out)
         self._terminal = terminal
         self._clock = clock
@@ -50,11 +56,17 @@ class PlainProgress:
         self._pace = Pace(self._start)
         self._failure = ""
         """Why the last model call gave no reply; empty if it gave one."""
+        self._phase: PhaseName | None = None
+        """The phase that was announced last."""
 
     def on_event(self, recorded: Recorded) -> None:
         self._pace.on_event(recorded)
         if isinstance(recorded.event, NodeJudged):
             self._say_verdict(recorded.event)
+        elif isinstance(recorded.event, VerdictWithdrawn):
+            self._say_withdrawal(recorded.event)
+        elif isinstance(recorded.event, TrialStarted):
+            self._say_phase()
         elif isinstance(recorded.event, RungChanged):
             self._say(f"switched to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
         elif isinstance(recorded.event, SessionStalled):
@@ -71,12 +83,24 @@ class PlainProgress:
         # There is no run while a recorder that failed to write has not caught up yet.
         run = history.runs.get(self._run)
         if run and abs(now - self._printed_at) >= pause:
-            current = status(history, run, now, lambda _: True, self._pools)
+            current = status(history, run, now, lambda _: True, self._pools, noise=self._noise)
             self._say(_progress_line(current, self._pace.throughput(now)))
             self._printed_at = now
 
     def close(self) -> None:
         """Do nothing: every line is complete."""
+
+    def _say_phase(self) -> None:
+        """Announce a phase once, when it begins."""
+        history = self._recorder.history
+        phase = run_phase(history, history.runs[self._run], self._noise)
+        name = phase.name if phase else None
+        if name is PhaseName.BASELINE and name is not self._phase:
+            self._say("measuring the baseline")
+        elif phase and phase.name is not self._phase:
+            pairs = f" in {phase.steps} fresh pairs" if phase.steps else ""
+            self._say(f"confirming the gain over the baseline{pairs}")
+        self._phase = name
 
     def _say_verdict(self, judged: NodeJudged) -> None:
         node = self._recorder.history[judged.node]
@@ -89,7 +113,11 @@ class PlainProgress:
         ):
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
-            self._say(f"{word} {short_id(node.id)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+            self._say(f"{word} {node_name(node.id, node.handle)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+
+    def _say_withdrawal(self, withdrawal: VerdictWithdrawn) -> None:
+        name = node_name(withdrawal.node, self._recorder.history.handle(withdrawal.node))
+        self._say(f"withdrawn {name}: {cut(withdrawal.why, _LONGEST_REASON)}")
 
     def _say_failure(self, failure: str) -> None:
         """Print a failure once until it changes: an unavailable model is asked again and again."""
@@ -107,10 +135,13 @@ class PlainProgress:
 
 
 def _progress_line(status: RunStatus, throughput: Throughput) -> str:
-    parts = [pool_progress(status)]
+    parts = [*([phase_text(status.phase)] if status.phase else []), pool_progress(status)]
     if status.best:
-        better = f" ({change_figure(status.best.over_baseline)})" if status.best.over_baseline else ""
-        parts.append(f"best {short_id(status.best.node)} {figure(status.best.score)}{better}")
+        text = ScoreText.of_run(status)
+        better = f" ({text.change(status.best.over_baseline)})" if status.best.over_baseline else ""
+        parts.append(
+            f"best {node_name(status.best.node, status.best.handle)} {text.score(status.best.score)}{better}"
+        )
     if status.asking:
         parts.append(f"{plural(status.asking, 'model call')} in flight")
     if throughput.trials_per_second:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
-from loopty.domain.task import Pools
+from loopty.domain.task import Noise, Pools
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.report.live_frame import LatestRow
@@ -41,11 +41,12 @@ def make_progress(
     env: Mapping[str, str],
     clock: Callable[[], float],
     latest: LatestRow = lambda _: None,
+    noise: Noise | None = None,
 ) -> Progress:
     """The progress display that suits the stream; `clock` is the recorder's."""
     terminal = Terminal.for_stream(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
-        return PlainProgress(recorder, run, pools, out, terminal, clock)
+        return PlainProgress(recorder, run, pools, out, terminal, clock, noise)
 
     def size() -> os.terminal_size:
         try:
@@ -54,4 +55,4 @@ def make_progress(
             return _SIZE_UNKNOWN
         return current if current.columns and current.lines else _SIZE_UNKNOWN
 
-    return LiveProgress(recorder, run, pools, out, terminal, clock, size, latest)
+    return LiveProgress(recorder, run, pools, out, terminal, clock, size, latest, noise)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
-from loopty.report.columns import Fact, cut, fact_lines, printable_line, short_id
+from loopty.report.columns import Fact, cut, fact_lines, printable_line
 from loopty.report.explanation_text import explanation_facts
-from loopty.report.figures import change_text, deviation, dollars, duration, figure, plural, rate
+from loopty.report.figures import deviation, dollars, duration, plural, rate
 from loopty.report.live_frame import running_trial_text
+from loopty.report.node_name import node_name
+from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import (
     false_keeps_text,
     uplift_text,
@@ -79,6 +81,13 @@ def usage_text(status: RunStatus) -> str:
     return f"{plural(status.tokens, 'token')}{money}"
 
 
+def stalls_text(status: RunStatus) -> str:
+    """`a model was unavailable 3 times, 12 s in total; no attempt was charged for it`."""
+    count = "once" if status.stalls == 1 else f"{status.stalls:,} times"
+    lasted = f"{duration(status.stalled_seconds)} in total"
+    return f"a model was unavailable {count}, {lasted}; no attempt was charged for it"
+
+
 def integrity_text(status: RunStatus) -> str:
     """A warning if the best node could have cheated; empty if only its parameters differ."""
     weak = status.best is not None and status.best.edited and status.best.integrity is Integrity.WEAK
@@ -102,26 +111,30 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
 
 
 def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | None) -> Iterator[Fact]:
-    better = "higher" if status.direction.sign > 0 else "lower"
+    better, scores = "higher" if status.direction.sign > 0 else "lower", ScoreText.of_run(status)
     if status.state is RunState.STOPPED:
         yield Fact("because", status.reason)
     if status.best:
-        yield Fact("best", _node_text(status.best, status.metric), "best")
+        yield Fact("best", _node_text(status.best, status.metric, scores), "best")
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
     if status.baseline:
-        yield Fact("baseline", f"{status.metric} {figure(status.baseline.score)} ({better} is better)")
+        yield Fact("baseline", f"{status.metric} {scores.score(status.baseline.score)} ({better} is better)")
     else:
         yield Fact("baseline", f"no result: {why}" if (why := status.without_baseline) else "not measured yet")
     if explanation:
         yield from explanation_facts(explanation)
     if status.control:
-        yield Fact("control", _node_text(status.control, status.metric))
+        leads = "; more than the search found" if status.control_leads else ""
+        text = _node_text(status.control, status.metric, scores) + leads
+        yield Fact("control", text, "warn" if leads else "")
     if status.uplift:
-        plain = f"the best attempt is {change_text(status.uplift, 'the best control')}"
+        plain = f"the best attempt is {scores.change_words(status.uplift, 'the best control')}"
         yield Fact("uplift", uplift_text(tally.over_control) if tally and tally.over_control else plain)
     for other in status.other_fingerprints:
-        yield Fact("elsewhere", f"best {_node_text(other.best, status.metric)} ({other.machine})")
+        yield Fact(
+            "elsewhere", f"best {_node_text(other.best, status.metric, _text_alone(other.best))} ({other.machine})"
+        )
     if status.noise:
         yield Fact("noise", _noise(status.noise, status.metric))
     for count in status.counts:
@@ -153,8 +166,7 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
     if status.tokens or status.money_usd:
         yield Fact("models", usage_text(status))
     if status.stalls:
-        lasted = f"{status.stalls:,} ({duration(status.stalled_seconds)} in total)"
-        yield Fact("stalls", f"{lasted}: model unavailable; no trial charged", "warn")
+        yield Fact("stalls", stalls_text(status), "warn")
     if status.left:
         yield Fact("remaining", _remaining_text(status.left))
     for trial in status.running[:_MAX_TRIALS]:
@@ -164,11 +176,16 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
     yield Fact("criteria", status.criteria)
 
 
-def _node_text(node: AgainstBaseline, metric: str) -> str:
-    text = f"{short_id(node.node)}: {metric} {figure(node.score)}"
+def _node_text(node: AgainstBaseline, metric: str, text: ScoreText) -> str:
+    words = f"{node_name(node.node, node.handle)}: {metric} {text.score(node.score)}"
     if node.over_baseline is None:
-        return f"{text}, the baseline itself"
-    return f"{text}, {change_text(node.over_baseline, 'the baseline')}"
+        return f"{words}, the baseline itself"
+    return f"{words}, {text.change_words(node.over_baseline, 'the baseline')}"
+
+
+def _text_alone(node: AgainstBaseline) -> ScoreText:
+    """The text for a result of another machine, which is not compared with the others."""
+    return ScoreText.of([node.score], [node.over_baseline])
 
 
 def _noise(noise: NoiseFloor, metric: str) -> str:

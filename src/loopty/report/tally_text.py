@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Review
-from loopty.report.columns import printable_line, short_id
+from loopty.report.columns import printable_line
 from loopty.report.figures import percent, plural, rough_figure, three_digits
+from loopty.report.node_name import node_name
 from loopty.views.false_keeps import FalseKeeps
 from loopty.views.uplift import Uplift
 from loopty.views.verdict_tally import Tally, WithdrawnVerdict
@@ -53,7 +54,7 @@ def verdicts_text(tally: Tally) -> str:
 def withdrawn_text(withdrawn: WithdrawnVerdict) -> str:
     """`1.2 was kept, is rejected: it reads the answers`."""
     was = f"was {withdrawn.before}, is {withdrawn.now}" if withdrawn.before else f"is {withdrawn.now}"
-    return f"{short_id(withdrawn.node)} {was}: {printable_line(withdrawn.why)}"
+    return f"{node_name(withdrawn.node, withdrawn.handle)} {was}: {printable_line(withdrawn.why)}"
 
 
 def verifier_text(totals: VerifierTotals) -> str:

@@ -1,4 +1,4 @@
-"""The tree as text: one line per node."""
+"""The tree as text: one line per node, the path to the best node as its trunk."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from collections.abc import Iterable, Iterator
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.record.node_record import Node
-from loopty.report.columns import cut, pad, short_id
+from loopty.report.change_line import Change, ChangeLine
+from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
+from loopty.report.node_name import fitted_name, node_name
+from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
-from loopty.views.node_tree import HiddenNodes, TreeLine, TreeRow
+from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow
 
-_NARROWEST_ID = 12
-_WIDEST_ID = 32
-# The verdict covers these.
-_UNREMARKABLE_ENDINGS = (Ending.FINISHED, Ending.REFUSED)
-_REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.REJECTED, Verdict.QUARANTINED, Verdict.HELD)
+_NARROWEST_NAME = 12
+_LONGEST_METRIC = 16
+_EFFECT = "effect"
+_REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.HELD)
 
 
-def tree_text(rows: Iterable[TreeLine], columns: int = 80, terminal: Terminal | None = None) -> str:
+def tree_text(
+    rows: Iterable[TreeLine], columns: int = 80, terminal: Terminal | None = None, metric: str = "score"
+) -> str:
+    """One line per node: its score, its effect over its parent, and what it changed."""
     terminal = terminal or Terminal()
-    drawn = list(_with_branches(rows, max((columns // 2 - _NARROWEST_ID) // 3, 2)))
-    nodes = [(branch, row) for branch, row in drawn if isinstance(row, TreeRow)]
-    names = min(max(len(branch) + len(_name(row)) for branch, row in nodes), columns // 2)
-    scores = max(len(_score(row)) for _, row in nodes)
-    lines = []
-    for branch, row in drawn:
-        if isinstance(row, HiddenNodes):
-            more = f"… {row.count:,} more under {short_id(row.under, 24)}"
-            lines.append(terminal.paint(branch + cut(more, columns - len(branch)), "dim"))
-        else:
-            lines.append(_line(branch, row, names, scores, columns, terminal))
-    return terminal.render("\n".join(lines))
+    lines = list(rows)
+    drawn = list(_with_branches(lines, max((columns // 2 - _NARROWEST_NAME) // 3, 2)))
+    sheet = _Sheet(drawn, columns, metric)
+    text = [terminal.paint(sheet.head, "dim"), *(sheet.line(branch, row, terminal) for branch, row in drawn)]
+    notes = [sheet.controls(line) for line in lines if isinstance(line, HiddenControls)]
+    if hidden := sum(row.hidden_below for _, row in drawn):
+        notes.insert(0, f"+ counts {hidden:,} more nodes below: --all shows them")
+    for note in notes:
+        text += [terminal.paint(line, "dim") for line in wrap(note, columns)]
+    return terminal.render("\n".join(text))
 
 
 def node_glyph(node: Node) -> tuple[str, str]:
@@ -43,6 +46,8 @@ def node_glyph(node: Node) -> tuple[str, str]:
         return " ", ""
     if node.verdict is Verdict.REJECTED:
         return "!", "bad"
+    if node.outcome and node.outcome.ending is Ending.PRUNED:
+        return "–", "dim"
     if node.outcome is None or not node.outcome.is_finished:
         return "×", "bad"
     if node.verdict in (Verdict.INCONCLUSIVE, Verdict.HELD):
@@ -52,63 +57,138 @@ def node_glyph(node: Node) -> tuple[str, str]:
     return ("●", "good") if node.verdict is Verdict.KEPT else ("·", "")
 
 
-def node_note(node: Node, more: str = "") -> str:
-    """What a line says about a node besides its score."""
+def node_remark(node: Node, more: str = "") -> str:
+    """What a line says about a node besides its score, its state and its change: `(control)`."""
     remarks = [
         more,
         "control" if node.pool is Pool.CONTROL else "",
-        "draft" if node.draft else "",
-        ("measured again" if node.outcome else "running") if node.running else "",
+        "measured again" if node.running and node.outcome else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
         f"was {node.withdrawn.verdict}: {node.withdrawn.why}" if node.withdrawn and node.withdrawn.verdict else "",
         "unjudged again" if node.reopened_for and node.is_pending else "",
-        node.outcome.ending if node.outcome and node.outcome.ending not in _UNREMARKABLE_ENDINGS else "",
     ]
     remark = ", ".join(filter(None, remarks))
-    change = f"{node.operator}: {node.summary}" if node.summary else node.operator
-    return f"({remark}) {change}" if remark else change
+    return f"({remark})" if remark else ""
 
 
-def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeLine]]:
+def _state(node: Node) -> str:
+    """Why the node has no effect to show, in one word."""
+    if node.draft:
+        return "dropped" if node.dropped else "draft"
+    if node.running:
+        return "running"
+    if node.verdict is Verdict.REJECTED:
+        return Verdict.REJECTED
+    return node.outcome.ending if node.outcome and not node.outcome.is_finished else ""
+
+
+class _Sheet:
+    """The columns of one tree: all lines have the same widths, digits and units."""
+
+    def __init__(self, rows: list[tuple[str, TreeRow]], columns: int, metric: str) -> None:
+        self._columns = columns
+        noise = max((row.over_parent.noise for _, row in rows if row.over_parent), default=0.0)
+        changes = [row.over_parent.change for _, row in rows if row.over_parent]
+        # Nodes that were not kept are many, and some are equal in all digits but the last.
+        kept = [row.score for _, row in rows if row.score is not None and row.node.verdict is Verdict.KEPT]
+        some = [row.score for _, row in rows if row.score is not None]
+        self._scores = ScoreText.of(kept, changes, noise, some)
+        self._names = min(max(len(branch) + width(_name(row)) for branch, row in rows), columns // 2)
+        self._score_width = max(width(self._score(row)) for _, row in rows)
+        title = cut(metric, max(self._score_width, min(_LONGEST_METRIC, columns // 5)))
+        self._score_width = max(self._score_width, width(title))
+        self._effect_width = self._room_for_effect(max(width(self._effect(row)) for _, row in rows))
+        head = " " * self._names + "  " + pad(title, self._score_width, right=True)
+        if self._effect_width:
+            head += f"  {_EFFECT:>{self._effect_width}}"
+        room = columns - self._names - self._score_width - self._effect_column - 5
+        remarks = max(width(node_remark(row.node, _elsewhere(row))) for _, row in rows)
+        edits = (Change(row.node, row.changed_params) for _, row in rows)
+        self._changes = ChangeLine.of(edits, room - remarks - 1 if remarks else room)
+        self.head = cut(f"{head}   {self._changes.head}", columns).rstrip()
+
+    def line(self, branch: str, row: TreeRow, terminal: Terminal) -> str:
+        glyph, style = node_glyph(row.node)
+        if row.is_best:
+            glyph, style = "★", "best"
+        elif row.other_score is not None:
+            glyph, style = "≠", "warn"
+        name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
+        used = max(self._names, len(branch) + width(name))
+        lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
+        lead += " " * (used - len(branch) - width(name))
+        score = terminal.paint(pad(self._score(row), self._score_width, right=True), "best" if row.on_path else "")
+        effect = f"  {self._effect(row):>{self._effect_width}}" if self._effect_width else ""
+        room = self._columns - used - self._score_width - self._effect_column - 5
+        is_notable = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
+        change = self._changes.text(Change(row.node, row.changed_params))
+        remark = node_remark(row.node, _elsewhere(row))
+        note = " ".join(filter(None, (change, remark) if self._changes.table else (remark, change)))
+        text = terminal.paint(cut(note, room) if room > 3 else "", "" if is_notable else "dim")
+        return (
+            f"{lead}  {score}{self._painted(effect, row, terminal)} {terminal.paint(glyph, style)} {text}".rstrip()
+        )
+
+    def controls(self, hidden: HiddenControls) -> str:
+        """`58 control nodes are not shown (the best, 1.23: 1.84543): loopty tree --controls`."""
+        count = f"{hidden.count:,} control {'node is' if hidden.count == 1 else 'nodes are'} not shown"
+        best = ""
+        if hidden.best and hidden.score is not None:
+            name = node_name(hidden.best.id, hidden.best.handle)
+            best = f" (the best is {name}: {self._scores.score(hidden.score)})"
+        return f"{count}{best}: --controls shows {'it' if hidden.count == 1 else 'them'}"
+
+    def _room_for_effect(self, columns: int) -> int:
+        """The width of the column of effects; 0 where there is none to show, or no room."""
+        wanted = max(columns, len(_EFFECT)) if columns else 0
+        return wanted if self._names + self._score_width + wanted + 6 <= self._columns else 0
+
+    @property
+    def _effect_column(self) -> int:
+        return self._effect_width + 2 if self._effect_width else 0
+
+    def _score(self, row: TreeRow) -> str:
+        is_whole = row.node.outcome is None or row.node.outcome.ending is not Ending.PRUNED
+        return self._scores.score(row.score) if row.score is not None and is_whole else ""
+
+    def _effect(self, row: TreeRow) -> str:
+        state = _state(row.node)
+        if state or row.over_parent is None:
+            return state
+        return self._scores.change(row.over_parent.change) if row.over_parent.change.amount else "same"
+
+    def _painted(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
+        """A gain in green where it is more than noise, or the state in the colour of its glyph."""
+        if _state(row.node):
+            return terminal.paint(effect, node_glyph(row.node)[1])
+        found = row.over_parent
+        is_gain = found is not None and found.change.amount > 0 and not found.is_within_noise
+        return terminal.paint(effect, "good" if is_gain else "dim") if effect.strip() else effect
+
+
+def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeRow]]:
     """Each row with the branches that lead to it, from at most this many levels: the id shows its depth."""
     continues: list[bool] = []
     for row in rows:
+        if isinstance(row, HiddenControls):
+            continue
         if row.level == 0:
             yield "", row
             continue
-        last = isinstance(row, HiddenNodes) or row.is_last
         del continues[row.level - 1 :]
         first = max(len(continues) - levels + 1, 0)
         stem = "".join("│  " if passes else "   " for passes in continues[first:])
         stem = "…" + stem[1:] if first else stem
-        dash = "┄" if isinstance(row, HiddenNodes) or row.skips_nodes else "─"
-        yield f"{stem}{'└' if last else '├'}{dash} ", row
-        continues.append(not last)
+        dash = "┄" if row.skips_nodes else "─"
+        yield f"{stem}{'└' if row.is_last else '├'}{dash} ", row
+        continues.append(not row.is_last)
 
 
-def _line(branch: str, row: TreeRow, names: int, scores: int, columns: int, terminal: Terminal) -> str:
-    glyph, style = node_glyph(row.node)
-    if row.is_best:
-        glyph, style = "★", "best"
-    elif row.other_score is not None:
-        glyph, style = "≠", "warn"
-    name = _name(row, max(names - len(branch), _NARROWEST_ID))
-    used = max(names, len(branch) + len(name))
-    lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
-    lead += " " * (used - len(branch) - len(name))
-    score = terminal.paint(pad(_score(row), scores, right=True), "best" if row.on_path else "")
-    room = columns - used - scores - 5
-    is_notable = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
-    other = "" if row.other_score is None else f"{figure(row.other_score)} on another machine"
-    text = terminal.paint(cut(node_note(row.node, other), room) if room > 3 else "", "" if is_notable else "dim")
-    return f"{lead}  {score} {terminal.paint(glyph, style)} {text}".rstrip()
-
-
-def _name(row: TreeRow, columns: int = 40) -> str:
-    """The id, and the number of nodes hidden below it."""
+def _name(row: TreeRow, columns: int = 80) -> str:
+    """The name, and the number of nodes hidden below it."""
     hidden = f" +{row.hidden_below:,}" if row.hidden_below else ""
-    return short_id(row.node.id, min(columns - len(hidden), _WIDEST_ID)) + hidden
+    return fitted_name(row.node.id, row.node.handle, columns - len(hidden)) + hidden
 
 
-def _score(row: TreeRow) -> str:
-    return "" if row.score is None else figure(row.score)
+def _elsewhere(row: TreeRow) -> str:
+    return "" if row.other_score is None else f"{figure(row.other_score)} on another machine"

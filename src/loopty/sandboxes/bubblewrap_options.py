@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, SandboxError
+from loopty.sandboxes.devices import device_facts
 
 HOME = "/tmp/home"
 _TEMPORARY = ("/tmp", "/dev/shm")
@@ -77,10 +78,20 @@ def trial_options(launch: Launch, sources: Sequence[int]) -> Iterator[str]:
     for directory in launch.scratch:
         yield from ("--size", size, "--tmpfs", directory)
     yield from _link_options(launch)
+    yield from _device_options(launch)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
     for name, value in {"HOME": HOME, "TMPDIR": _TEMPORARY[0], **launch.env}.items():
         yield from ("--setenv", name, value)
     yield from ("--chdir", launch.cwd)
+
+
+def _device_options(launch: Launch) -> Iterator[str]:
+    for device in launch.devices:
+        yield from ("--dev-bind", device, device)
+    for path in device_facts(launch.devices):
+        # The /proc of a trial has the facts of the machine already.
+        if path.startswith("/sys"):
+            yield from ("--ro-bind", path, path)
 
 
 def _link_options(launch: Launch) -> Iterator[str]:

@@ -100,6 +100,9 @@ class Cgroup:
         """The CPU time that processes of the group have used since it was created, also after its removal."""
         if self._cpu_at_removal is not None:
             return self._cpu_at_removal
+        return self._read_cpu_seconds()
+
+    def _read_cpu_seconds(self) -> float:
         lines = (self._folder / "cpu.stat").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
@@ -131,10 +134,10 @@ class Cgroup:
     def _remove_folder(self) -> None:
         deadline = time.monotonic() + _REMOVING_SECONDS
         while self._folder.exists() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):  # groups of the interface's first version do not count it
+                self._cpu_at_removal = self._read_cpu_seconds()
             with contextlib.suppress(OSError):
-                cpu_seconds = self.cpu_seconds()
                 self._folder.rmdir()
-                self._cpu_at_removal = cpu_seconds
                 return
             # A dead process takes a moment to leave the group.
             with contextlib.suppress(OSError):

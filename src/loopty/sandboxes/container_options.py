@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, Mount, SandboxError
 from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image, is_engine_variable
+from loopty.sandboxes.devices import is_nvidia_gpu
 
 _HOME = "/tmp"
 _SHARED_MEMORY = "/dev/shm"
@@ -78,8 +79,11 @@ def _single_options(setup: ContainerSetup, launch: Launch) -> Iterator[str]:
         yield from ("read-only-tmpfs=false", "http-proxy=false")
         if setup.engine.rootless:
             yield "userns=keep-id"
-    if setup.gpus:
+    if setup.gpus or any(map(is_nvidia_gpu, launch.devices)):
         yield "device=nvidia.com/gpu=all" if setup.engine.kind is EngineKind.PODMAN else "gpus=all"
+
+    if not any(map(is_nvidia_gpu, launch.devices)):  # the engine brings the others of a GPU with its libraries
+        yield from (f"device={path}" for path in launch.devices)
 
 
 def _bound_options(setup: ContainerSetup, launch: Launch) -> Iterator[str]:

@@ -18,6 +18,7 @@ from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxEr
 from loopty.domain.task import SandboxSpec
 from loopty.sandboxes import bubblewrap_options, seccomp
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
+from loopty.sandboxes.devices import device_facts
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder
 from loopty.sandboxes.landlock_supervisor.supervisor import ENDED
@@ -146,9 +147,10 @@ class Landlock:
             notify_calls=call_filter.notify_calls,
             processes=launch.bounds.processes,
             disk_bytes=launch.bounds.disk_mb << 20,
-            system_paths=(*self._system, *resolver),
+            system_paths=(*self._system, *resolver, *device_facts(launch.devices)),
             launch_paths=tuple(map(str, (layout.root, *sources))),
             writable_paths=tuple(map(str, layout.writable_paths)),
+            devices=launch.devices,
         )
 
 

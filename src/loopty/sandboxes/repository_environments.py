@@ -42,13 +42,13 @@ class RepositoryEnvironment:
         return hashlib.sha256(installed).hexdigest()[:8]
 
 
-def repository_environments(top: Path, ignored_folders: Iterable[str]) -> list[RepositoryEnvironment]:
-    """The environments among the folders that git ignores. A link is none: it could lead anywhere."""
-    return list(_environments(top, ignored_folders))[:_MAX_ENVIRONMENTS]
+def repository_environments(top: Path, ignored_paths: Iterable[str]) -> list[RepositoryEnvironment]:
+    """The environments among the paths that git ignores. A link is none: it could lead anywhere."""
+    return list(_environments(top, ignored_paths))[:_MAX_ENVIRONMENTS]
 
 
-def _environments(top: Path, ignored_folders: Iterable[str]) -> Iterator[RepositoryEnvironment]:
-    for path in ignored_folders:
+def _environments(top: Path, ignored_paths: Iterable[str]) -> Iterator[RepositoryEnvironment]:
+    for path in ignored_paths:
         folder = top / path
         is_environment = folder.name == _NODE or is_virtual_environment(folder)
         if is_environment and folder.is_dir() and folder.resolve() == folder:

@@ -48,8 +48,10 @@ def _draw(ask: Ask, metrics: Sequence[Metric]) -> Node | None:
 
 
 def _is_comparable(node: Node, metrics: Sequence[Metric]) -> bool:
-    """Whether the node is a change that finished, was not rejected, and reported all these metrics."""
+    """Whether the node finished, was not rejected, has its files, and reported all these metrics."""
     outcome = node.outcome
     if not node.id.parent or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:
+        return False
+    if node.files_removed:
         return False
     return all(metric.name in outcome.metrics for metric in metrics)

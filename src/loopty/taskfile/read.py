@@ -51,6 +51,8 @@ TOP_KEYS = {
     "statement": "What to improve, in words.",
     "width": "Number of trials that run at the same time. Default: 1.",
     "seed": "Seed of all random choices. Default: 0.",
+    "parameters_file": "JSON file, relative to the repository's top, to which `loopty apply` writes parameters; "
+    "its other keys stay. Default: none; `loopty apply` prints them.",
 }
 PLUGIN_TABLES: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS, "pruner": PRUNERS}
 
@@ -118,6 +120,13 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         checker.add_fault(
             ("benchmark", "result"), f"must be one of {', '.join(FORMATS)}, not {tables['benchmark'].result!r}"
         )
+    if tables["benchmark"] is not WRONG and tables["benchmark"].writable_copy and tables["benchmark"].isolated:
+        checker.add_fault(
+            ("benchmark", "writable_copy"),
+            "has no effect on an isolated candidate: let it build in a directory of benchmark.scratch",
+        )
+    if tables["benchmark"] is not WRONG:
+        _check_caches(tables["benchmark"], checker)
     space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences
     chosen: dict[str, Any] = {
@@ -126,6 +135,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     width = checker.read_value(int, data.get("width", 1), ("width",), {"minimum": 1})
     seed = checker.read_value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
     statement = checker.read_value(str, data.get("statement", ""), ("statement",), {})
+    parameters_file = _parse_parameters_file(data.get("parameters_file", ""), has_space, checker)
     access = tables["access"]
     if access is not WRONG and not access.write and not has_space:
         checker.add_fault((), "leaves nothing to change: give [access] write = […], or [parameters.NAME]")
@@ -145,7 +155,43 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     models = {**user_models, **parse_model_specs(data.get("models", {}), checker)}
     if WRONG not in (tables["roles"], tables["verifier"]):
         check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
-    return Task(statement, models=models, space=space, width=width, seed=seed, gates=gates, **tables, **chosen)
+    return Task(
+        statement,
+        models=models,
+        space=space,
+        width=width,
+        seed=seed,
+        gates=gates,
+        parameters_file=parameters_file,
+        **tables,
+        **chosen,
+    )
+
+
+def _parse_parameters_file(data: Any, has_space: bool, checker: Checker) -> Any:
+    key = ("parameters_file",)
+    path = checker.read_value(str, data, key, {})
+    if path is WRONG or not path:
+        return path
+    parts = path.split("/")
+    if parts[0] in ("", "~", ".git", ".loopty") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        return checker.add_fault(key, f"is {path!r}: give a path inside the repository, relative to its top")
+    if not path.endswith(".json"):
+        return checker.add_fault(key, f"is {path!r}: parameters are written as JSON, so the name ends in .json")
+    if not has_space:
+        return checker.add_fault(key, "needs parameters: add [parameters.NAME]")
+    return path
+
+
+def _check_caches(benchmark: Benchmark, checker: Checker) -> None:
+    """A cache must be a directory of its own: what lies over or under it would hide it."""
+    places = [os.path.normpath(path) for path in (*benchmark.caches, *benchmark.scratch)]
+    for index, cache in enumerate(map(os.path.normpath, benchmark.caches)):
+        others = [place for number, place in enumerate(places) if number != index]
+        if any(f"{cache}/".startswith(f"{other}/") or other.startswith(f"{cache}/") for other in others):
+            checker.add_fault(
+                ("benchmark", "caches", index), "overlaps another directory of caches or scratch: name one of them"
+            )
 
 
 def _parse_space(data: Any, checker: Checker) -> Space:

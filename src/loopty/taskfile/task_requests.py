@@ -91,6 +91,8 @@ def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
 def _benchmark_requests(task: Task, top: Path) -> Iterator[TaskRequest]:
     if task.benchmark.network:
         yield TaskRequest("benchmark.network", "the network, and the services of this machine")
+    for device in task.benchmark.devices:
+        yield TaskRequest("benchmark.devices", f"the device {device!r} of this machine")
     paths = {
         "benchmark.mounts": task.benchmark.mounts,
         "benchmark.data": task.benchmark.data,

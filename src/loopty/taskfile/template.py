@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterator
+
+from loopty.causes.cause import SettingValue, toml_value
+from loopty.domain.space import Parameter, ParameterKind
+from loopty.domain.task import Limits
+from loopty.kit.printable import escape_hidden
+from loopty.taskfile.task_draft import TaskDraft
+
+_LIMITS = {name: getattr(Limits(), name) for name in ("processes", "output_mb")}
+_EXAMPLES = {
+    "files": '["bench.py", "data/**"]   # the benchmark\'s own files; default: the files that the command names',
+    "result": '"stdout"                # or pytest-benchmark, hyperfine, …: docs/benchmarks.md of loopty',
+    "scratch": '["build"]               # directories that start empty and writable, for build output',
+    "mounts": '["~/data"]               # host paths to mount read-only',
+    "network": "false",
+}
+"""What the file shows of settings that are not used."""
 
 
-@dataclass(frozen=True, slots=True)
-class InitAnswers:
-    """The user's answers to the questions of `loopty init`."""
-
-    command: str
-    write: tuple[str, ...]
-    statement: str
-    direction: str
-    timeout_seconds: float
-    attempts: int
-
-
-def render_task_file(answers: InitAnswers) -> str:
-    """The text of the file. JSON strings and lists of strings are valid TOML."""
+def render_task_file(draft: TaskDraft) -> str:
+    """The text of the file. Reasons of settings stand above them as comments."""
     return f"""\
 # The task that loopty optimises. All keys: docs/task-file.md of loopty.
 
-statement = {_toml(answers.statement)}
+statement = {toml_value(draft.statement)}
 width = 1   # trials at the same time; keep 1 for benchmarks that measure time
 seed = 0    # the same seed repeats the same experiments
 
 [benchmark]
 # Runs in the candidate's tree, in a sandbox. It writes {{"score": 1.0}} to the file named by $EVO_RESULT_PATH,
-# or rows to the CSV file named by $LOOPTY_METRICS_CSV.
-command = {_toml(answers.command)}
-timeout_seconds = {answers.timeout_seconds:g}
-# files = ["bench.py", "data/**"]   # the benchmark's own files; default: the files that the command names
-# scratch = ["build"]               # directories that start empty and writable, for build output
-# mounts = ["~/data"]               # host paths to mount read-only
+# or rows to the CSV file named by $LOOPTY_METRICS_CSV; `result` reads other formats.
+{_line(draft, "command", draft.command)}
+{_line(draft, "timeout_seconds", _number(draft.timeout_seconds))}
+{_optional(draft, "result", draft.result if draft.result != "file" else "")}
+{_optional(draft, "score_key", draft.score_key)}\
+{_optional(draft, "files", draft.files)}
+{_optional(draft, "scratch", draft.scratch)}
+{_optional(draft, "mounts", draft.mounts)}
 # isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
-# network = false
-# resources = ["gpu"]               # things that only one trial can use at a time
+{_optional(draft, "network", draft.network)}
+# devices = ["gpu"]                 # devices that trials may use, one trial at a time
+# resources = ["port 8080"]         # other things that only one trial can use at a time
 
 [objective]
-direction = {_toml(answers.direction)}
-# [[objective.metrics]]             # instead: metrics in order of priority
-# name = "score"
-# tolerance = 0.02                  # the smallest gain that matters; noise is measured separately
-
+{_comment(draft, "direction")}direction = {toml_value(draft.direction)}
+{_metrics(draft)}
 [access]
-write = {_toml(list(answers.write))}   # files that proposals may change
+{_access(draft)}
 # hidden = ["answers/**"]           # files that no proposer sees, and trials only if benchmark.files names them
 
-# [parameters.tile]                 # values that the benchmark reads from $LOOPTY_PARAMS (JSON)
-# type = "int"                      # or "float", "categorical" with choices = [...]
-# low = 8
-# high = 128
-# log = true
-
-# [[gates]]                         # a candidate that fails a gate is rejected, whatever its score
-# name = "tests"
-# command = "python3 -m unittest"   # or metric = "seconds" with maximum = 2.0
-
+{_parameters(draft)}
+{_gates(draft)}
 # [noise]                           # how sure to be that a gain is not luck
 # error_rate = 0.05                 # maximum probability of keeping a candidate that is not better
 
@@ -69,18 +65,18 @@ write = {_toml(list(answers.write))}   # files that proposals may change
 # kind = "auto"                     # bubblewrap | landlock | container; loopty doctor tests them
 
 [limits]                            # for each trial
-memory_mb = 2048
-disk_mb = 1024
-
+{_line(draft, "memory_mb", draft.memory_mb)}
+{_line(draft, "disk_mb", draft.disk_mb)}
+{_other_limits(draft)}
 [pools]                             # for the whole run
-attempts = {answers.attempts}
-# control = {answers.attempts}      # random trials for comparison: is the search better than chance?
+attempts = {draft.attempts}
+# control = {draft.attempts}      # random trials for comparison: is the search better than chance?
 # wall_seconds = 3600
 # target = 1.0                      # stop when the score reaches this
 # patience = 50                     # stop after this many attempts without improvement
 
 [proposer]
-kind = "mutate"                     # for code without a model; with a model: llm-code
+kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with a model: llm-code
                                     # for parameters: tpe | random | grid | cmaes | gp | qmc | nsga2;
                                     # with a model: llm-parameters. Several in turn: ladder
 
@@ -90,5 +86,96 @@ kind = "mutate"                     # for code without a model; with a model: ll
 """
 
 
-def _toml(value: str | list[str]) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _line(draft: TaskDraft, key: str, value: SettingValue) -> str:
+    return f"{_comment(draft, key)}{key} = {toml_value(value)}"
+
+
+def _optional(draft: TaskDraft, key: str, value: SettingValue) -> str:
+    """A setting that is used, or an example of it as a comment."""
+    if value:
+        return _line(draft, key, value) + ("\n" if key == "score_key" else "")
+    return f"# {key} = {_EXAMPLES[key]}" if key in _EXAMPLES else ""
+
+
+def _comment(draft: TaskDraft, key: str) -> str:
+    """The reason of a setting, as lines of comment above it."""
+    why = " ".join(escape_hidden(draft.notes.get(key, "")).split())
+    return "".join(f"# {line}\n" for line in textwrap.wrap(f"Why: {why}", 108)) if why else ""
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+def _metrics(draft: TaskDraft) -> str:
+    if not draft.metrics:
+        return """\
+# [[objective.metrics]]             # instead: metrics in order of priority
+# name = "score"
+# tolerance = 0.02                  # the smallest gain that matters; noise is measured separately
+"""
+    tables = (
+        f'[[objective.metrics]]\nname = {toml_value(metric.name)}\ndirection = "{metric.direction}"\n'
+        for metric in draft.metrics
+    )
+    return _comment(draft, "metrics") + "".join(tables)
+
+
+def _access(draft: TaskDraft) -> str:
+    if not draft.write:
+        return '# write = ["src/**"]              # files that proposals may change'
+    return f"{_line(draft, 'write', draft.write)}   # files that proposals may change"
+
+
+def _parameters(draft: TaskDraft) -> str:
+    if not draft.parameters:
+        return """\
+# [parameters.tile]                 # values that the benchmark reads from $LOOPTY_PARAMS (JSON)
+# type = "int"                      # or "float", "categorical" with choices = [...]
+# low = 8
+# high = 128
+# log = true
+"""
+    head = "# Values that the benchmark reads from $LOOPTY_PARAMS (JSON).\n"
+    return head + "\n".join("\n".join(_parameter(*item)) + "\n" for item in draft.parameters.items())
+
+
+def _parameter(name: str, parameter: Parameter) -> Iterator[str]:
+    yield f"[parameters.{toml_value(name)}]"
+    yield f"type = {toml_value(str(parameter.type))}"
+    if parameter.type is ParameterKind.CATEGORICAL:
+        yield f"choices = [{', '.join(toml_value(choice) for choice in parameter.choices)}]"
+        return
+    assert parameter.low is not None
+    assert parameter.high is not None
+    whole = parameter.type is ParameterKind.INT
+    yield f"low = {toml_value(int(parameter.low) if whole else parameter.low)}"
+    yield f"high = {toml_value(int(parameter.high) if whole else parameter.high)}"
+    if parameter.log:
+        yield "log = true"
+
+
+def _gates(draft: TaskDraft) -> str:
+    left_out = [name for name in draft.notes if name.startswith("gates.") and not _has_gate(draft, name)]
+    notes = "".join(_comment(draft, name) for name in left_out)
+    if not draft.gates:
+        return f"""\
+{notes}# [[gates]]                         # a candidate that fails a gate is rejected, whatever its score
+# name = "tests"
+# command = "python3 -m unittest"   # or metric = "seconds" with maximum = 2.0
+"""
+    tables = (
+        f"{_comment(draft, f'gates.{gate.name}')}[[gates]]\nname = {toml_value(gate.name)}\n"
+        f"command = {toml_value(gate.command)}\ntimeout_seconds = {toml_value(_number(gate.timeout_seconds))}\n"
+        for gate in draft.gates
+    )
+    return f"{notes}# A candidate that fails a gate is rejected, whatever its score.\n" + "\n".join(tables)
+
+
+def _has_gate(draft: TaskDraft, note: str) -> bool:
+    return any(note == f"gates.{gate.name}" for gate in draft.gates)
+
+
+def _other_limits(draft: TaskDraft) -> str:
+    changed = [name for name, usual in _LIMITS.items() if getattr(draft, name) != usual]
+    return "".join(f"{_line(draft, name, getattr(draft, name))}\n" for name in changed)

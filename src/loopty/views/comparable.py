@@ -49,11 +49,6 @@ def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]
             node = history[node].against
 
 
-def is_noisy(run: Run, fingerprint: str) -> bool:
-    """Whether repeated measurements of the same node varied."""
-    return any(Cohorts.of(run).noise.get(fingerprint, {}).values())
-
-
 def sigma(run: Run, fingerprint: str, metric: str) -> float:
     """The standard deviation of repeated measurements of the same node; 0 when unknown."""
     return Cohorts.of(run).noise.get(fingerprint, {}).get(metric, 0.0)

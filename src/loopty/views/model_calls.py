@@ -14,7 +14,7 @@ from loopty.record.event import Recorded
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.verdicts import NodeJudged
+from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 
 NOT_TAKEN = "not taken"
 """No proposal has been made from its reply so far."""
@@ -105,7 +105,7 @@ def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
             _link_result(by_name, event)
             if isinstance(event, ProposalRefused) and event.run == run and event.pool is Pool.ATTEMPT:
                 last = event
-        elif isinstance(event, NodeJudged) and event.node.run == run and event.node.parent:
+        elif isinstance(event, NodeJudged | VerdictWithdrawn) and event.node.run == run and event.node.parent:
             verdicts[event.node] = event.verdict
     kept = frozenset(node for node, verdict in verdicts.items() if verdict is Verdict.KEPT)
     refused = by_name.get(last.calls[-1]) if last and last.calls else None

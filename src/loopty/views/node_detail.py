@@ -20,6 +20,7 @@ from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import comparable_result, has_baseline, machine_description, score, sigma
 from loopty.views.over_baseline import over_baseline
 from loopty.views.over_parent import OverParent, over_parent
+from loopty.views.param_changes import param_changes
 from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 
@@ -36,6 +37,8 @@ class MetricDetail:
     """Measured on the same machine; otherwise None."""
     over_baseline: ScoreChange | None
     """The change over the baseline; None without a baseline value or without a direction of the metric."""
+    noise: float
+    """Of one measurement; 0 where results do not vary or that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class NodeDetail:
     other_machine: str
     """How the node's machine differs from the run's present one; empty if it is the same."""
     other_results: tuple[OtherResult, ...]
+    against_handle: int
+    """The handle of the incumbent that the node was compared with; 0 where there was none."""
 
 
 def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> NodeDetail:
@@ -80,11 +85,12 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
         _metric_details(history, run, record),
         _effect_percent(record),
         over_parent(history, record),
-        _param_changes(record, parent),
+        param_changes(record, parent),
         Incumbents.of(run, Pool.ATTEMPT).best == node,
         (*gates, *NodeGates.of(run).gates_of(node)),
         _other_machine(run, record),
         tuple(_other_results(history, run, record)),
+        history.handle(record.against) if record.against else 0,
     )
 
 
@@ -103,11 +109,12 @@ def _metric_details(history: History, run: Run, node: Node) -> tuple[MetricDetai
         value = reported[name]
         samples = [sample[name] for sample in node.samples if name in sample] or [value]
         baseline, change = root.outcome.metrics.get(name) if root else None, None
+        noise = sigma(run, fingerprint, name)
         if baseline is not None and name in judged and comparable_result(node, fingerprint):
             change = over_baseline(history, node.id, fingerprint, Metric(name, directions[name]))
         elif baseline is not None and name in directions:
-            change = score_change(value, baseline, directions[name], sigma(run, fingerprint, name))
-        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, change))
+            change = score_change(value, baseline, directions[name], noise)
+        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, change, noise))
     return tuple(rows)
 
 
@@ -129,11 +136,3 @@ def _other_results(history: History, run: Run, node: Node) -> Iterator[OtherResu
     for fingerprint, result in node.other_fingerprints.items():
         if (value := score(history, node, fingerprint)) is not None:
             yield OtherResult(machine_description(run, fingerprint), value, len(result.samples))
-
-
-def _param_changes(node: Node, parent: Node | None) -> dict[str, Value | None]:
-    if parent is None:
-        return {}
-    return {
-        name: parent.params.get(name) for name, value in node.params.items() if parent.params.get(name) != value
-    }

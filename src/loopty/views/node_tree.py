@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
+from loopty.domain.space import Value
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -19,6 +20,8 @@ from loopty.record.run_record import Run
 from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import has_only_other_fingerprints, incumbents, score
+from loopty.views.over_parent import OverParent, over_parent
+from loopty.views.param_changes import param_changes
 
 LIMIT = 200
 
@@ -29,13 +32,13 @@ class TreeRow:
 
     node: Node
     level: int
-    """The number of shown nodes above it."""
+    """The number of shown nodes between it and the trunk; 0 on the trunk."""
     is_last: bool
     """Whether it is the last one on its level."""
     skips_nodes: bool
     """Whether nodes between it and the shown node above it are hidden."""
     hidden_below: int
-    """The number of its descendants if none of them is shown; otherwise 0."""
+    """How many of its descendants are hidden, without a shown node in between."""
     score: float | None
     """Under the run's present fingerprint."""
     other_score: float | None
@@ -43,38 +46,58 @@ class TreeRow:
     is_best: bool
     on_path: bool
     """Whether it lies on the path from the root to the best node."""
+    over_parent: OverParent | None
+    """Its change over its parent; None without comparable results."""
+    changed_params: Mapping[str, Value | None]
+    """Parameters that differ from the parent's, with the parent's value; None if it had none."""
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenNodes:
-    """Hidden nodes beside shown ones: they descend from `under` without a shown node in between."""
+class HiddenControls:
+    """The control nodes, which are not part of the search; the last line of a tree without them."""
 
-    under: NodeId
-    level: int
     count: int
-    under_handle: int = 0
+    best: Node | None
+    """The best of them if it is better than the baseline."""
+    score: float | None
 
 
-TreeLine = TreeRow | HiddenNodes
+TreeLine = TreeRow | HiddenControls
 
 
-def tree(history: History, top: NodeId, limit: int | None = LIMIT) -> Iterator[TreeLine]:
+def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: bool = True) -> Iterator[TreeLine]:
     """The rows from `top` downwards, depth first; at most `limit` nodes, or all if it is None.
 
-    Raises Misuse if there is no node `top`.
+    The path to the best node is the trunk: its nodes have level 0, and each comes after the other children of the
+    one before it. Without `controls`, the nodes of the control are only counted. Raises Misuse if there is no node
+    `top`.
     """
     below = _descendants(history, top)
     run = history.runs[top.run]
+    left_out = (
+        [] if controls else [node for node in below if node != top and history.is_of_pool(node, Pool.CONTROL)]
+    )
     best = Incumbents.of(run, Pool.ATTEMPT).best
     path = frozenset(best.lineage if best else ())
+    above_all = dict(below)
+    for node in left_out:
+        del below[node]
     shown = set(below) if limit is None else _nodes_to_show(history, run, best, below, limit)
-    above = _nearest_shown(below, shown)
+    above = _nearest_shown(above_all, shown)
     children: dict[NodeId, list[NodeId]] = {}
     for node in below:
         if node in shown and node != top:
             children.setdefault(above[node], []).append(node)
     hidden = Counter(above[node] for node in below if node not in shown)
-    return _walk(history, run, top, children, hidden, path)
+    rows = _walk(history, run, top, children, hidden, path)
+    return itertools.chain(rows, [_hidden_controls(history, run, left_out)]) if left_out else rows
+
+
+def _hidden_controls(history: History, run: Run, left_out: list[NodeId]) -> HiddenControls:
+    best = Incumbents.of(run, Pool.CONTROL).best
+    if best not in left_out:
+        return HiddenControls(len(left_out), None, None)
+    return HiddenControls(len(left_out), history[best], _score(history, history[best], run))
 
 
 def _descendants(history: History, top: NodeId) -> dict[NodeId, NodeId]:
@@ -118,37 +141,38 @@ def _walk(
     children: dict[NodeId, list[NodeId]],
     hidden: Counter[NodeId],
     path: frozenset[NodeId],
-) -> Iterator[TreeLine]:
+) -> Iterator[TreeRow]:
     # A stack, not recursion: a chain may be thousands of nodes deep.
-    pending: list[_PendingRow | HiddenNodes] = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
+    pending = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
     while pending:
         row = pending.pop()
-        if isinstance(row, HiddenNodes):
-            yield row
-            continue
         node, level = history[row.node], row.level + 1
         is_foreign = has_only_other_fingerprints(node, run)
         shown_children = sorted((_position(child, row.node), child) for child in children.get(row.node, ()))
+        onward = [found for found in shown_children if found[1] in path]
+        aside = [found for found in shown_children if found[1] not in path]
         yield TreeRow(
             node,
             row.level,
             row.is_last,
             row.skips_nodes,
-            0 if shown_children else hidden[node.id],
+            hidden[node.id],
             None if is_foreign else _score(history, node, run),
             history.score(node) if is_foreign else None,
             node.id == Incumbents.of(run, Pool.ATTEMPT).best,
             node.id in path,
+            over_parent(history, node, Cohorts.of(run).fingerprint),
+            param_changes(node, history[node.id.parent] if node.id.parent else None),
         )
-        if shown_children and hidden[node.id]:
-            pending.append(HiddenNodes(node.id, level, hidden[node.id], node.handle))
-        for number, (position, child) in enumerate(reversed(shown_children)):
-            is_last = number == 0 and not hidden[node.id]
+        for position, child in onward:
+            pending.append(_PendingRow(child, 0, is_last=True, skips_nodes=len(position) > 1))
+        for number, (position, child) in enumerate(reversed(aside)):
+            is_last = number == 0 and not onward
             pending.append(_PendingRow(child, level, is_last, skips_nodes=len(position) > 1))
 
 
 def _score(history: History, node: Node, run: Run) -> float | None:
-    """The node's score, also if it did not finish or is a baseline that is still being measured."""
+    """The node's score, also if it is a baseline that is still being measured."""
     here = score(history, node, Cohorts.of(run).fingerprint)
     return history.score(node) if here is None else here
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.views.comparable import sigma
-from loopty.views.score_change import ScoreChange, percent_of, score_change
+from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +20,30 @@ class OverParent:
     noise: float
     """Of one measurement; 0 where results do not vary."""
 
+    @property
+    def is_within_noise(self) -> bool:
+        """Whether the change may be nothing but noise: measured apart, and no larger than two results differ."""
+        return not self.change.amount or (not self.is_paired and abs(self.change.amount) <= SIGMAS * self.noise)
 
-def over_parent(history: History, node: Node) -> OverParent | None:
-    """The node's change over its parent in the most important metric; None without comparable results."""
+
+def over_parent(history: History, node: Node, fingerprint: str | None = None) -> OverParent | None:
+    """The node's change over its parent in the most important metric; None without comparable results.
+
+    Both are compared under one fingerprint, by default that of the node's verdict.
+    """
     metrics = history.metrics(node)
-    if node.id.parent is None or node.outcome is None or not node.outcome.is_finished or not metrics:
+    if node.id.parent is None or node.outcome is None or not metrics:
         return None
-    fingerprint, metric = node.outcome.fingerprint, metrics[0]
-    parent = history[node.id.parent].result(fingerprint)
-    if parent is None or metric.name not in node.outcome.metrics or metric.name not in parent.outcome.metrics:
+    under, metric = node.outcome.fingerprint if fingerprint is None else fingerprint, metrics[0]
+    mine, parent = node.result(under), history[node.id.parent].result(under)
+    if not (mine and parent and mine.outcome.is_finished):
         return None
-    older, noise = parent.outcome.metrics[metric.name], sigma(history.runs[node.id.run], fingerprint, metric.name)
-    if node.effect and node.against == node.id.parent and node.effect.metric == metric.name:
+    if metric.name not in mine.outcome.metrics or metric.name not in parent.outcome.metrics:
+        return None
+    older, noise = parent.outcome.metrics[metric.name], sigma(history.runs[node.id.run], under, metric.name)
+    is_paired = node.against == node.id.parent and under == node.outcome.fingerprint
+    if node.effect and is_paired and node.effect.metric == metric.name:
         change = ScoreChange(node.effect.amount, percent_of(node.effect.amount, older, noise))
         return OverParent(change, is_paired=True, noise=noise)
-    change = score_change(node.outcome.metrics[metric.name], older, metric.direction, noise)
+    change = score_change(mine.outcome.metrics[metric.name], older, metric.direction, noise)
     return OverParent(change, is_paired=False, noise=noise)

@@ -46,7 +46,7 @@ def parameter_importance(history: History, run: int) -> list[ParameterImportance
 
     Only trials with the code of the best node count, attempts and control alike, under the run's fingerprint.
     """
-    points = _points_with_scores(history, run)
+    points = parameter_points(history, run)
     found = []
     for name in dict.fromkeys(name for node, _ in points for name in node.params):
         having = [(node.params[name], score) for node, score in points if name in node.params]
@@ -57,8 +57,8 @@ def parameter_importance(history: History, run: int) -> list[ParameterImportance
     return sorted(found, key=lambda each: -each.share)
 
 
-def _points_with_scores(history: History, run: int) -> list[tuple[Node, float]]:
-    """The nodes with parameters and their scores, where more is better."""
+def parameter_points(history: History, run: int) -> list[tuple[Node, float]]:
+    """The nodes with parameters and their scores, where more is better; a pruned one has the lowest of all."""
     record, metrics = history.runs[run], history.counting_metrics(run)
     best = Incumbents.of(record, Pool.ATTEMPT).best
     if best is None or not metrics:

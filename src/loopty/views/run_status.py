@@ -11,12 +11,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
-from loopty.domain.task import Pools
+from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
+from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
-from loopty.record.node_record import Node
+from loopty.record.node_record import Node, Pairing
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.rungs import LadderState
@@ -25,7 +26,8 @@ from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.comparable import machine_description, sigma
-from loopty.views.score_change import ScoreChange, percent_of, score_change
+from loopty.views.run_phase import RunPhase, run_phase
+from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
 
 _FEWEST_SAMPLES = 2
@@ -155,6 +157,8 @@ class RunStatus:
     stalls: int
     """How often nothing could be done because a model was unavailable."""
     stalled_seconds: float
+    phase: RunPhase | None = None
+    """None while it searches."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -163,6 +167,12 @@ class RunStatus:
     def work_seconds(self) -> float:
         """The time of the sessions, or of the trials if these ran outside of sessions."""
         return self.busy_seconds if self.by_hand else self.elapsed_seconds
+
+    @property
+    def control_leads(self) -> bool:
+        """Whether the best control node is better than the best attempt, by more than noise."""
+        noise = self.noise.sigma if self.noise else 0.0
+        return self.uplift is not None and self.uplift.amount < -SIGMAS * noise
 
     @property
     def refusals(self) -> int:
@@ -176,11 +186,12 @@ def status(
     is_alive: Callable[[str], bool],
     pools: Pools | None = None,
     trials_at_once: int = 1,
+    noise: Noise | None = None,
 ) -> RunStatus:
     """The status of the run at the time `now`.
 
-    `is_alive` says whether an owner's process still runs; `pools` is the budget, if known; `trials_at_once` is the
-    number of trials that a session runs in parallel.
+    `is_alive` says whether an owner's process still runs; `pools` is the budget and `noise` the rules of repeats,
+    if known; `trials_at_once` is the number of trials that a session runs in parallel.
     """
     state = _state(run, is_alive)
     seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
@@ -224,6 +235,7 @@ def status(
         len(Spend.of(run).reservations),
         Session.of(run).stalls,
         Session.of(run).stalled_seconds,
+        run_phase(history, run, noise),
     )
 
 
@@ -287,11 +299,14 @@ def _running_trial(history: History, name: str, trial: RunningTrial, now: float)
 def _repeat(history: History, trial: RunningTrial) -> Repeat | None:
     if trial.subject is None or trial.pool is Pool.REVIEW:
         return None
-    node = history[trial.subject]
-    if node.pairing is None:
+    node, pairing = history[trial.subject], history[trial.subject].pairing
+    if trial.pool is Pool.CONFIRM:
+        known = Confirmation.of(history.runs[node.id.run])
+        pairing = (known.pairing if known.node == node.id else None) or Pairing(history.runs[node.id.run].root)
+    if pairing is None:
         return Repeat(node.id, None, len(node.samples) + 1, node.handle)
-    pair, incumbent = len(node.pairing.pairs_so_far) + 1, node.pairing.incumbent
-    return Repeat(node.id, incumbent, pair, node.handle, history.handle(incumbent))
+    incumbent = pairing.incumbent
+    return Repeat(node.id, incumbent, len(pairing.pairs_so_far) + 1, node.handle, history.handle(incumbent))
 
 
 def _is_in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:

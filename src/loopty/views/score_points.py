@@ -7,20 +7,21 @@ from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Verdict
+from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.views.comparable import comparable_result, has_only_other_fingerprints, incumbents, score
+from loopty.views.comparable import comparable_result, has_only_other_fingerprints, incumbents, score, sigma
 
 
 class Mark(enum.StrEnum):
-    """How a point is drawn. A node without a comparable score counts as failed, for any reason."""
+    """How a point is drawn. A node without a comparable score failed, unless it was pruned or rejected."""
 
     KEPT = "kept"
     DISCARDED = "discarded"
     INCONCLUSIVE = "inconclusive"
+    PRUNED = "pruned"
     FAILED = "failed"
     REJECTED = "rejected"
 
@@ -34,7 +35,7 @@ class ScorePoint:
     pool: Pool
     mark: Mark
     score: float | None
-    """None if the node failed or was rejected."""
+    """None if the node failed, was pruned or was rejected."""
     handle: int = 0
 
 
@@ -47,6 +48,8 @@ class ScorePoints:
     items: tuple[ScorePoint, ...]
     under_other_fingerprints: int
     """The number of nodes with results only under other fingerprints; they are not among these points."""
+    noise: float = 0.0
+    """Of one measurement; 0 where results do not vary."""
 
 
 def points(history: History, run: int) -> ScorePoints:
@@ -63,6 +66,7 @@ def points(history: History, run: int) -> ScorePoints:
         metrics[0].direction if metrics else record.objective.direction,
         tuple(_point(history, node, fingerprint, node.id in kept) for node in here),
         len(judged) - len(here),
+        sigma(record, fingerprint, metrics[0].name) if metrics else 0.0,
     )
 
 
@@ -75,7 +79,7 @@ def _mark(node: Node, score: float | None, kept: bool) -> Mark:
     if node.verdict is Verdict.REJECTED:
         return Mark.REJECTED
     if score is None:
-        return Mark.FAILED
+        return Mark.PRUNED if node.outcome and node.outcome.ending is Ending.PRUNED else Mark.FAILED
     if kept:
         return Mark.KEPT
     return Mark.INCONCLUSIVE if node.verdict is Verdict.INCONCLUSIVE else Mark.DISCARDED

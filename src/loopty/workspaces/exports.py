@@ -10,7 +10,9 @@ from pathlib import PurePosixPath
 
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
-from loopty.workspaces.repository import Repository
+from loopty.workspaces.git_objects import TreeEntry
+from loopty.workspaces.repository import SUBMODULE, Repository
+from loopty.workspaces.submodules import submodules_of, write_submodule
 
 
 def export_commit(
@@ -30,8 +32,11 @@ def export_commit(
     whether each is a directory. In a `read_only` export no file can be written; the modes are set before anybody
     sees the export, because even a change of mode would look like tampering to a running trial.
     """
+    submodules = list(submodules_of(repository, commit))
     points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covering_points or {}).items())]
-    key = hashlib.sha256("\0".join([commit, rules, *points]).encode()).hexdigest()[:24]
+    key = hashlib.sha256(
+        "\0".join([commit, rules, *points, *(inner.path for inner in submodules)]).encode()
+    ).hexdigest()[:24]
     final = exports.below(key)
     if final.exists():
         return final
@@ -40,8 +45,10 @@ def export_commit(
     building = exports.below(f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}").make()
     try:
         repository.check_out(commit, visible, building.path_for_programs())
+        for submodule in submodules:
+            write_submodule(submodule, is_visible, building)
         for point in mount_points:
-            if any(ancestor in listing for ancestor in (point, *map(str, PurePosixPath(point).parents))):
+            if any(_is_file(listing, ancestor) for ancestor in (point, *map(str, PurePosixPath(point).parents))):
                 raise Misuse(
                     f"{point} must be a directory of the trial (scratch, mounts), but the commit has a file there"
                 )
@@ -57,6 +64,10 @@ def export_commit(
     finally:
         building.remove_all()
     return final
+
+
+def _is_file(listing: Mapping[str, TreeEntry], path: str) -> bool:
+    return path in listing and listing[path].mode != SUBMODULE
 
 
 def _make_read_only(root: SafeFolder) -> None:

@@ -50,7 +50,7 @@ _PACK = ("--stdout", "--revs", "--no-reuse-object", "--window=0", "--threads=1",
 _FETCH_CONFIG = ("fetch.fsckObjects=true", "fetch.fsck.zeroPaddedFilemode=ignore")
 _PROTOCOLS = "GIT_ALLOW_PROTOCOL"
 """Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
-_SUBMODULE = "160000"
+SUBMODULE = "160000"
 _END_OF_OPTIONS = "--end-of-options"
 """Before every value that a record or a person gives: what follows is never read as an option."""
 _NODE_BRANCH_PREFIX = "loopty-"
@@ -169,7 +169,7 @@ class Repository:
         """Add the working tree to an index; of a submodule its commit, as it is checked out."""
         listing = self._git("ls-files", "--stage", "-z", env=env, cwd=self.top)
         rows = (row.partition("\t") for row in listing.split("\0"))
-        submodules = [path for entry, _, path in rows if entry.startswith(f"{_SUBMODULE} ")]
+        submodules = [path for entry, _, path in rows if entry.startswith(f"{SUBMODULE} ")]
         # To know whether files in a submodule have changed, `git add` would run filters of its configuration.
         others = [f":(top,exclude,literal){path}" for path in submodules]
         self._git("add", "--all", "--", ".", *others, env=env, cwd=self.top)
@@ -307,6 +307,47 @@ class Repository:
         lines = self._git("rev-list", "--first-parent", "--parents", _END_OF_OPTIONS, commit).splitlines()
         return (line.split()[1:] for line in lines)
 
+    def unused_branches(self, pattern: str) -> dict[str, str]:
+        """The branches that match and that no working tree has checked out, with their commits."""
+        line = "--format=%(refname:lstrip=2) %(objectname) %(worktreepath)"
+        lines = self._git("for-each-ref", line, _END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
+        found = (line.split(" ", 2) for line in lines)
+        return {name: commit for name, commit, worktree in found if not worktree}
+
+    def existing_objects(self, names: Iterable[str]) -> list[str]:
+        """Those of these objects that exist."""
+        question = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
+        lines = self._git("cat-file", "--batch-check", stdin=question).splitlines() if question else []
+        return [line.split()[0] for line in lines if not line.endswith(" missing")]
+
+    def reachable_objects(self, commits: Iterable[str], everything_except: Sequence[str] = ()) -> Iterator[str]:
+        """What these commits reach: commits, trees and blobs. An object that is missing reaches nothing.
+
+        With `everything_except`, also what refs, reflogs, indexes and working trees reach, without these refs.
+        """
+        tips = "".join(f"{commit}\n" for commit in commits).encode()
+        more = (*(f"--exclude={ref}" for ref in everything_except), "--all", "--reflog", "--indexed-objects")
+        options = ("--objects", "--no-object-names", "--missing=allow-any", "--stdin")
+        argv = _git_command("rev-list", *options, *(more if everything_except else ()))
+        with tempfile.TemporaryFile() as question:
+            question.write(tips)
+            question.seek(0)
+            env = {**self._env, "GIT_NO_LAZY_FETCH": "1"}
+            with subprocess.Popen(
+                argv, stdin=question, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=self._git_dir
+            ) as child:
+                assert child.stdout
+                assert child.stderr
+                for line in child.stdout:
+                    yield line.decode().strip()
+                message = child.stderr.read().decode(errors="replace").strip()
+        if child.returncode:
+            raise GitError("rev-list", message)
+
+    def loose_object(self, name: str) -> Path:
+        """Where git keeps an object that is in no pack."""
+        return self._object_folder() / name[:2] / name[2:]
+
     @functools.cached_property
     def wants_branches(self) -> bool:
         """Whether the user wants a branch for each node: `git config loopty.branches true`."""
@@ -340,6 +381,14 @@ class Repository:
         """The entries at exactly these paths: files, links, submodules and directories."""
         entries = ((path, self._objects.entry(commit, path)) for path in paths)
         return {path: entry for path, entry in entries if entry}
+
+    def has_commit(self, commit: str) -> bool:
+        """Whether this commit, with its tree, is in the repository."""
+        try:
+            self._git("cat-file", "-e", f"{commit}^{{tree}}")
+        except GitError:
+            return False
+        return True
 
     def content(self, commit: str, path: str) -> bytes:
         entry = self._objects.entry(commit, path)
@@ -384,6 +433,20 @@ class Repository:
             names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self._git("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=names)
 
+    def ignored_files(self, folder: Path, paths: Sequence[str]) -> list[str]:
+        """Those of these paths that git would ignore in this folder, by its own rules and the user's."""
+        if not paths:
+            return []
+        env = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": os.devnull}
+        names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
+        try:
+            found = self._git("check-ignore", "--no-index", "-z", "--stdin", env=env, cwd=folder, stdin=names)
+        except GitError as error:
+            if error.message:  # without a message, it only says that none is ignored
+                raise
+            return []
+        return found.split("\0")[:-1]
+
     def write_files(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these regular files of any commit into a directory, as they are stored: no filter runs."""
         for path, entry in self.entries(commit, paths).items():
@@ -402,16 +465,10 @@ class Repository:
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
 
-    def ignored_folders(self) -> list[str]:
-        """The directories of the working tree that git ignores, from its top; none inside another."""
-        options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
-        env = {"GIT_WORK_TREE": str(self.top)}
-        paths = self._git("ls-files", *options, env=env, cwd=self.top).split("\0")
-        return [path.rstrip("/") for path in paths if path.endswith("/") and is_clean_path(path.rstrip("/"))]
-
     def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
         return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
 
+    @functools.cache  # noqa: B019 - one repository per process
     def _object_folder(self) -> Path:
         return self._git_dir / self._git("rev-parse", "--git-path", "objects").strip()
 

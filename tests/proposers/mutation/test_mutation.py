@@ -90,7 +90,7 @@ def test_every_kind_occurs_and_numbers_most_often(path: str) -> None:
 @pytest.mark.parametrize("path", SOURCES)
 def test_strings_and_comments_do_not_change(path: str) -> None:
     for mutation in mutations(SOURCES[path], path):
-        assert not any(f"number {digit} →" in mutation.summary for digit in "6789")
+        assert not any(f"{digit} →" in mutation.summary for digit in "6789")
 
 
 def test_python_keeps_its_formatting_and_parses() -> None:
@@ -107,13 +107,13 @@ def test_python_keeps_its_formatting_and_parses() -> None:
 @pytest.mark.parametrize(
     "expected",
     [
-        "number 0.35 →",
-        "number 1.5e-3 →",
-        "operator True → False",
-        "operator += →",
-        "operator < →",
-        "operator and → or",
-        "operator is not → is",
+        "0.35 →",
+        "1.5e-3 →",
+        "True → False",
+        "+= →",
+        "< →",
+        "and → or",
+        "is not → is",
         "delete statement",
         "duplicate statement",
         "swap statement",
@@ -126,12 +126,12 @@ def test_python_is_edited_in_many_ways(expected: str) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("a.c", ["number 1.5f", "number 10UL", "number 0x1F", "number 64", "operator * →", "operator += →"]),
-        ("a.js", ["number 10", "operator === → !==", "operator && → ||", "swap statement"]),
-        ("a.rs", ["number 0 ", "number 10 ", "number 1.5_f64", "number 1_000u64", "operator += →"]),
-        ("a.f90", ["number 1.0d0", "number 0.5_dp", "operator .lt. →", "operator .and. → .or.", "operator ** →"]),
-        ("a.sh", ["number 5", "number 10", "operator -lt →", "operator && → ||", "operator * →"]),
-        ("a.el", ["number 3", "operator * →", "swap statement"]),
+        ("a.c", ["1.5f", "10UL", "0x1F", "64", "* →", "+= →"]),
+        ("a.js", ["10", "=== → !==", "&& → ||", "swap statement"]),
+        ("a.rs", ["0 ", "10 ", "1.5_f64", "1_000u64", "+= →"]),
+        ("a.f90", ["1.0d0", "0.5_dp", ".lt. →", ".and. → .or.", "** →"]),
+        ("a.sh", ["5", "10", "-lt →", "&& → ||", "* →"]),
+        ("a.el", ["3", "* →", "swap statement"]),
     ],
 )
 def test_each_language_is_edited_by_its_tokens(path: str, expected: list[str]) -> None:
@@ -167,7 +167,7 @@ def test_a_block_is_never_left_empty() -> None:
 
 
 def test_python_that_does_not_parse_is_edited_by_tokens() -> None:
-    assert "number 5 →" in summaries("def f(:\n    x = 5\n", "a.py")
+    assert "5 →" in summaries("def f(:\n    x = 5\n", "a.py")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "import os\n", '"""Only words."""\n', "def f(): pass\n"])

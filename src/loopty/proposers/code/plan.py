@@ -55,6 +55,7 @@ class BestNodes:
     def _rank(self, ask: Ask, node: Node, fingerprint: str) -> None:
         metrics = ask.history.counting_metrics(ask.run)
         accepted = node.verdict in (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
+        accepted = accepted and not node.files_removed
         result = node.result(fingerprint)
         if not (accepted and metrics and result and result.outcome.is_finished):
             return
@@ -105,6 +106,7 @@ def node_to_fix(ask: Ask) -> Node | None:
     recent = ask.history.nodes_of_pool(ask.run, ask.pool)[-_MAX_RECENT:]
     for node in map(ask.history.__getitem__, reversed(recent)):
         failed = node.verdict is not Verdict.QUARANTINED and node.outcome and node.outcome.ending in _FAILURES
+        failed = failed and not node.files_removed
         if failed and node.verdict and node.id.parent and not node.children and node.id not in in_progress:
             operators = [ask.history[ancestor].operator for ancestor in node.id.lineage[-_MAX_FIXES:]]
             if operators.count(Operator.FIX) < _MAX_FIXES:

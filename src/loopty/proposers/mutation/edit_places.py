@@ -40,7 +40,7 @@ class Swap:
     others: tuple[str, ...]
 
     def edit(self, text: str, rng: random.Random) -> Edit | None:
-        return token_edit(text, self.span, rng.choice(self.others), self.kind)
+        return token_edit(text, self.span, rng.choice(self.others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Statement:
     def edit(self, text: str, rng: random.Random) -> Edit | None:
         moves = ["duplicate"] + ["delete"] * (not self.only_in_block) + ["swap"] * (self.following is not None)
         move = rng.choice(moves)
-        summary = f"{move} statement ({line_label(text, self.span.start)})"
+        summary = f"{move} statement {line_label(text, self.span.start)}"
         own = self.span.part_of(text)
         if move == "delete":
             return Edit(_with_line_end(text, self.span), "", summary)
@@ -78,9 +78,9 @@ def statements_of(block: Sequence[Span | None], editable: Iterable[Span], text: 
             yield Statement(span, following, only_in_block=len(block) == 1)
 
 
-def token_edit(text: str, span: Span, new: str, kind: EditKind) -> Edit:
+def token_edit(text: str, span: Span, new: str) -> Edit:
     """An edit of one token."""
-    return Edit(span, new, f"{kind} {span.part_of(text)} → {new} ({line_label(text, span.start)})")
+    return Edit(span, new, f"{span.part_of(text)} → {new} {line_label(text, span.start)}")
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

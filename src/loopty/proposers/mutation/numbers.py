@@ -35,7 +35,7 @@ class Number:
             return None
         if new.startswith("-") and _character_before(text, span.start) in "+-*/%":
             new = f"({new})"  # `x-5` must not become the decrement `x--5`
-        return token_edit(text, span, new, self.kind)
+        return token_edit(text, span, new)
 
 
 def is_number(literal: str) -> bool:

@@ -52,7 +52,7 @@ class Passage:
     def edit(self, text: str, rng: random.Random) -> Edit | None:
         moves = ["duplicate"] + ["delete"] * (not self.is_only) + ["swap"] * (self.following is not None)
         move, own = rng.choice(moves), self.span.part_of(text)
-        summary = f"{move} passage ({line_label(text, self.span.start)})"
+        summary = f"{move} passage {line_label(text, self.span.start)}"
         if move == "delete":
             return Edit(self.span, "", summary)
         if move == "duplicate" or self.following is None:
@@ -75,10 +75,10 @@ class Word:
         label, own = line_label(text, self.span.start), self.span.part_of(text)
         if self.following is None or rng.random() < 0.5:
             end = self.span.end + (text[self.span.end : self.span.end + 1] == " ")
-            return Edit(Span(self.span.start, end), "", f"delete word {own} ({label})")
+            return Edit(Span(self.span.start, end), "", f"delete word {own} {label}")
         between, other = text[self.span.end : self.following.start], self.following.part_of(text)
         both = Span(self.span.start, self.following.end)
-        return Edit(both, other + between + own, f"swap words {own} and {other} ({label})")
+        return Edit(both, other + between + own, f"swap words {own} and {other} {label}")
 
 
 def text_places(text: str, editable: Sequence[Span]) -> list[EditPlace]:

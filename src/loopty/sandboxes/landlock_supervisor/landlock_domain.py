@@ -31,6 +31,7 @@ SCOPES_VERSION = 6
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _USE_DEVICE = _WRITE_FILE | _READ_FILE
+_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # Not all of /proc: it shows the command lines of every other process on the host.
@@ -65,7 +66,9 @@ def version() -> int:
     return system_call(LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
 
 
-def make_ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], network: bool) -> int:
+def make_ruleset(
+    abi: int, readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], network: bool
+) -> int:
     """Make rules, not yet in force, and return their descriptor; everything that they do not name is forbidden.
 
     Writable paths may also be read and executed.
@@ -86,6 +89,10 @@ def make_ruleset(abi: int, readable: Iterable[str], writable: Iterable[str], net
         _allow(rules, path, handled & ~(_MAKE_CHAR | _MAKE_BLOCK))
     for name in _DEVICES:
         _allow(rules, f"/dev/{name}", _USE_DEVICE)
+    for path in devices:
+        _allow(rules, path, handled & (_USE_DEVICE | _IOCTL))
+        # CUDA names its threads there, and gives up where it cannot. Not to read: see above.
+        _allow(rules, "/proc/self/task", handled & (_WRITE_FILE | _TRUNCATE))
     for name in (*_MACHINE, *(f"self/{name}" for name in _OWN_PROCESS)):
         if os.path.exists(f"/proc/{name}"):
             _allow(rules, f"/proc/{name}", _READ)

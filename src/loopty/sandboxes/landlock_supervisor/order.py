@@ -18,6 +18,7 @@ class SupervisorOrder:
         "call_filter",
         "channel",
         "cwd",
+        "devices",
         "disk_bytes",
         "env",
         "launch_paths",
@@ -46,6 +47,7 @@ class SupervisorOrder:
         system_paths: tuple[str, ...],
         launch_paths: tuple[str, ...],
         writable_paths: tuple[str, ...],
+        devices: tuple[str, ...],
     ) -> None:
         self.argv = argv
         self.env = env
@@ -66,6 +68,8 @@ class SupervisorOrder:
         self.launch_paths = launch_paths
         """Directories and files of this launch that can only be read."""
         self.writable_paths = writable_paths
+        self.devices = devices
+        """Device files that the command may use."""
 
     def dump(self) -> bytes:
         """The order as bytes, for a supervisor on the same interpreter."""

@@ -141,7 +141,7 @@ def _confine(order: SupervisorOrder, report_out: int, go_in: int) -> int:
     resource.setrlimit(resource.RLIMIT_FSIZE, (order.disk_bytes, order.disk_bytes))
     # Still as root, who can open directories that the trial's user can only search.
     rules = landlock_domain.make_ruleset(
-        order.abi, (*order.system_paths, *order.launch_paths), order.writable_paths, order.network
+        order.abi, (*order.system_paths, *order.launch_paths), order.writable_paths, order.devices, order.network
     )
     if order.owner is not None:
         uid, gid = order.owner

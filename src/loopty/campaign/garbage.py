@@ -1,0 +1,155 @@
+"""Garbage: what discarded nodes take on disk, and how it is removed. The record of what was measured stays.
+
+Killed at any instant, it loses nothing: first the ledger says that the files of a node are gone, then they go, and
+the next time goes on where this one stopped. Any number of processes may do it at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from loopty.campaign.saved_record import SavedRecord
+from loopty.domain.ids import NodeId
+from loopty.executors.process_locks import ProcessLocks
+from loopty.record.event import Event
+from loopty.record.history import History
+from loopty.record.recorder import Recorder
+from loopty.record.removed_files import FilesRemoved
+from loopty.views.removable_nodes import removable_nodes
+from loopty.workspaces.node_storage import LooseObject, NodeStorage, remove_object
+from loopty.workspaces.repository import Repository
+
+DEFAULT_AGE_SECONDS = 14 * 86_400.0
+_NODES_PER_EVENT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class GarbageRules:
+    """Which garbage goes: what is older than this, the oldest first, until the folders of nodes fit."""
+
+    older_than_seconds: float
+    max_bytes: int | None = None
+    """The size that the folders of nodes may have; None: all that is old enough goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What would go, or has gone."""
+
+    nodes: tuple[NodeId, ...]
+    """Nodes whose files go now."""
+    node_bytes: int
+    """Of their folders, logs and copies."""
+    objects: int
+    """Git objects that only these nodes and those of earlier times need; objects in packs are left to git."""
+    object_bytes: int
+    exports: tuple[str, ...]
+    export_bytes: int
+    branches: tuple[str, ...]
+    """Branches that an earlier version made for nodes: they go, and what they hold moves to refs/loopty."""
+
+    @property
+    def total_bytes(self) -> int:
+        return self.node_bytes + self.object_bytes + self.export_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.nodes or self.objects or self.exports or self.branches)
+
+
+class GarbageCollector:
+    """Finds and removes the garbage of one repository. Needs no task file."""
+
+    def __init__(self, record: SavedRecord, rules: GarbageRules) -> None:
+        self._record = record
+        self._rules = rules
+        self._repository = Repository.open(record.state.top)
+        self._storage = NodeStorage(self._repository, record.state)
+        self._locks = ProcessLocks(record.state.owners)
+        self._sizes: dict[NodeId, int] = {}
+
+    def find(self) -> Garbage:
+        """What would go now. Changes nothing."""
+        history = self._record.history
+        return self._garbage(history, self._chosen(history))
+
+    def remove(self) -> Garbage:
+        """Remove it; returns what has gone."""
+        recorder = Recorder(self._record.ledger, time.time)
+        chosen: list[NodeId] = []
+
+        def decide(history: History) -> Iterator[Event]:
+            chosen[:] = self._chosen(history)
+            for start in range(0, len(chosen), _NODES_PER_EVENT):
+                yield FilesRemoved(tuple(chosen[start : start + _NODES_PER_EVENT]))
+
+        recorder.record(decide)
+        history = recorder.refresh()
+        garbage = self._garbage(history, chosen)
+        nodes = [history[node] for node in history.ids]
+        self._storage.move_branches(self._storage.branches_to_move(nodes), nodes)
+        removed = [node for node in nodes if node.files_removed]
+        # Once more: a node may have been added meanwhile, which has the commit of a removed one.
+        self._storage.release(removed, _kept_commits(recorder.refresh(), ()))
+        for node in nodes:
+            if node.files_removed or node.dropped:
+                self._storage.remove_folders(node.id)
+        for name in garbage.exports:
+            self._storage.remove_export(name, self._has_living_owner)
+        for found in self._lonely_objects(recorder.refresh(), ()):
+            remove_object(found)
+        return garbage
+
+    def _chosen(self, history: History) -> list[NodeId]:
+        before = time.time() - self._rules.older_than_seconds
+        candidates = removable_nodes(history, self._locks.is_alive, before)
+        if self._rules.max_bytes is None:
+            return candidates
+        excess = sum(map(self._size, history.ids)) - self._rules.max_bytes
+        chosen = []
+        for node in candidates:
+            if excess <= 0:
+                break
+            chosen.append(node)
+            excess -= self._size(node)
+        return chosen
+
+    def _size(self, node: NodeId) -> int:
+        if node not in self._sizes:
+            self._sizes[node] = self._storage.folder_bytes(node)
+        return self._sizes[node]
+
+    def _garbage(self, history: History, chosen: Sequence[NodeId]) -> Garbage:
+        branches = self._storage.branches_to_move(map(history.__getitem__, list(history.ids)))
+        before = time.time() - self._rules.older_than_seconds
+        exports = {} if self._has_living_owner() else self._storage.old_exports(before)
+        objects = self._lonely_objects(history, chosen, branches)
+        return Garbage(
+            tuple(chosen),
+            sum(map(self._size, chosen)),
+            len(objects),
+            sum(found.size for found in objects),
+            tuple(exports),
+            sum(exports.values()),
+            tuple(branches),
+        )
+
+    def _lonely_objects(
+        self, history: History, chosen: Collection[NodeId], branches: Collection[str] = ()
+    ) -> list[LooseObject]:
+        """The objects that nobody needs when the files of these nodes are gone, and these branches."""
+        gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
+        commits = {history[node].commit for node in gone}
+        return self._storage.lonely_objects(commits, _kept_commits(history, gone), branches)
+
+    def _has_living_owner(self) -> bool:
+        """Whether any process works on this repository: it may use any export."""
+        return any(self._locks.is_alive(f":{token}") for token in self._record.state.owners.names())
+
+
+def _kept_commits(history: History, gone: Collection[NodeId]) -> set[str]:
+    """The commits of all nodes whose files stay."""
+    nodes = map(history.__getitem__, list(history.ids))
+    return {node.commit for node in nodes if not node.files_removed and node.id not in gone}

@@ -1,0 +1,202 @@
+"""Proves a draft of a task: write it, run the check, read the cause of a failure, change the draft, try again."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loopty.causes.cause import Cause, Reach, Setting
+from loopty.domain.access import TASK_FILE
+from loopty.domain.outcome import Ending
+from loopty.taskfile.task_draft import TaskDraft
+from loopty.taskfile.template import render_task_file
+
+if TYPE_CHECKING:
+    from loopty.campaign.by_hand import CheckResult
+    from loopty.campaign.campaign import Campaign
+
+_MOST_TRIES = 8
+_MOST_DRAFTS = 3
+_SHORTEST_TIMEOUT = 10
+_TIMES_THE_RUN = 10
+_NOISE_SECONDS = 30.0
+_MOST_RUNS = 5
+_LOWER_IS_BETTER = re.compile(r"time|second|latency|elapsed|duration|loss|error|\b[mun]?s\b|cost", re.IGNORECASE)
+
+_NO_REMEDY = "out-of-time"
+"""More time is the user's to give: a checked run that takes ten minutes would take hours."""
+
+Consent = Callable[[Cause], bool]
+"""Asks the user whether a remedy may be applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """Something that `init` changed in the draft, with the reason."""
+
+    line: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNoise:
+    """How much the score varied over a few checked runs."""
+
+    metric: str
+    values: tuple[float, ...]
+
+    @property
+    def percent(self) -> float:
+        """The standard deviation in percent of the mean; 0 where every run gave the same."""
+        mean = statistics.fmean(self.values)
+        spread = statistics.stdev(self.values)
+        return 100 * spread / abs(mean) if mean else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenTask:
+    """The draft after its checks, and what the last check gave."""
+
+    draft: TaskDraft
+    check: CheckResult
+    changes: tuple[TaskChange, ...]
+    noise: MeasuredNoise | None
+    """None where the check failed, or where one run takes too long to repeat it."""
+
+
+class TaskProver:
+    """Runs the checks of a draft in the repository around a folder."""
+
+    def __init__(
+        self,
+        campaign: Callable[[], Campaign],
+        path: Path,
+        say: Callable[[str], None],
+        consent: Consent,
+        unsafe: bool,
+    ) -> None:
+        self._campaign = campaign
+        self._path = path
+        self._say = say
+        self._consent = consent
+        self._unsafe = unsafe
+
+    def prove(self, draft: TaskDraft, fixed: frozenset[str]) -> ProvenTask:
+        """Check the draft until it works or no remedy is left; the file then has what was found.
+
+        `fixed` are the keys that the user gave: `timeout_seconds` and `direction` are not changed then.
+        """
+        changes: list[TaskChange] = []
+        check = self._check(draft)
+        for _ in range(_MOST_TRIES):
+            if check.problem is None or check.outcome.ending is Ending.CANCELLED:
+                break
+            changed = self._next_draft(draft, check, fixed)
+            if changed is None:
+                break
+            draft, change = changed
+            changes.append(change)
+            self._say(f"{change.why}: trying again with {change.line}")
+            check = self._check(draft)
+        if check.problem is not None:
+            return ProvenTask(draft, check, tuple(changes), None)
+        if "timeout_seconds" not in fixed:
+            draft = _with_timeout(draft, check.outcome.seconds)
+            self._write(draft)
+        return ProvenTask(draft, check, tuple(changes), self._noise(check))
+
+    def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
+        """Prove the drafts in turn until one works; without one, the file has the first of them."""
+        failed: ProvenTask | None = None
+        for draft in drafts[:_MOST_DRAFTS]:
+            self._say(f"checking: {draft.command}")
+            proven = self.prove(draft, fixed)
+            if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
+                return proven
+            failed = failed or proven
+            if draft is not drafts[:_MOST_DRAFTS][-1]:
+                self._say(f"that failed ({proven.check.problem}); trying the next that was found")
+        assert failed
+        self._write(failed.draft)
+        return failed
+
+    def _check(self, draft: TaskDraft) -> CheckResult:
+        self._write(draft)
+        return self._campaign().check(unsafe=self._unsafe)
+
+    def _write(self, draft: TaskDraft) -> None:
+        (self._path / TASK_FILE).write_text(render_task_file(draft))
+        self._campaign().trust(only_task_file=True)  # what the user has just written, the user allows
+
+    def _next_draft(
+        self, draft: TaskDraft, check: CheckResult, fixed: frozenset[str]
+    ) -> tuple[TaskDraft, TaskChange] | None:
+        """The draft with the remedy of a failed check, or None where there is none to apply."""
+        cause = check.explanation.cause if check.explanation else None
+        settings = (
+            [item for item in cause.settings if item.key not in fixed or item.key == "command"] if cause else []
+        )
+        if cause and settings and cause.name != _NO_REMEDY and self._is_allowed(cause):
+            changed = draft
+            for setting in settings:
+                changed = changed.with_setting(setting, cause.sentence)
+            if "direction" not in fixed and _is_time(check, settings):
+                changed = replace(changed, direction="min")
+                changed = changed.with_note("direction", "what is printed looks like a time or a cost")
+            if changed != draft and not _has_tried(draft, settings):
+                return changed, TaskChange("; ".join(item.line for item in settings), cause.sentence)
+        for gate in draft.gates:
+            if gate.is_proposed and (check.problem or "").startswith(f"gate {gate.name}: "):
+                reason = cause.sentence if cause else str(check.problem)
+                why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
+                return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
+        return None
+
+    def _is_allowed(self, cause: Cause) -> bool:
+        return (cause.reach is Reach.REPOSITORY and not cause.is_guess) or self._consent(cause)
+
+    def _noise(self, first: CheckResult) -> MeasuredNoise | None:
+        """The spread of a few more runs, as many as take half a minute."""
+        runs = min(_MOST_RUNS, 1 + int(_NOISE_SECONDS / max(first.outcome.seconds, 0.001)))
+        metric = next(iter(first.outcome.metrics))
+        values = [first.outcome.metrics[metric]]
+        for _ in range(runs - 1):
+            outcome = self._campaign().check(unsafe=self._unsafe).outcome
+            if not outcome.is_finished or metric not in outcome.metrics:
+                return None
+            values.append(outcome.metrics[metric])
+        return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
+
+
+def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
+    """Whether the same words were put before the command already: then they do not help."""
+    before = {"command": draft.command, **{f"gates.{gate.name}": gate.command for gate in draft.gates}}
+    for setting in settings:
+        table = setting.table if setting.table.startswith("gates.") else setting.key
+        if setting.key == "command" and (old := before.get(table)):
+            added = str(setting.value).removesuffix(old)
+            if added and added in old:
+                return True
+    return False
+
+
+def _is_time(check: CheckResult, settings: list[Setting]) -> bool:
+    """Whether a score that is read from the output now looks like one that should be low."""
+    if not any(item.key == "result" for item in settings):
+        return False
+    if any(item.key == "result" and item.value != "stdout" for item in settings):
+        return True
+    lines = check.outcome.error_lines
+    return bool(lines and _LOWER_IS_BETTER.search(lines[-1]))
+
+
+def _with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
+    """The draft with a limit of ten times the checked run."""
+    limit = max(_TIMES_THE_RUN * seconds, _SHORTEST_TIMEOUT)
+    rounded = float(int(limit) + 1) if limit > _SHORTEST_TIMEOUT else float(limit)
+    why = f"about ten times the checked run, which took {seconds:.2g} s"
+    return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)

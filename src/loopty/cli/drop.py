@@ -1,0 +1,20 @@
+"""`loopty drop`: give up a draft."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import NodeArgument, here, json_option, print_json
+from loopty.domain.ids import NodeId
+
+
+@click.command("drop")
+@click.argument("node", type=NodeArgument())
+@json_option
+def command(node: NodeId, as_json: bool) -> None:
+    """Give up a draft: its folder is removed, and it never runs. Its id stays in the tree."""
+    here().drop(node)
+    if as_json:
+        print_json({"node": node, "dropped": True})
+    else:
+        click.echo(f"dropped {node}")

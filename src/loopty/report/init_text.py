@@ -1,0 +1,43 @@
+"""What `loopty init` says at its end: the score, the noise, and what the proposer can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loopty.report.columns import wrap
+from loopty.report.figures import figure
+
+_MUCH_NOISE = 5.0
+"""Percent from which advice is given: a gain of 5 % would then need some twenty pairs."""
+_PROPOSERS = {
+    "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
+    'kind = "llm-code" under [proposer] with a model under [roles.evolver], or an agent that calls `loopty new` '
+    "and `loopty run`",
+    "random": "random values of the parameters; `pip install loopty[samplers]` adds samplers that learn, as tpe",
+    "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
+}
+
+
+def proposer_text(kind: str) -> str:
+    """Which proposer will run, and what it can and cannot do."""
+    return f"proposer {kind}: {_PROPOSERS[kind]}"
+
+
+def noise_text(metric: str, values: Sequence[float], percent: float) -> str:
+    """How much the score varied, with advice where it is much."""
+    runs = f"{len(values)} checked runs"
+    if min(values) == max(values):
+        return f"noise: {runs} gave the same {metric}, {figure(values[0])}"
+    spread = f"{figure(min(values))} to {figure(max(values))}"
+    amount = round(percent) if percent >= 10 else f"{percent:.2g}"
+    text = f"noise: {metric} varied by {amount} % over {runs} ({spread})"
+    if percent < _MUCH_NOISE:
+        return text
+    return (
+        f"{text}. That is much: small gains will need many repeats. Measure CPU time and not wall time, let one "
+        "run do more work, or report the best of several rounds"
+    )
+
+
+def paragraph(text: str, columns: int) -> str:
+    return "\n".join(wrap(text, columns))

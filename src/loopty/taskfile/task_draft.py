@@ -1,0 +1,74 @@
+"""A task before it is written: what `loopty init` was told, found out and changed, with the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loopty.causes.cause import Setting
+from loopty.domain.objective import Metric
+from loopty.domain.space import Parameter
+
+FIRST_TIMEOUT = 600.0
+"""Seconds that the first checked run may take, before a limit is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateDraft:
+    """A command that must pass."""
+
+    name: str
+    command: str
+    timeout_seconds: float = FIRST_TIMEOUT
+    is_proposed: bool = False
+    """Whether `init` proposed it; then it is left out when the files as they are do not pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDraft:
+    """The parts of a task file that `init` fills in."""
+
+    command: str
+    write: tuple[str, ...] = ()
+    statement: str = ""
+    direction: str = "max"
+    timeout_seconds: float = FIRST_TIMEOUT
+    attempts: int = 100
+    result: str = "file"
+    score_key: str = ""
+    files: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    network: bool = False
+    memory_mb: int = 2048
+    disk_mb: int = 1024
+    processes: int = 256
+    output_mb: int = 64
+    metrics: tuple[Metric, ...] = ()
+    gates: tuple[GateDraft, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    proposer: str = "mutate"
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Why a setting is as it is, by its key."""
+
+    def with_note(self, key: str, why: str) -> TaskDraft:
+        before = self.notes.get(key)
+        return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
+
+    def with_setting(self, setting: Setting, why: str) -> TaskDraft:
+        """The draft with one line changed."""
+        if setting.table.startswith("gates."):
+            name = setting.table.removeprefix("gates.")
+            change: dict[str, Any] = {setting.key: setting.value}
+            gates = tuple(replace(gate, **change) if gate.name == name else gate for gate in self.gates)
+            return replace(self, gates=gates).with_note(setting.table, why)
+        if setting.table == "objective.metrics":
+            return replace(self, metrics=(Metric(str(setting.value)),)).with_note("metrics", why)
+        changed: dict[str, Any] = {setting.key: setting.value}
+        return replace(self, **changed).with_note(setting.key, why)
+
+    def without_gate(self, name: str, why: str) -> TaskDraft:
+        """The draft without a gate, with the reason."""
+        gates = tuple(gate for gate in self.gates if gate.name != name)
+        return replace(self, gates=gates).with_note(f"gates.{name}", why)

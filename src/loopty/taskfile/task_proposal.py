@@ -1,0 +1,191 @@
+"""From facts about a repository to a task that may work: `loopty init` checks it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from loopty.causes.absent_results import command_with_timer
+from loopty.taskfile.task_draft import GateDraft, TaskDraft
+from loopty.workspaces.repository_facts import RepositoryFacts
+
+_BENCHMARK_NAMES = ("bench", "benchmark", "benchmarks", "perf")
+_TEST_NAMES = ("test", "check", "tests")
+_MAX_FILES = 12
+"""Writable files that are named one by one; of more, their folders are named."""
+_FASTER = "the code should be faster, and still do the same"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkProposal:
+    """A benchmark that the repository seems to have."""
+
+    command: str
+    result: str
+    direction: str
+    files: tuple[str, ...]
+    """The files of the benchmark, which no proposal may change."""
+    why: str
+    scratch: tuple[str, ...] = ()
+    times_the_tests: bool = False
+    """Whether the tests themselves are measured, so that they need no gate."""
+
+
+def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
+    """The benchmarks that the repository seems to have, the most certain first."""
+    return list(_benchmarks(facts))
+
+
+def propose_tasks(facts: RepositoryFacts) -> list[TaskDraft]:
+    """A draft for each benchmark that was found, the most certain first."""
+    return [_draft(facts, found) for found in benchmark_proposals(facts)]
+
+
+def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
+    """A draft around this command; with what is known about it where it was found."""
+    found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
+    return (
+        _draft(facts, found) if found else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts))
+    )
+
+
+def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
+    draft = TaskDraft(
+        found.command,
+        writable_files(facts, found),
+        statement=_FASTER if found.direction == "min" else "",
+        direction=found.direction,
+        result=found.result,
+        files=files_to_seal(facts, found.files),
+        scratch=found.scratch,
+        gates=() if found.times_the_tests else gates_from_tests(facts),
+    )
+    return draft.with_note("command", found.why)
+
+
+def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
+    """The test runner of the repository as a gate, where there is one."""
+    line = _test_command(facts)
+    return (GateDraft("tests", line, is_proposed=True),) if line else ()
+
+
+def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None = None) -> tuple[str, ...]:
+    """The sources, as few globs: files at the top by name, folders as a whole."""
+    sealed = benchmark.files if benchmark else ()
+    sources = [path for path in facts.sources if path not in sealed and path != "conftest.py"]
+    if len(sources) <= _MAX_FILES:
+        return tuple(sources)
+    suffixes = sorted({PurePosixPath(path).suffix for path in sources})
+    folders = sorted({path.partition("/")[0] if "/" in path else "" for path in sources})
+    return tuple(
+        f"{folder}/**/*{suffix}" if folder else f"*{suffix}"
+        for folder in folders
+        for suffix in suffixes
+        if any(
+            path.endswith(suffix) and (path.startswith(f"{folder}/") if folder else "/" not in path)
+            for path in sources
+        )
+    )
+
+
+def files_to_seal(facts: RepositoryFacts, own: tuple[str, ...]) -> tuple[str, ...]:
+    """The benchmark's files, with the tests: what decides about a candidate must not be the candidate's."""
+    tests = sorted({_folder_glob(path) for path in facts.tests})
+    return tuple(dict.fromkeys((*own, *tests)))
+
+
+def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
+    files = frozenset(facts.files)
+    named = tuple(sorted({_folder_glob(path) for path in facts.benchmarks}))
+    if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
+        yield BenchmarkProposal(
+            f"make {target}", "file", "max", ("Makefile", *named), f"the Makefile has a target {target}"
+        )
+    if script := next((name for name in _BENCHMARK_NAMES if name in facts.node_scripts), None):
+        why = f"package.json has a script {script}"
+        yield BenchmarkProposal(f"npm run --silent {script}", "file", "max", ("package.json", *named), why)
+    if facts.fixture_benchmarks:
+        paths = _common_paths(facts.fixture_benchmarks)
+        yield BenchmarkProposal(
+            f"python3 -m pytest -q -p no:cacheprovider --benchmark-only {' '.join(map(shlex.quote, paths))}",
+            "pytest-benchmark",
+            "min",
+            tuple(sorted({_folder_glob(path) for path in facts.fixture_benchmarks})),
+            "tests use the fixture of pytest-benchmark",
+        )
+    if "Cargo.toml" in files and any(path.startswith("benches/") for path in files):
+        result = "criterion" if facts.uses_criterion else "file"
+        sealed = ("benches/**", "Cargo.toml")
+        yield BenchmarkProposal("cargo bench", result, "min", sealed, "Cargo has benches", ("target",))
+    if facts.go_benchmarks:
+        command = "go test -run '^$' -bench . ./..."
+        yield BenchmarkProposal(command, "go-bench", "min", (), "tests of Go have benchmarks")
+    for path in facts.benchmarks:
+        if line := _script_command(facts, path):
+            yield BenchmarkProposal(line, "file", "max", (_folder_glob(path),), f"{path} is named as a benchmark")
+    if line := _test_command(facts):
+        yield BenchmarkProposal(
+            command_with_timer(line),
+            "stdout",
+            "min",
+            (),
+            "no benchmark was found: this measures how long the tests take, in ms; better measure what matters",
+            times_the_tests=True,
+        )
+
+
+def _script_command(facts: RepositoryFacts, path: str) -> str | None:
+    quoted, suffix = shlex.quote(path), PurePosixPath(path).suffix
+    if suffix == ".py" and (path in facts.python_mains or "/" not in path):
+        return f"python3 {quoted}"
+    if suffix in (".js", ".mjs", ".cjs"):
+        return f"node {quoted}"
+    return f"sh {quoted}" if suffix == ".sh" else None
+
+
+def _test_command(facts: RepositoryFacts) -> str | None:
+    files = frozenset(facts.files)
+    main = facts.languages[0] if facts.languages else ""
+    python_tests = [path for path in facts.tests if path.endswith(".py")]
+    if main == "python" and python_tests:
+        paths = " ".join(map(shlex.quote, _common_paths(python_tests)))
+        return f"python3 -m pytest -q -x -p no:cacheprovider {paths}"
+    if "Cargo.toml" in files and main in ("rust", ""):
+        return "cargo test --quiet"
+    if "go.mod" in files and any(path.endswith("_test.go") for path in files):
+        return "go test ./..."
+    if "test" in facts.node_scripts:
+        return "npm test --silent"
+    target = next((name for name in _TEST_NAMES if name in facts.make_targets), None)
+    return f"make {target}" if target else None
+
+
+def _common_paths(paths: tuple[str, ...] | list[str]) -> list[str]:
+    """The folders at the top that hold these paths; files at the top are named themselves."""
+    if len(paths) == 1:
+        return list(paths)
+    common = os.path.commonpath(paths)
+    if common and "." not in PurePosixPath(common).name:
+        return [common]
+    return sorted({path.partition("/")[0] for path in paths})
+
+
+def _folder_glob(path: str) -> str:
+    """The folder of a test or benchmark as a glob; a file at the top or beside sources is named itself."""
+    parts = PurePosixPath(path).parts
+    for count, part in enumerate(parts[:-1], start=1):
+        if part.lower().rstrip("s") in ("test", "bench", "benche", "benchmark", "perf", "spec", "__test__"):
+            return "/".join((*parts[:count], "**"))
+    if path.endswith("_test.go"):
+        return "**/*_test.go"
+    return path
+
+
+def with_proposer(draft: TaskDraft, has_samplers: bool) -> TaskDraft:
+    """The draft with the proposer that fits it: for parameters a sampler, for code random edits."""
+    if not draft.parameters:
+        return replace(draft, proposer="mutate")
+    return replace(draft, proposer="tpe" if has_samplers else "random")

@@ -1,0 +1,55 @@
+"""The scores of a run against one of its parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopty.domain.objective import Direction
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.domain.space import Value
+from loopty.record.history import History
+from loopty.views.parameter_importance import parameter_points
+from loopty.views.score_points import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePoint:
+    """One trial: its value of the parameter, and its score."""
+
+    value: Value
+    score: float
+    pool: Pool
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSlice:
+    """Every trial that has the parameter, in the order of the experiments."""
+
+    parameter: str
+    metric: str
+    direction: Direction
+    points: tuple[SlicePoint, ...]
+
+
+def parameter_slice(history: History, run: int, parameter: str) -> ParameterSlice | None:
+    """The trials with the code of the best node, attempts and control alike; None if none has the parameter."""
+    metrics = history.counting_metrics(run)
+    found = [
+        SlicePoint(node.params[parameter], metrics[0].direction.sign * score, node.pool, _mark(node.verdict))
+        for node, score in sorted(parameter_points(history, run), key=lambda point: point[0].order)
+        if parameter in node.params and math.isfinite(score)
+    ]
+    return ParameterSlice(parameter, metrics[0].name, metrics[0].direction, tuple(found)) if found else None
+
+
+def parameters_of(history: History, run: int) -> Sequence[str]:
+    """The names of the parameters that trials of the run have."""
+    return list(dict.fromkeys(name for node, _ in parameter_points(history, run) for name in node.params))
+
+
+def _mark(verdict: Verdict | None) -> Mark:
+    return Mark.KEPT if verdict is Verdict.KEPT else Mark.DISCARDED

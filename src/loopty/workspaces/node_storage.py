@@ -1,0 +1,174 @@
+"""What nodes take on disk: folders, copies, exports, git objects; how much that is, and how it is removed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopty.domain.ids import NodeId
+from loopty.kit.safe_folder import SafeFolder
+from loopty.record.node_record import Node
+from loopty.workspaces.git_session import GitError
+from loopty.workspaces.node_refs import NodeRefs
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.state_folder import StateFolder
+
+_GRACE_SECONDS = 600
+"""An object that somebody wrote again so recently may be part of a commit that no ref holds yet."""
+_OURS = "refs/loopty/runs/*"
+
+
+@dataclass(frozen=True, slots=True)
+class LooseObject:
+    """A git object in a file of its own."""
+
+    path: Path
+    size: int
+
+
+class NodeStorage:
+    """The storage of nodes of one repository."""
+
+    def __init__(self, repository: Repository, state: StateFolder) -> None:
+        self._repository = repository
+        self._state = state
+        self._refs = NodeRefs(repository)
+
+    def folder_bytes(self, node: NodeId) -> int:
+        """The size of the files in the node's folder and in its copy for people."""
+        return sum(map(_bytes_below, self._folders(node)))
+
+    def remove_folders(self, node: NodeId) -> None:
+        """Remove the node's folder and its copy, and what is left of a draft."""
+        for folder in (*self._folders(node), self._state.draft_folder(node)):
+            if folder.exists():
+                folder.remove_all()
+        self._state.draft_layout(node).remove()
+
+    def _folders(self, node: NodeId) -> tuple[SafeFolder, SafeFolder]:
+        return self._state.node_folder(node), self._state.node_copy(node)
+
+    def old_exports(self, before: float) -> dict[str, int]:
+        """The exports from before this time, with their sizes. Each can be made again from its commit."""
+        exports = self._state.exports
+        made = {name: _made_at(exports.below(name)) for name in exports.names() if not name.startswith("making-")}
+        return {name: _bytes_below(exports.below(name)) for name, at in made.items() if 0 < at < before}
+
+    def remove_export(self, name: str, is_wanted: Callable[[], bool]) -> None:
+        """Remove an export, unless somebody wants it just now."""
+        exports, aside = self._state.exports, f"making-{name}-{os.getpid()}-gc"
+        try:
+            exports.rename(name, aside)
+        except OSError:
+            return  # another process was faster
+        if is_wanted():
+            try:
+                exports.rename(aside, name)
+            except OSError:
+                exports.remove(aside)  # it was made again meanwhile
+        else:
+            exports.remove(aside)
+
+    def branches_to_move(self, nodes: Iterable[Node]) -> dict[str, str]:
+        """Branches that an earlier version made for nodes, with their commits: those that nobody has changed.
+
+        None where the user wants branches. A branch that is checked out somewhere stays.
+        """
+        if self._repository.wants_branches:
+            return {}
+        tips = self._repository.unused_branches("loopty-*")
+        held = {commit for run in self._refs.runs() for commit in self._refs.held(run)} if tips else set()
+        return {
+            node.id.branch: node.commit
+            for node in nodes
+            if tips.get(node.id.branch) == node.commit and node.commit not in held and not node.draft
+        }
+
+    def move_branches(self, branches: Mapping[str, str], nodes: Iterable[Node]) -> None:
+        """Let the refs of the runs hold what these branches hold, then remove the branches."""
+        commits: dict[int, list[str]] = {}
+        for node in nodes:
+            if node.id.branch in branches and not node.files_removed:
+                commits.setdefault(node.id.run, []).append(node.commit)
+        for run, held in commits.items():
+            self._refs.hold(run, list(dict.fromkeys(held)))
+        for branch, commit in branches.items():
+            self._repository.swap_ref(f"refs/heads/{branch}", None, commit)
+
+    def release(self, removed: Iterable[Node], kept: Collection[str]) -> None:
+        """Let git drop the commits of removed nodes, except those that other nodes have, too."""
+        commits: dict[int, set[str]] = {}
+        for node in removed:
+            if node.commit not in kept:
+                commits.setdefault(node.id.run, set()).add(node.commit)
+        for run, gone in commits.items():
+            self._refs.release(run, gone)
+
+    def lonely_objects(
+        self, removed: Collection[str], kept: Collection[str], branches: Collection[str] = ()
+    ) -> list[LooseObject]:
+        """The loose objects that only these removed commits and branches need, commits last.
+
+        Every ref, reflog, index and working tree of the repository, and every kept commit, keeps what it reaches.
+        Objects in packs are left to `git gc`.
+        """
+        try:
+            names = self._lonely_names(removed, kept, branches)
+        except GitError:
+            return []  # another process removes some just now: what git cannot tell, nobody removes
+        loose = (self._repository.loose_object(name) for name in reversed(names))
+        found = ((path, status) for path in loose if (status := _status(path)))
+        newest = time.time() - _GRACE_SECONDS
+        return [LooseObject(path, status.st_size) for path, status in found if status.st_mtime < newest]
+
+    def _lonely_names(
+        self, removed: Collection[str], kept: Collection[str], branches: Collection[str]
+    ) -> list[str]:
+        gone = self._repository.existing_objects([commit for commit in removed if commit not in kept])
+        if not gone:
+            return []
+        kept_here = {commit for run in self._refs.runs() for commit in self._refs.held(run)} - set(gone)
+        candidates = dict.fromkeys(self._repository.reachable_objects(gone))
+        tips = self._repository.existing_objects([*kept_here, *kept])
+        ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))
+        for name in self._repository.reachable_objects(tips, everything_except=ours):
+            candidates.pop(name, None)
+        return list(candidates)
+
+
+def remove_object(found: LooseObject) -> None:
+    """Remove an object, unless somebody has written it again meanwhile."""
+    status = _status(found.path)
+    if status and status.st_mtime < time.time() - _GRACE_SECONDS:
+        found.path.unlink(missing_ok=True)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _made_at(folder: SafeFolder) -> float:
+    """When the directory was made or last changed; 0 where it is gone."""
+    try:
+        with folder.handle() as descriptor:
+            return os.fstat(descriptor).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _bytes_below(folder: SafeFolder) -> int:
+    try:
+        with folder.handle() as top:
+            return sum(
+                os.stat(name, dir_fd=inner, follow_symlinks=False).st_size
+                for _, _, names, inner in os.fwalk(".", dir_fd=top)
+                for name in names
+            )
+    except OSError:
+        return 0

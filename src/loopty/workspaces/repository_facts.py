@@ -1,0 +1,131 @@
+"""What a repository looks like to somebody who wants to measure it: languages, benchmarks, tests."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+_LARGEST_FILE = 1 << 20
+_LANGUAGES = {
+    ".py": "python",
+    ".c": "c",
+    ".h": "c",
+    ".cc": "c++",
+    ".cpp": "c++",
+    ".hpp": "c++",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".cjs": "javascript",
+    ".ts": "typescript",
+    ".rs": "rust",
+    ".go": "go",
+}
+_BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
+_TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
+_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
+_TARGET = re.compile(r"^([A-Za-z][\w.-]*)\s*:(?!=)", re.MULTILINE)
+_FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MULTILINE)
+_NO_TESTS = "no test specified"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFacts:
+    """Facts about the files of a repository; paths are relative to its top."""
+
+    files: tuple[str, ...]
+    languages: tuple[str, ...]
+    """By number of source files, most first; tests and benchmarks do not count."""
+    sources: tuple[str, ...]
+    """Source files of the main language that are neither tests, benchmarks, docs nor examples."""
+    benchmarks: tuple[str, ...]
+    """Files that are named as a benchmark, nearest to the top first."""
+    fixture_benchmarks: tuple[str, ...]
+    """Python files with tests that use the fixture of pytest-benchmark."""
+    tests: tuple[str, ...]
+    make_targets: frozenset[str]
+    node_scripts: frozenset[str]
+    """Scripts of package.json that do something."""
+    uses_criterion: bool = False
+    go_benchmarks: bool = False
+    python_mains: frozenset[str] = field(default_factory=frozenset)
+    """Benchmark files of Python that run something when they are started."""
+
+
+def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
+    """The facts about these files below `top`."""
+    tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
+    benchmarks = sorted(
+        (path for path in files if _is_benchmark(path)), key=lambda path: (path.count("/"), len(path), path)
+    )
+    aside = {*tests, *benchmarks}
+    code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
+    languages = Counter(_language(path) for path in code)
+    ranked = tuple(language for language, _ in languages.most_common())
+    main = ranked[0] if ranked else ""
+    python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
+    fixtures = tuple(path for path in python if _FIXTURE.search(_text(top / path)))
+    return RepositoryFacts(
+        tuple(files),
+        ranked,
+        tuple(path for path in code if _language(path) == main and PurePosixPath(path).name != "setup.py"),
+        tuple(benchmarks),
+        fixtures,
+        tests,
+        _make_targets(top, files),
+        _node_scripts(top, files),
+        "criterion" in _text(top / "Cargo.toml"),
+        any(
+            re.search(r"^func Benchmark\w", _text(top / path), re.MULTILINE)
+            for path in files
+            if path.endswith("_test.go")
+        ),
+        frozenset(path for path in benchmarks if path.endswith(".py") and "__main__" in _text(top / path)),
+    )
+
+
+def _is_benchmark(path: str) -> bool:
+    """Whether a source file or script is named as a benchmark, or lies in a folder that is."""
+    name = PurePosixPath(path)
+    if not (_language(path) or name.suffix == ".sh") or _ASIDE.search(path) or name.name == "__init__.py":
+        return False
+    return bool(_BENCHMARK.search(name.stem)) or any(
+        re.fullmatch(r"bench(?:mark)?(?:s|es)?|perf", part, re.IGNORECASE) for part in name.parts[:-1]
+    )
+
+
+def _language(path: str) -> str:
+    if path.endswith(".d.ts"):
+        return ""  # types of code that is elsewhere
+    return _LANGUAGES.get(PurePosixPath(path).suffix, "")
+
+
+def _make_targets(top: Path, files: Sequence[str]) -> frozenset[str]:
+    name = next((name for name in ("GNUmakefile", "makefile", "Makefile") if name in files), None)
+    return frozenset(_TARGET.findall(_text(top / name))) if name else frozenset()
+
+
+def _node_scripts(top: Path, files: Sequence[str]) -> frozenset[str]:
+    if "package.json" not in files:
+        return frozenset()
+    try:
+        scripts: Any = json.loads(_text(top / "package.json"))["scripts"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()
+    if not isinstance(scripts, dict):
+        return frozenset()
+    return frozenset(name for name, line in scripts.items() if isinstance(line, str) and _NO_TESTS not in line)
+
+
+def _text(path: Path) -> str:
+    """The text of a file of the working tree; empty where it is missing, large or no regular file."""
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
+            return ""
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,106 @@
+"""From facts about a repository to a task that may work."""
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.domain.space import Parameter, ParameterKind
+from loopty.taskfile.glob_matches import require_matches
+from loopty.taskfile.param_flags import parse_parameter
+from loopty.taskfile.task_proposal import benchmark_proposals, propose_task, propose_tasks, writable_files
+from loopty.workspaces.repository_facts import repository_facts
+
+PYTHON = {"pkg/__init__.py": "", "pkg/core.py": "", "tests/test_core.py": "def test_x(): pass\n"}
+
+
+def facts_of(folder, files):
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return repository_facts(folder, sorted(files))
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "result"),
+    [
+        ({"Makefile": "bench:\n\t./b\n", "b.c": ""}, "make bench", "file"),
+        ({"package.json": '{"scripts": {"bench": "node b"}}', "i.js": ""}, "npm run --silent bench", "file"),
+        (
+            {**PYTHON, "benchmarks/test_speed.py": "def test_s(benchmark): pass\n"},
+            "python3 -m pytest -q -p no:cacheprovider --benchmark-only benchmarks/test_speed.py",
+            "pytest-benchmark",
+        ),
+        ({"Cargo.toml": "criterion", "src/lib.rs": "", "benches/b.rs": ""}, "cargo bench", "criterion"),
+        (
+            {"go.mod": "", "a.go": "", "a_test.go": "func BenchmarkA("},
+            "go test -run '^$' -bench . ./...",
+            "go-bench",
+        ),
+        ({**PYTHON, "bench_core.py": ""}, "python3 bench_core.py", "file"),
+        ({"benchmark/index.js": "", "index.js": ""}, "node benchmark/index.js", "file"),
+        ({"bench.sh": "", "a.c": ""}, "sh bench.sh", "file"),
+    ],
+)
+def test_a_benchmark_of_the_repository_is_proposed_first(tmp_path, files, command, result):
+    found = benchmark_proposals(facts_of(tmp_path, files))[0]
+    assert (found.command, found.result) == (command, result)
+
+
+def test_without_a_benchmark_the_time_of_the_tests_is_proposed(tmp_path):
+    draft = propose_tasks(facts_of(tmp_path, PYTHON))[0]
+    assert "pytest -q -x -p no:cacheprovider tests/test_core.py" in draft.command
+    assert (draft.result, draft.direction, draft.gates) == ("stdout", "min", ())
+    assert "no benchmark was found" in draft.notes["command"]
+
+
+def test_nothing_is_proposed_where_nothing_can_be_measured(tmp_path):
+    assert propose_tasks(facts_of(tmp_path, {"pkg/core.py": ""})) == []
+
+
+def test_tests_are_a_gate_and_nobody_may_change_them(tmp_path):
+    facts = facts_of(tmp_path, {**PYTHON, "bench.py": ""})
+    draft = propose_task(facts, "python3 bench.py")
+    assert [gate.command for gate in draft.gates] == [
+        "python3 -m pytest -q -x -p no:cacheprovider tests/test_core.py"
+    ]
+    assert draft.files == ("bench.py", "tests/**")
+    assert draft.write == ("pkg/__init__.py", "pkg/core.py")
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"Cargo.toml": "", "src/lib.rs": ""}, "cargo test --quiet"),
+        ({"go.mod": "", "a.go": "", "a_test.go": ""}, "go test ./..."),
+        ({"package.json": '{"scripts": {"test": "tap"}}', "i.js": ""}, "npm test --silent"),
+        ({"Makefile": "check:\n\t./t\n", "a.c": ""}, "make check"),
+    ],
+)
+def test_the_test_runner_of_each_language_is_known(tmp_path, files, command):
+    assert propose_task(facts_of(tmp_path, files), "x").gates[0].command == command
+
+
+def test_many_sources_are_named_by_their_folders(tmp_path):
+    files = {f"lib/part{number}.c": "" for number in range(20)} | {"main.c": "", "lib/a.h": ""}
+    assert writable_files(facts_of(tmp_path, files)) == ("*.c", "lib/**/*.c", "lib/**/*.h")
+
+
+def test_parameters_are_read_from_the_command_line():
+    assert parse_parameter("lr=float:1e-4:1:log") == ("lr", Parameter(ParameterKind.FLOAT, 1e-4, 1.0, True))
+    assert parse_parameter("n=int:1:9") == ("n", Parameter(ParameterKind.INT, 1.0, 9.0))
+    assert parse_parameter("k=categorical:a,b")[1].choices == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "text", ["lr", "lr=float", "lr=float:1", "=int:1:2", "n=int:1:x", "n=float:0:1:log", "x=y:1"]
+)
+def test_a_faulty_parameter_says_how_to_write_it(text):
+    with pytest.raises(Misuse, match="--param"):
+        parse_parameter(text)
+
+
+def test_a_glob_must_match_a_file():
+    require_matches(["src/**", "a.py"], ["src/x.c", "a.py"])
+    with pytest.raises(Misuse, match=r"did you mean src/core.py"):
+        require_matches(["core.py"], ["src/core.py"])
+    with pytest.raises(Misuse, match="name files that exist"):
+        require_matches(["zzz"], ["src/core.py"])
