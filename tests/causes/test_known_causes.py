@@ -47,6 +47,9 @@ class Facts:
     def has_tracked_files(self, folder):
         return folder in self.tracked
 
+    def is_environment(self, folder):
+        return folder == "node_modules"
+
     def environment_with(self, module):
         return self.environments.get(module)
 
@@ -157,6 +160,7 @@ KNOWN = [
     ("mkdir: cannot create directory ‘build’: Read-only file system", Facts(), 'scratch = ["build"]'),
     ("OSError: [Errno 30] Read-only file system: '/loopty/tree/out/a'", Facts(), 'scratch = ["out"]'),
     ("Error: ENOENT: no such file or directory, mkdir 'dist/x'", Facts(), 'scratch = ["dist"]'),
+    ("Error: EROFS: read-only file system, mkdir '/loopty/tree/node_modules/.cache'", Facts(), "cp -R . "),
     (
         "error: failed to create directory `/loopty/tree/target/debug`\n\nCaused by:\n"
         "  Read-only file system (os error 30)",
@@ -251,6 +255,11 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
         (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
         (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
         (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
+        (
+            NOT_WRITTEN,
+            "sort x 17,189 ops/sec ±1.43% (83 runs sampled)\nThe fastest is sort",
+            "| tr -d , | sed -n ",
+        ),
         (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
         (
             'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '

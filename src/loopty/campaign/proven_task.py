@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
-from loopty.taskfile.task_draft import TaskDraft
+from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.taskfile.template import render_task_file
 
 if TYPE_CHECKING:
@@ -91,14 +91,20 @@ class TaskProver:
         `fixed` are the keys that the user gave: `timeout_seconds` and `direction` are not changed then.
         """
         changes: list[TaskChange] = []
+        before_gate: dict[str, TaskDraft] = {}
+        """The draft before anything was changed for a gate's sake."""
         check = self._check(draft)
         for _ in range(_MOST_TRIES):
             if check.problem is None or check.outcome.ending is Ending.CANCELLED:
                 break
-            changed = self._next_draft(draft, check, fixed)
-            if changed is None:
+            if gate := next((gate for gate in draft.gates if _is_refusal(check, gate)), None):
+                before_gate.setdefault(gate.name, draft)
+            if changed := self._with_remedy(draft, check, fixed):
+                draft, change = changed
+            elif gate and gate.is_proposed:
+                draft, change = _without_gate(before_gate[gate.name], gate, check)
+            else:
                 break
-            draft, change = changed
             changes.append(change)
             self._say(f"{change.why}: trying again with {change.line}")
             check = self._check(draft)
@@ -132,7 +138,7 @@ class TaskProver:
         (self._path / TASK_FILE).write_text(render_task_file(draft))
         self._campaign().trust(only_task_file=True)  # what the user has just written, the user allows
 
-    def _next_draft(
+    def _with_remedy(
         self, draft: TaskDraft, check: CheckResult, fixed: frozenset[str]
     ) -> tuple[TaskDraft, TaskChange] | None:
         """The draft with the remedy of a failed check, or None where there is none to apply."""
@@ -147,13 +153,9 @@ class TaskProver:
             if "direction" not in fixed and _is_time(check, settings):
                 changed = replace(changed, direction="min")
                 changed = changed.with_note("direction", "what is printed looks like a time or a cost")
-            if changed != draft and not _has_tried(draft, settings):
+            has_progress = replace(changed, notes=draft.notes) != draft
+            if has_progress and not _has_tried(draft, settings):
                 return changed, TaskChange("; ".join(item.line for item in settings), cause.sentence)
-        for gate in draft.gates:
-            if gate.is_proposed and (check.problem or "").startswith(f"gate {gate.name}: "):
-                reason = cause.sentence if cause else str(check.problem)
-                why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
-                return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
         return None
 
     def _is_allowed(self, cause: Cause) -> bool:
@@ -170,6 +172,18 @@ class TaskProver:
                 return None
             values.append(outcome.metrics[metric])
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
+
+
+def _is_refusal(check: CheckResult, gate: GateDraft) -> bool:
+    return (check.problem or "").startswith(f"gate {gate.name}: ")
+
+
+def _without_gate(draft: TaskDraft, gate: GateDraft, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
+    """The draft without a gate that the files as they are do not pass."""
+    cause = check.explanation.cause if check.explanation else None
+    reason = cause.sentence if cause else str(check.problem)
+    why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
+    return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
 
 
 def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
