@@ -34,7 +34,7 @@ from loopty.pruners.median import MedianPruner
 from loopty.record.recorder import Recorder
 from loopty.testing.fakes import MemoryWorkspaces
 
-SAMPLERS = ("tpe", "cmaes", "nsga2", "qmc", "grid", "random")
+SAMPLERS = ("tpe", "cmaes", "gp", "nsga2", "qmc", "grid", "random")
 _OWNER = "benchmark"
 
 
@@ -179,6 +179,7 @@ def _grid_sampler(problem: Problem, seed: int) -> optuna.samplers.BaseSampler:
 _OPTUNA_SAMPLERS: dict[str, Callable[[Problem, int], optuna.samplers.BaseSampler]] = {
     "tpe": lambda _, seed: optuna.samplers.TPESampler(seed=seed),
     "cmaes": lambda _, seed: optuna.samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False),
+    "gp": lambda _, seed: optuna.samplers.GPSampler(seed=seed),
     "nsga2": lambda _, seed: optuna.samplers.NSGAIISampler(seed=seed),
     "qmc": lambda _, seed: optuna.samplers.QMCSampler(seed=seed, warn_independent_sampling=False),
     "grid": _grid_sampler,

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from sampler_clock import AskClock, median_costs
 from sampler_problems import Problem, problems
@@ -42,7 +43,7 @@ class Pair:
 
 def main() -> None:
     options = _options()
-    samplers = options.sampler or SAMPLERS
+    samplers = options.sampler or [sampler for sampler in SAMPLERS if sampler != "gp" or find_spec("torch")]
     print(f"{options.seeds} seeds, {options.trials} trials; smaller is better\n")
     _show_table(_comparison(samplers, options))
     if not options.skip_cost:

@@ -75,7 +75,7 @@ print(json.dumps(result))
 """
 TASK = """
 [benchmark]
-command = "python3 gpu.py > $EVO_RESULT_PATH"
+command = "exec python3 gpu.py > $EVO_RESULT_PATH"
 timeout_seconds = 120
 devices = ["gpu"]
 [access]
@@ -131,11 +131,11 @@ def whole_run(kind: str, folder: Path) -> bool:
     loopty = (sys.executable, "-m", "loopty.cli.main")
     subprocess.run([*loopty, "trust", "--yes"], cwd=top, capture_output=True)
     done = subprocess.run([*loopty, "run", "1", "--json"], cwd=top, capture_output=True, text=True)
-    out = done.stdout
-    if done.returncode == 0:
-        outcome = json.loads(done.stdout)["outcome"]
-        out = json.dumps({"metrics": outcome["metrics"], "seconds": outcome["seconds"]})
-    return report(f"loopty run, {kind}", done.returncode, out, done.stderr or done.stdout)
+    if not done.stdout:
+        return report(f"loopty run, {kind}", done.returncode, "", done.stderr)
+    outcome = json.loads(done.stdout)["outcome"]
+    out = json.dumps({"metrics": outcome.get("metrics"), "seconds": outcome["seconds"]})
+    return report(f"loopty run, {kind}", done.returncode, out, outcome.get("reason", ""))
 
 
 async def main() -> int:

@@ -216,12 +216,11 @@ def test_a_benchmark_without_a_score_is_timed_only_after_a_yes(bare):
     assert "(lower is better)" in done.stderr
 
 
-def test_operations_per_second_become_the_score_after_a_yes(bare):
+def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
     bare.write("work.sh", "echo 'ours x 17,189 ops/sec ±1.43% (83 runs sampled)'; echo 'The fastest is ours'\n")
-    bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", "--yes")
-    found = bare.json("run", "1", "--check")
-    assert found["metrics"]["score"] == 17189
-    assert load(bare.top).objective.direction == "max"
+    done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**")
+    assert load(bare.top).benchmark.result == "benchmark-js"
+    assert "(higher is better)" in done.stderr
 
 
 def test_what_was_changed_for_a_gate_that_is_left_out_is_changed_back(bare):

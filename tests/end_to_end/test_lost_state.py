@@ -10,7 +10,17 @@ import pytest
 from .conftest import PARAMETER_TASK
 
 SLOW = 'sleep 0.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'
-READING = (["status"], ["tree"], ["report"], ["best"], ["show", "1"], ["diff", "1"], ["spend"], ["gate", "list"])
+READING = (
+    ["status"],
+    ["tree"],
+    ["report"],
+    ["best"],
+    ["show", "1"],
+    ["diff", "1"],
+    ["spend"],
+    ["gate", "list"],
+    ["audit", "--list"],
+)
 
 
 @pytest.fixture

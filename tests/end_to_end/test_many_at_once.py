@@ -15,15 +15,15 @@ def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
     nodes = [node for node in history.ids if node.parent]
     assert sorted(node.sort_key for node in nodes) == [(1, number) for number in range(1, 9)]
     for node in nodes:
-        (code_place.top / ".loopty/drafts" / node / "src/x.txt").write_text(f"{node.sort_key[-1]}\n")
+        (code_place.top / ".loopty/drafts" / node / "src/x.txt").write_text(f"{node.sort_key[-1] + 10}\n")
     runners = [code_place.start("run", node) for node in nodes]
     for runner in runners:
         _, err = runner.communicate(timeout=120)
         assert runner.returncode == 0, err
     history = code_place.history()
-    assert {history.score(history[node]) for node in nodes} == set(map(float, range(1, 9)))
+    assert {history.score(history[node]) for node in nodes} == set(map(float, range(11, 19)))
     assert Incumbents.of(history.run, Pool.ATTEMPT).best == next(
-        n for n in nodes if history.score(history[n]) == 8
+        n for n in nodes if history.score(history[n]) == 18
     )
     assert all(history[node].verdict in (Verdict.KEPT, Verdict.DISCARDED) for node in nodes)
 

@@ -95,6 +95,7 @@ def test_a_node_of_a_run_with_other_criteria_is_not_measured(begun):
     assert "criteria have changed" in begun.loopty("run", "1.1", code=2).stderr
     assert "criteria have changed" in begun.loopty("replay", "1", code=2).stderr
     changed(begun, *COMPARABLE["the statement"])
+    (begun.top / ".loopty/drafts/1.1/src/x.txt").write_text("4\n")
     begun.loopty("run", "1.1")
 
 

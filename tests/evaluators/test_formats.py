@@ -134,6 +134,17 @@ def test_go_bench(output: Output) -> None:
     assert parsed.metrics["BenchmarkSort.median"] == pytest.approx(11223344e-9)
 
 
+def test_benchmark_js(output: Output) -> None:
+    output.print(
+        "-> pad 9\nCurrent x 2,000 ops/sec ±8.90% (50 runs sampled)\nO(n) x 0.50 ops/sec ±1.2% (5 runs sampled)\n"
+        "Fastest is Current\n-> pad 10\nCurrent x 2,000 ops/sec ±8.90% (50 runs sampled)\n"
+    )
+    parsed = output.read("benchmark-js", "Current.ops_per_second")
+    assert parsed.metrics[SCORE] == pytest.approx(2000)
+    assert parsed.directions[SCORE] is Direction.MAX
+    assert parsed.metrics["O(n).mean"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("recorded", ["perf-stat.csv", "perf-stat.json", "perf-stat-repeated.csv"])
 def test_perf_stat_counts_what_this_machine_counts(output: Output, recorded: str) -> None:
     output.write_recorded("result.json", recorded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from loopty.sandboxes import cgroup
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.landlock import Landlock
+from loopty.testing.sandbox_suite import START_SPINNERS
 
 SECONDS = 0.6
 REFERENCE = f"""
@@ -27,21 +29,8 @@ with candidate("program.py:solve", seconds=10) as solve:
         time.sleep({SECONDS})  # here the evaluator would time its reference
 run.finish(1)
 """
-# Forked twice, in their own session: they outlive the call that starts them.
-SPINNERS = """
-import os
-def solve(x):
-    if x == 0:
-        for _ in range(3):
-            if os.fork() == 0:
-                os.setsid()
-                if os.fork() == 0:
-                    while True:
-                        pass
-                os._exit(0)
-            os.wait()
-    return x
-"""
+# They outlive the call that starts them.
+SPINNERS = f"def solve(x):\n    if x == 0:\n{indent(START_SPINNERS, ' ' * 8)}    return x\n"
 THREAD = """
 import threading
 def spin():

@@ -126,7 +126,7 @@ def test_parameters_show_the_values_before_or_become_columns() -> None:
     assert "★ lr 0.1 → 0.03" in tree_text(tree(story.history, NodeId("1")))
     lines = tree_text(tree(story.history, NodeId("1")), 39).splitlines()
     assert [line.split() for line in lines] == [
-        ["score", "effect", "lr", "laye…"],
+        ["score", "effect", "lr", "l…ers"],
         ["1", "#1", "1", "●"],
         ["1.1", "#2", "2", "+100.0", "%", "●", "0.1", "2"],
         ["1.1.1", "#3", "3", "+50.0", "%", "★", "0.03", "2"],
@@ -237,7 +237,7 @@ def test_a_node_shows_everything_known_about_it() -> None:
         "  because   better: score 2 against 1 of 1",
         "  made by   tpe",
         "  change    use a heap",
-        "  parent    1.1",
+        "  parent    1.1 #2",
         "  trial     finished after 0.5 s",
         f"  commit    {'b' * 40}",
         "  folder    .loopty/nodes/1.1.1",

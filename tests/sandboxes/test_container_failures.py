@@ -22,7 +22,7 @@ from loopty.testing.sandbox_harness import bounds_with, pids_with, wait_until
 
 # Its containers are files with the answer to `inspect`, and processes that outlive the program.
 ENGINE = """
-import json, os, signal, subprocess, sys, time
+import json, os, select, signal, subprocess, sys, time
 from pathlib import Path
 
 home = Path(__file__).parent
@@ -49,7 +49,9 @@ def remove(name, force):
     if pid := json.loads(file.read_text())["Pid"]:
         if not force:
             fail(2, f"Error: container {name} is running")
+        process = os.pidfd_open(pid)
         os.killpg(pid, signal.SIGKILL)
+        select.select([process], [], [])  # as real engines do: a killed process may take a while to die
     file.unlink()
 
 

@@ -79,3 +79,14 @@ def test_a_machine_without_a_gpu_says_so(tmp_path):
 
 def test_a_plain_device_shows_no_facts_of_the_machine():
     assert device_facts(("/dev/null",)) == ()
+
+
+@needs_root
+async def test_with_a_device_a_landlock_trial_names_its_threads_and_reads_no_sockets(tmp_path, zeros):
+    """CUDA gives up where it cannot write those names."""
+    harness = SandboxHarness.create(tmp_path, Landlock())
+    script = "echo named > /proc/self/task/$$/comm && echo written; read line < /proc/self/task/$$/net/unix"
+    given = await harness.shell(script, devices=(zeros,))
+    assert given.out == "written\n"
+    assert "Permission denied" in given.err
+    assert (await harness.shell(script)).out == ""

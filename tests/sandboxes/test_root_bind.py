@@ -85,3 +85,37 @@ def test_the_folders_of_living_processes_and_of_others_stay():
     BindAliases(61000, 61000)
     for folder in (mine, foreign):
         folder.rmdir()
+
+
+HOLD_ALIAS = """
+import sys
+from pathlib import Path
+from loopty.sandboxes.root_bind import BindAliases
+aliases = BindAliases(61000, 61000)
+alias = aliases.reachable_path(Path(sys.argv[1]))
+print(alias, flush=True)
+sys.stdin.readline()
+print(alias.exists(), flush=True)
+"""
+
+
+def test_eight_at_once_sweep_what_killed_ones_leave_and_nothing_of_the_living(closed_folder):
+    environment = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
+    command = [sys.executable, "-c", HOLD_ALIAS, str(closed_folder / "inside")]
+    processes = [
+        subprocess.Popen(
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1
+        )
+        for _ in range(8)
+    ]
+    folders = [Path(process.stdout.readline().strip()).parent for process in processes]
+    assert len(set(folders)) == 8
+    killed, living = processes[:4], processes[4:]
+    for process in killed:
+        process.kill()
+        process.communicate()
+    BindAliases(61000, 61000)
+    assert [folder.exists() for folder in folders] == [False] * 4 + [True] * 4
+    for process in living:
+        assert process.communicate("\n")[0] == "True\n"
+    assert not any(folder.exists() for folder in folders)

@@ -262,6 +262,15 @@ def test_folders_without_a_baseline_are_misuse_with_a_remedy(
         Repository.open(tmp_path / "bare")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user")
+def test_a_repository_of_another_user_is_refused_with_the_remedy(tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for path in (tmp_path, tmp_path / ".git"):
+        os.chown(path, 1234, 1234)
+    with pytest.raises(Misuse, match=r"dubious ownership.* chown"):
+        Repository.open(tmp_path)
+
+
 def test_a_file_that_git_cannot_add_is_misuse_with_the_message_of_git(
     user: Any, start: Callable[..., Any]
 ) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from loopty.attacks.folder_state import difference, file_states, paths_below, regular_file_content
 from loopty.attacks.victims import HostServices, Victim
 from loopty.domain.launch import Bounds, Launch, Mount
+from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.toolchain import Toolchain
 from loopty.sandboxes.trial_user import trial_owner
-from loopty.workspaces.tree_removal import remove_tree
 
 TREE, OUT = "/arena/tree", "/arena/out"
 _INSIDE = Path(__file__).with_name("inside_script.py")
@@ -121,7 +121,7 @@ class Arena:
         del os.environ[self._variable]
         self._services.close()
         self._victim.close()
-        remove_tree(self.root)
+        SafeFolder(self.root.parent).remove(self.root.name)
 
     def _lay_out(self) -> None:
         repository = {f"repository/.git/{name}": text for name, text in _REPOSITORY.items()}

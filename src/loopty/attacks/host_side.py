@@ -22,7 +22,6 @@ from loopty.kit.untrusted_files import Unreadable
 from loopty.sandboxes.trial_user import trial_owner
 from loopty.workspaces import drafts
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.tree_removal import remove_tree
 
 _MOST_MB = 200
 """Other attacks run in this process at the same time, and take some, too."""
@@ -33,7 +32,7 @@ def process_leftovers(arena: Arena) -> None:
     """Take result, metrics and traces out of the outbox, make a node of its draft, remove the outbox."""
     limit_memory(_take_outputs, arena)
     _harvest_draft(arena)
-    remove_tree(arena.outbox)
+    SafeFolder(arena.outbox.parent).remove(arena.outbox.name)
     if arena.outbox.exists():
         raise RuntimeError("the outbox could not be removed")
     arena.outbox.mkdir()

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from loopty.campaign.by_hand import observe
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending
+from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.domain.task import Audit
+from loopty.domain.task import Audit, Task
+from loopty.engine import decisions
+from loopty.executors.process_locks import ProcessLocks
+from loopty.record.event import Recorded
+from loopty.record.history import History
+from loopty.record.ledger import Ledger
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
+from loopty.taskfile.read import load
 from loopty.views.audit_rows import AuditRow, audits
 from loopty.workspaces.git_session import GitError
+from loopty.workspaces.held_out import HeldOutSplit
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.state_folder import StateFolder
 
 _EXAMPLE = """for example
   [audit]
@@ -44,35 +57,63 @@ def audit_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId], uns
     if any(node.run != run for node in nodes):
         raise Misuse("an audit covers one run: audit the nodes of another run by themselves")
     chosen = _chosen_nodes(context, run, nodes)
-    split, audit_context = context.held_out_split(run).digest, context.for_audit()
+    split = _held_out_split(context.task, context.repository, context.state, context.history, run)
+    digest, audit_context = split.digest, context.for_audit()
     executor = audit_context.executor(unsafe, run)
     root = context.history[context.history.runs[run].root]
-    if not _has_score(_looks(context), root.id, split, executor.machine.fingerprint):
+    if not _has_score(_looks(context), root.id, digest, executor.machine.fingerprint):
         chosen = [root, *(node for node in chosen if node != root)]
     runner = audit_context.trial_runner(run, executor, anywhere=True)
-    for count, node in enumerate(chosen, start=1):
+    outcomes: list[Outcome] = []
+    for node in chosen:
         with _explain_full_disk():
-            outcome = observe(runner, runner.start_audit(node, split))
+            outcomes.append(observe(runner, runner.start_audit(node, digest)))
         looks = [row.look for row in _looks(context) if row.node == node.id]
         context.say(f"{node.id}: look {looks[-1]} at this split")
-        if outcome.ending is Ending.CANCELLED:
-            return AuditReport(list_audits(context, run), count)
-    return AuditReport(list_audits(context, run), len(chosen))
-
-
-def list_audits(context: CampaignContext, run: int) -> list[AuditRow]:
-    """Every look of a run, oldest first."""
-    split = context.held_out_split(run)
-    nodes = {row.node for row in _looks(context) if row.node.run == run}
-    found = (context.history[node] for node in nodes)
-    leaks = {node.id: split.leaks(node.commit) for node in found if not node.files_removed}
-    return [row for row in _looks(context, leaks) if row.node.run == run]
-
-
-def _looks(context: CampaignContext, leaks: dict[NodeId, list[str]] | None = None) -> list[AuditRow]:
+        if outcomes[-1].ending is Ending.CANCELLED:
+            break
     history = context.recorder.refresh()
-    events = (recorded for recorded in context.ledger.read() if recorded.number <= history.number)
-    return audits(history, events, leaks)
+    return AuditReport(_rows(history, _events_until(history, context.ledger), split, run), len(outcomes))
+
+
+def list_audits(record: SavedRecord, run: int) -> list[AuditRow]:
+    """Every look of a run, oldest first; for this the state may be read-only."""
+    history, repository = record.history, open_own_repository(record.state.top)
+    split = _held_out_split(load(repository.top), repository, record.state, history, run)
+    events = _events_until(history, record.ledger)
+    # What a dead process left open is closed here only, and recorded by the next verb that changes something.
+    for event in list(decisions.close_abandoned(history, ProcessLocks(record.state.owners).is_alive)):
+        events.append(Recorded(history.number + 1, time.time(), event))
+        history.apply(events[-1])
+    return _rows(history, events, split, run)
+
+
+def _events_until(history: History, ledger: Ledger) -> list[Recorded]:
+    return [recorded for recorded in ledger.read() if recorded.number <= history.number]
+
+
+def _rows(history: History, events: Sequence[Recorded], split: HeldOutSplit, run: int) -> list[AuditRow]:
+    nodes = {row.node for row in audits(history, events) if row.node.run == run}
+    leaks = {node: split.leaks(history[node].commit) for node in nodes if not history[node].files_removed}
+    return [row for row in audits(history, events, leaks) if row.node.run == run]
+
+
+def _held_out_split(
+    task: Task, repository: Repository, state: StateFolder, history: History, run: int
+) -> HeldOutSplit:
+    """The held-out split as it was when the run began."""
+    search = task.without_held_out()
+    files, baseline = NodeFiles(repository, state, search), history[history.runs[run].root]
+
+    def is_shown(path: str) -> bool:
+        return files.is_benchmark_file(path) or search.access.is_visible(path)
+
+    return HeldOutSplit(repository, task.audit, task.benchmark, baseline.commit, is_shown)
+
+
+def _looks(context: CampaignContext) -> list[AuditRow]:
+    history = context.recorder.refresh()
+    return audits(history, _events_until(history, context.ledger))
 
 
 def _chosen_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId]) -> list[Node]:

@@ -98,8 +98,7 @@ class Campaign(CampaignReader):
         """Every look at the held-out split, oldest first."""
         from loopty.campaign.audits import list_audits
 
-        context = self.context
-        return list_audits(context, lookup.newest_run(context.history, run))
+        return list_audits(self.record, lookup.newest_run(self.record.history, run))
 
     def start_session(
         self, new_run: bool = False, unsafe: bool = False, on_step: Callable[[str], None] = lambda _: None

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.engine.trial_runner import TrialRunner
     from loopty.evaluators.command import RunGates, RunInTree
-    from loopty.workspaces.held_out import HeldOutSplit
 
 Say = Callable[[str], None]
 """Shows a person one line about what happens."""
@@ -189,17 +188,6 @@ class CampaignContext:
         """The context whose trials see the held-out split; nothing is proposed in it."""
         task = self.task.for_audit()
         return replace(self, task=task, files=NodeFiles(self.repository, self.state, task))
-
-    def held_out_split(self, run: int) -> HeldOutSplit:
-        """The held-out split as it was when the run began."""
-        from loopty.workspaces.held_out import HeldOutSplit
-
-        access, baseline = self.task.without_held_out().access, self.history[self.history.runs[run].root]
-
-        def is_shown(path: str) -> bool:
-            return self.files.is_benchmark_file(path) or access.is_visible(path)
-
-        return HeldOutSplit(self.repository, self.task.audit, self.task.benchmark, baseline.commit, is_shown)
 
     def _refuse_other_machine(self, run: Run, machine: Machine) -> None:
         """Refuse to continue a run whose incumbent was measured on another machine."""

@@ -200,10 +200,8 @@ def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
 
 def _is_time(check: CheckResult, settings: list[Setting]) -> bool:
     """Whether a score that is read from the output now looks like one that should be low."""
-    if not any(item.key == "result" for item in settings):
-        return False
-    if any(item.key == "result" and item.value != "stdout" for item in settings):
-        return True
+    if not any(item.key == "result" and item.value == "stdout" for item in settings):
+        return False  # a tool says itself which of its numbers should be low
     lines = check.outcome.error_lines
     return bool(lines and _LOWER_IS_BETTER.search(lines[-1]))
 

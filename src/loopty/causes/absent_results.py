@@ -17,11 +17,11 @@ _PRINTED_NUMBER = re.compile(
 _TOOLS = {
     r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
     r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
+    r"^\s*\S.* x [\d,.]+ ops/sec ±": "benchmark-js",
     r"\btime:\s+\[[\d.]+ \S+ [\d.]+ \S+ [\d.]+ \S+\]": "criterion",
     r"^BM_\S+\s+[\d.]+ [mun]?s\s+[\d.]+ [mun]?s\s+\d+": "google-benchmark",
 }
 """What the outputs of benchmark tools look like, and the `result` that reads them."""
-_RATE = r"^.+ x [\d,.]+ ops/sec"
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
 _SCORE = "score"
@@ -36,23 +36,6 @@ def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
         return None
     sentence = f"{tool} measured, and loopty looks for a result file"
     return Cause("printed-by-a-tool", sentence, (Setting("benchmark", "result", tool),))
-
-
-def operations_per_second(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A benchmark of JavaScript that prints `sort x 17,189 ops/sec ±1.43% (83 runs sampled)`, case by case."""
-    if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file" or not failure.match(_RATE):
-        return None
-    rate = "sed -n 's|^.* x \\([0-9.]*\\) ops/sec.*|score: \\1|p'"
-    return Cause(
-        "operations-per-second",
-        "the benchmark prints operations per second; those of the first case can be the score",
-        (
-            Setting("benchmark", "command", f"{{ {failure.command}; }} | tr -d , | {rate} | sed -n 1p"),
-            Setting("benchmark", "result", "stdout"),
-            Setting("objective", "direction", "max"),
-        ),
-        is_guess=True,
-    )
 
 
 def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:

@@ -31,7 +31,6 @@ RULES: tuple[Rule, ...] = (
     missing_programs.no_permission,
     missing_paths.read_only,
     absent_results.tool_output,
-    absent_results.operations_per_second,
     absent_results.score_on_stdout,
     absent_results.no_result,
     absent_results.absent_metric,

@@ -31,15 +31,16 @@ class Benchmark:
     timeout_seconds: float = option("Wall-clock limit of one trial, from the start of its execution.", above=0)
     files: tuple[str, ...] = option(
         "The benchmark's own files: never writable, and a change to them starts a new run. "
-        "Default: the files that the command names and `write` does not.",
+        "Default: the files that the command names and `write` does not, and what they load (imports, "
+        "sourced files).",
         (),
         glob=True,
     )
     result: str = option(
         "Where the result is. `file`: the benchmark writes it to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
         "`stdout`: it prints one JSON object, or a last line like `score: 1.2`. Or the tool that measures: "
-        "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `perf-stat` "
-        "(see `docs/benchmarks.md`).",
+        "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `benchmark-js`, "
+        "`perf-stat` (see `docs/benchmarks.md`).",
         "file",
     )
     score_key: str = option(
@@ -49,6 +50,17 @@ class Benchmark:
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
+    )
+    caches: tuple[str, ...] = option(
+        "Directories like `scratch` that start with what the baseline's benchmark left in them (`target`, "
+        "`build`): every trial has its own copy.",
+        (),
+        glob=True,
+    )
+    writable_copy: bool = option(
+        "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "
+        "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",
+        False,
     )
     isolated: bool = option(
         "Whether the benchmark sees only its own files, and the SDK calls the candidate in a sandbox of its own.",

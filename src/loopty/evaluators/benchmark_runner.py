@@ -18,6 +18,7 @@ from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeCommandEnd
+from loopty.evaluators.writable_copy import in_writable_copy
 from loopty.kit.safe_folder import SafeFile
 
 FindTampering = Callable[[Trial], str | None]
@@ -84,15 +85,17 @@ class BenchmarkRunner:
         """
         top = self._paths.benchmark if self._benchmark.isolated else self._paths.tree
         async with self._candidate_access(stage) as access:
+            mounts = (*self._mounts, *command.mounts, *access.mounts)
+            scratch = tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch)
             launch = Launch(
-                argv=command.argv,
+                argv=self._argv(command.argv, top, mounts, scratch),
                 cwd=top,
                 bounds=self._limits.bounds(command.seconds),
                 stdout=command.stdout.path_for_programs(),
                 stderr=command.stderr.path_for_programs(),
                 env={**self._env, **self._benchmark.env, **command.env, **access.env},
-                mounts=(*self._mounts, *command.mounts, *access.mounts),
-                scratch=tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch),
+                mounts=mounts,
+                scratch=scratch,
                 links=self._paths.links_to(top),
                 devices=self._devices,
                 network=self._benchmark.network,
@@ -133,6 +136,17 @@ class BenchmarkRunner:
                     await following
             follower.pass_on(is_end=True)
         return TreeCommandEnd(end.code, self.stop_reason(end.stop, seconds) if end.stop else "")
+
+    def _argv(
+        self, argv: tuple[str, ...], top: str, mounts: Sequence[Mount], scratch: Sequence[str]
+    ) -> tuple[str, ...]:
+        if not self._benchmark.writable_copy:
+            return argv
+        # Only what the host has at the same place of the repository: other mounts are changes of the node.
+        host_top = self._paths.host_top
+        caches = (f"{top}/{path.strip('/')}" for path in self._benchmark.caches)
+        shown = [one.target for one in mounts if f"{host_top}{one.target.removeprefix(top)}" == str(one.source)]
+        return in_writable_copy(argv, top, (*shown, *scratch, *caches), has_links=self._sandbox.name == "landlock")
 
     def stop_reason(self, stop: Stop, seconds: float) -> str:
         """The limit that ended a command, in words."""

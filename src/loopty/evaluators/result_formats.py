@@ -16,6 +16,7 @@ FORMATS = {
     "google-benchmark": "google_benchmark",
     "criterion": "criterion",
     "go-bench": "go_bench",
+    "benchmark-js": "benchmark_js",
     "perf-stat": "perf_stat",
 }
 """Modules of `evaluators/formats` by name."""

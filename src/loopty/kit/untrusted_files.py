@@ -1,4 +1,8 @@
-"""Reads files that a hostile process may have written: bounded, regular files only, no link followed."""
+"""Reads files that a hostile process may have written: bounded, regular files only, no link followed.
+
+What it finds is the reason of a trial's outcome (`Unreadable`). Files of loopty's own are opened through
+`safe_folder.py`, where a link or a foreign owner stops the verb (`UnsafePath`).
+"""
 
 from __future__ import annotations
 

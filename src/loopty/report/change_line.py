@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from loopty.domain.space import Value
 from loopty.record.node_record import Node
-from loopty.report.columns import pad, printable_line, width
+from loopty.report.columns import pad, printable_line, short_id, width
+from loopty.report.figures import value_text
 
 _SHORTEST_NAME = 4
+_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class ChangeLine:
     @property
     def head(self) -> str:
         """The names of the parameters above their columns; empty where the lines name them."""
-        return "  ".join(pad(name, columns) for name, columns in self.table.items()) if self.table else ""
+        names = (pad(short_id(name, columns), columns) for name, columns in (self.table or {}).items())
+        return "  ".join(names)
 
     def text(self, change: Change) -> str:
         node = change.node
@@ -67,14 +70,14 @@ class ChangeLine:
 
     def _params(self, change: Change) -> str:
         return ", ".join(
-            f"{name} {_value(before)} → {_value(change.node.params[name])}"
+            f"{name} {value_text(before, _DIGITS)} → {value_text(change.node.params[name], _DIGITS)}"
             if self.shows_values_before and before is not None
-            else f"{name} {_value(change.node.params[name])}"
+            else f"{name} {value_text(change.node.params[name], _DIGITS)}"
             for name, before in change.changed_params.items()
         )
 
     def _values(self, params: Mapping[str, Value], table: Mapping[str, int]) -> str:
-        values = (_value(params[name]) if name in params else "" for name in table)
+        values = (value_text(params[name], _DIGITS) if name in params else "" for name in table)
         return "  ".join(pad(value, columns) for value, columns in zip(values, table.values(), strict=True))
 
 
@@ -82,7 +85,7 @@ def _table(points: Sequence[Mapping[str, Value]], columns: int) -> dict[str, int
     """The columns of a table with a column for each parameter; None where it does not fit."""
     names = dict.fromkeys(name for point in points for name in point)
     fewest = {
-        name: max(_SHORTEST_NAME, *(width(_value(point[name])) for point in points if name in point))
+        name: max(_SHORTEST_NAME, *(width(value_text(point[name], _DIGITS)) for point in points if name in point))
         for name in names
     }
     left = columns - sum(fewest.values()) - 2 * (len(fewest) - 1)
@@ -93,7 +96,3 @@ def _table(points: Sequence[Mapping[str, Value]], columns: int) -> dict[str, int
         fewest[name] += more
         left -= more
     return fewest
-
-
-def _value(value: Value) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

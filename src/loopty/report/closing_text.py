@@ -8,7 +8,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.report.columns import Fact, wrap
 from loopty.report.control_text import control_text
-from loopty.report.figures import figure, plural
+from loopty.report.figures import plural, value_text
 from loopty.report.node_name import node_name, typed_name
 from loopty.report.score_text import ScoreText
 from loopty.report.status_text import endings_text, integrity_text, stalls_text, time_text, usage_text
@@ -68,16 +68,15 @@ def _result(status: RunStatus) -> str:
 
 def params_text(params: Mapping[str, Value]) -> str:
     """`lr 0.03, layers 4`."""
-    return ", ".join(
-        f"{name} {figure(value) if isinstance(value, float) else value}" for name, value in params.items()
-    )
+    return ", ".join(f"{name} {value_text(value)}" for name, value in params.items())
 
 
 def _next_steps(status: RunStatus) -> Iterator[Fact]:
     """The commands that come next."""
     leader = status.control if status.control_leads else status.best
     if leader is None or leader.over_baseline is None:
-        yield Fact("see what was tried", "loopty tree", "dim")
+        if status.baseline:
+            yield Fact("see what was tried", "loopty tree", "dim")
         return
     name = typed_name(leader.node, leader.handle) if status.control_leads else "best"
     yield Fact("see it", f"loopty diff {name} --baseline" if leader.edited else f"loopty show {name}", "dim")

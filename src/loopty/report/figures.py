@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import time
 
+from loopty.domain.space import Value
+
 
 def figure(value: float) -> str:
     """Six significant digits, without an exponent if possible."""
     if 1e6 <= abs(value) < 1e12:
         return f"{value:.0f}"
     return f"{value:.6g}"
+
+
+def value_text(value: Value | None, digits: int = 6) -> str:
+    """A parameter's value, as a task file has it; a number with at most this many significant digits."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def rough_figure(value: float) -> str:

@@ -162,12 +162,12 @@ class _Sheet:
         return self._scores.change(row.over_parent.change) if row.over_parent.change.amount else "same"
 
     def _painted(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
-        """The effect in colour where it is more than noise, or the state in that of its glyph."""
+        """A gain in green where it is more than noise, or the state in the colour of its glyph."""
         if _state(row.node):
             return terminal.paint(effect, node_glyph(row.node)[1])
-        if row.over_parent is None or row.over_parent.is_within_noise:
-            return terminal.paint(effect, "dim") if effect.strip() else effect
-        return terminal.paint(effect, "good" if row.over_parent.change.amount > 0 else "bad")
+        found = row.over_parent
+        is_gain = found is not None and found.change.amount > 0 and not found.is_within_noise
+        return terminal.paint(effect, "good" if is_gain else "dim") if effect.strip() else effect
 
 
 def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeRow | HiddenNodes]]:

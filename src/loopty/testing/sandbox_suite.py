@@ -43,7 +43,7 @@ os.wait()
 """
 """A Python script that leaves a process: forked twice, in its own session, deaf to signals, no descriptors."""
 
-SPINNERS = """
+START_SPINNERS = """
 import os
 for _ in range(3):
     if os.fork() == 0:
@@ -53,10 +53,9 @@ for _ in range(3):
                 pass
         os._exit(0)
     os.wait()
-while True:
-    pass
 """
-"""A Python script that uses all CPU it can get, in processes that have left its session, too."""
+"""A Python script that starts processes in their own session, which use all CPU they can get and outlive it."""
+SPINNERS = f"{START_SPINNERS}while True:\n    pass\n"
 
 # Runs a trial that does not end, and kills itself after some seconds when the arguments name them; with "frozen",
 # when the trial has begun and is stopped.

@@ -32,7 +32,6 @@ from loopty.workspaces.artifact import (
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.tree_removal import remove_tree
 
 
 def pack_artifact(
@@ -80,10 +79,10 @@ def _working_folder(target: Path) -> Iterator[Path]:
     lock = _lock_folder(folder)
     try:
         for leftover in folder.iterdir():
-            remove_tree(leftover)
+            SafeFolder(folder).remove(leftover.name)
         yield folder
     finally:
-        remove_tree(folder)
+        SafeFolder(folder.parent).remove(folder.name)
         os.close(lock)
 
 

@@ -45,7 +45,10 @@ class GitFolders:
             raise Misuse("git is not installed: install it with the system's package manager") from None
         if result.returncode:
             reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
-            raise Misuse(f"{reason}: start in a git repository, or create one with `git init`")
+            remedy = "start in a git repository, or create one with `git init`"
+            if "dubious ownership" in reason:
+                remedy = "it belongs to another user; if it is yours, `sudo chown -R $(id -un) .` in it"
+            raise Misuse(f"{reason}: {remedy}")
         top, git_dir, common_dir = (Path(start, line).resolve() for line in result.stdout.splitlines())
         # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
         if ours := next((above for above in top.parents if above.name in _OURS), None):

@@ -31,7 +31,7 @@ SCOPES_VERSION = 6
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _USE_DEVICE = _WRITE_FILE | _READ_FILE
-_IOCTL = 1 << 15
+_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # Not all of /proc: it shows the command lines of every other process on the host.
@@ -91,6 +91,8 @@ def make_ruleset(
         _allow(rules, f"/dev/{name}", _USE_DEVICE)
     for path in devices:
         _allow(rules, path, handled & (_USE_DEVICE | _IOCTL))
+        # CUDA names its threads there, and gives up where it cannot. Not to read: see above.
+        _allow(rules, "/proc/self/task", handled & (_WRITE_FILE | _TRUNCATE))
     for name in (*_MACHINE, *(f"self/{name}" for name in _OWN_PROCESS)):
         if os.path.exists(f"/proc/{name}"):
             _allow(rules, f"/proc/{name}", _READ)
