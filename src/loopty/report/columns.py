@@ -92,6 +92,14 @@ def text_beside(head: str, text: str, columns: int) -> str:
     return head + f"\n{' ' * width(head)}".join(wrap(text, room))
 
 
+def cut_middle(text: str, columns: int) -> str:
+    """The text, cut to its head and tail if it is longer than this many characters."""
+    if len(text) <= columns:
+        return text
+    head = columns // 3
+    return f"{text[:head]}…{text[-(columns - head - 1) :]}"
+
+
 def _letter_width(letter: str) -> int:
     if unicodedata.combining(letter):
         return 0
