@@ -219,8 +219,9 @@ def test_a_benchmark_without_a_score_is_timed_only_after_a_yes(bare):
 def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
     bare.write("work.sh", "echo 'ours x 17,189 ops/sec ±1.43% (83 runs sampled)'; echo 'The fastest is ours'\n")
     done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**")
-    assert load(bare.top).benchmark.result == "benchmark-js"
-    assert "(higher is better)" in done.stderr
+    task = load(bare.top)
+    assert (task.benchmark.result, task.objective.direction) == ("benchmark-js", "min")
+    assert "(lower is better)" in " ".join(done.stderr.split())
 
 
 def test_what_was_changed_for_a_gate_that_is_left_out_is_changed_back(bare):

@@ -110,9 +110,12 @@ class TaskProver:
             check = self._check(draft)
         if check.problem is not None:
             return ProvenTask(draft, check, tuple(changes), None)
+        reported = check.outcome.directions.get(next(iter(check.outcome.metrics)))
+        if reported and "direction" not in fixed and draft.direction != reported:
+            draft = replace(draft, direction=str(reported)).with_note("direction", "the benchmark says so")
         if "timeout_seconds" not in fixed:
             draft = _with_timeout(draft, check.outcome.seconds)
-            self._write(draft)
+        self._write(draft)
         return ProvenTask(draft, check, tuple(changes), self._noise(check))
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:

@@ -232,8 +232,7 @@ def _print_result(proven: ProvenTask, path: Path, as_json: bool) -> None:
         say("fix the benchmark or loopty.toml, then retry: loopty run 1 --check")
         return
     scores = ", ".join(f"{name} {figure(value)}" for name, value in list(check.outcome.metrics.items())[:4])
-    first = next(iter(check.outcome.metrics))
-    better = "lower" if check.outcome.directions.get(first, draft.direction) == "min" else "higher"
+    better = "lower" if draft.direction == "min" else "higher"
     _say_paragraph(f"the checked run passed in {check.outcome.seconds:.2f} s: {scores} ({better} is better)")
     if noise:
         _say_paragraph(noise_text(noise.metric, noise.values, noise.percent))
