@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from loopty.campaign.campaign import Campaign
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+
 from .state import events
 
 
@@ -69,6 +73,25 @@ def test_the_same_code_is_not_measured_until_it_is_lucky(tree):
 def test_a_withdrawal_needs_a_reason(tree):
     assert "--why" in tree.loopty("discard", "1.2", code=2).stderr
     assert "say why" in tree.loopty("invalidate", "1.2", "--why", "  ", code=2).stderr
+    assert "4,000: shorten it" in tree.loopty("discard", "1.2", "--why", "x" * 4001, code=2).stderr
+
+
+def test_what_is_no_text_is_refused(tree):
+    odd, campaign = "bad \udcff", Campaign(tree.top)
+    for action in (
+        lambda: campaign.discard("1.2", odd),
+        lambda: campaign.invalidate("1.2", odd),
+        lambda: campaign.accept("1.2", odd),
+        lambda: campaign.direct(odd),
+        lambda: campaign.add_gate("1", Gate(odd, command="true")),
+        lambda: campaign.add_gate("1", Gate("one", command=odd)),
+        lambda: campaign.add_gate("1", Gate("one", metric=odd, minimum=0.0)),
+    ):
+        with pytest.raises(Misuse, match="is not valid text"):
+            action()
+    output = tree.loopty("show", "1.1\nx", code=2).stderr
+    assert "is not a node id" in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
