@@ -307,9 +307,10 @@ def test_a_twin_of_another_node_is_refused_and_named(hand_place):
 
 def test_a_dropped_draft_is_gone_and_its_id_stays(hand_place):
     node, folder = draft(hand_place)
-    assert hand_place.loopty("drop", node).stdout == "dropped 1.1\n"
+    assert hand_place.loopty("drop", node).stdout == "dropped 1.1 #2\n"
     assert not folder.exists()
-    assert hand_place.json("drop", node) == {"node": "1.1", "dropped": True}, "doing it again changes nothing"
+    again = hand_place.json("drop", node)
+    assert again == {"node": "1.1", "handle": 2, "dropped": True}, "doing it again changes nothing"
     assert "was dropped: make a new one with `loopty new`" in hand_place.loopty("run", node, code=2).stderr
     assert "was dropped" in hand_place.loopty("new", "--parent", node, code=2).stderr
     assert "dropped" in hand_place.loopty("tree").stdout

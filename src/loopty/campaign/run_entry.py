@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from loopty.campaign.context import CampaignContext
+from loopty.campaign.context import CampaignContext, Say
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine import decisions
@@ -32,7 +32,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
             )
         return latest.number
     why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
-    highest = _highest_run_with_refs(context.repository)
+    highest = _highest_run_with_refs(context.repository, say)
 
     def decide(history: History) -> list[Event]:
         newer = history.run and (latest is None or history.run.number > latest.number)
@@ -67,10 +67,13 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
         )
 
 
-def _highest_run_with_refs(repository: Repository) -> int:
+def _highest_run_with_refs(repository: Repository, say: Say) -> int:
     """The highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
-    branches = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.branches("loopty-*"))
-    return max((*NodeRefs(repository).runs(), *(int(number[1]) for number in branches if number)), default=0)
+    found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.branches("loopty-*"))
+    branches = [int(number[1]) for number in found if number]
+    if len(branches) > 1 and not repository.wants_branches:
+        say(f"{len(branches)} branches are named like nodes: `loopty gc` moves those that an earlier version made")
+    return max((*NodeRefs(repository).runs(), *branches), default=0)
 
 
 def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:

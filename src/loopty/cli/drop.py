@@ -13,8 +13,12 @@ from loopty.domain.ids import NodeId
 @json_option
 def command(node: NodeId, as_json: bool) -> None:
     """Give up a draft: its folder is removed, and it never runs. Its id stays in the tree."""
-    here().drop(node)
+    campaign = here()
+    campaign.drop(node)
+    handle = campaign.history.handle(node)
     if as_json:
-        print_json({"node": node, "dropped": True})
-    else:
-        click.echo(f"dropped {node}")
+        print_json({"node": node, "handle": handle, "dropped": True})
+        return
+    from loopty.report.node_name import node_name
+
+    click.echo(f"dropped {node_name(node, handle)}")
