@@ -257,6 +257,7 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
         (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
         (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
         (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
+        (NOT_WRITTEN, "Ran 1141 tests in 13.723s\nOK (skipped=6)", "$EVO_RESULT_PATH"),
         (
             'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '
             "(it has ms, mb)",
