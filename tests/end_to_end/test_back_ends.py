@@ -59,3 +59,17 @@ def test_a_run_moves_from_one_back_end_to_another(place):
     place.write("loopty.toml", TASK.format(kind="landlock", isolated="true"))
     assert place.json("rebaseline")["incumbent"] == made["node"]
     assert place.json("rebaseline")["machine"]["sandbox"] == "landlock"
+
+
+def test_an_isolated_benchmark_finds_what_it_imports_and_the_candidate_does_not(place):
+    task = TASK.format(kind="bubblewrap", isolated="true").replace('files = ["evaluate.py"]\n', "")
+    place.write("loopty.toml", task)
+    place.write(
+        "evaluate.py",
+        "from reference import expected\n" + APART.replace("answer(2)", "int(answer(2) == expected)"),
+    )
+    place.write("reference.py", "expected = False\n")
+    program = "import os\ndef answer(x):\n    return os.path.exists('reference.py')\n"
+    place.write("src/program.py", program)
+    place.commit()
+    assert place.json("run", "1")["outcome"]["metrics"]["score"] == 1

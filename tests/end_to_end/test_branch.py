@@ -10,7 +10,7 @@ def test_a_search_makes_no_branch(code_place):
 def test_a_branch_of_a_node_is_its_exact_commit(code_place):
     code_place.loopty("optimize", "--quiet")
     made = code_place.json("branch", "@2")
-    assert made == {"node": "1.1", "branch": "loopty-1.1", "commit": code_place.commit_of("1.1")}
+    assert made == {"node": "1.1", "handle": 2, "branch": "loopty-1.1", "commit": code_place.commit_of("1.1")}
     assert code_place.git("rev-parse", "loopty-1.1").strip() == made["commit"]
     assert "loopty-1.1" in code_place.loopty("branch", "1.1").stdout, "doing it again changes nothing"
     code_place.git("branch", "mine")

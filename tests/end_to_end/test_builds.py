@@ -54,3 +54,62 @@ def test_a_copy_and_an_isolated_candidate_exclude_each_other(built):
     built.write("loopty.toml", TASK.format(kind="bubblewrap", more="isolated = true"))
     built.commit()
     assert "benchmark.scratch" in built.loopty("run", "1", code=2).stderr
+
+
+CACHE_TASK = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 60
+result = "stdout"
+caches = ["build"]
+{more}
+[access]
+write = ["src/**"]
+[sandbox]
+kind = "{kind}"
+[[gates]]
+name = "first"
+command = "test ! -e build/gate && touch build/gate"
+"""
+# Its score is the number of entries in the cache when it starts.
+COUNT = """test ! -e build/gate || exit 3
+set -- build/*
+[ -e "$1" ] || shift
+echo "score: $#"
+touch build/$(cat src/x.txt) build/more
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_cache_is_filled_by_the_baseline_alone(place, kind):
+    place.write("bench.sh", COUNT)
+    place.write("src/x.txt", "base\n")
+    place.write("loopty.toml", CACHE_TASK.format(kind=kind, more=""))
+    place.commit()
+    place.loopty("run", "1")
+    for name in ("one", "two"):
+        made = place.json("new", "--parent", "1")
+        (place.top / made["workspace"] / "src/x.txt").write_text(f"{name}\n")
+        node = place.json("run", made["node"])
+        assert node["outcome"]["metrics"]["score"] == 2  # what the baseline left, and nothing of another candidate
+    (cache,) = (place.state / "caches").iterdir()
+    assert sorted(path.name for path in cache.glob("0/*")) == ["base", "more"]
+
+
+def test_a_cache_is_linked_into_a_writable_copy(place):
+    place.write("bench.sh", COUNT)
+    place.write("src/x.txt", "base\n")
+    place.write("loopty.toml", CACHE_TASK.format(kind="bubblewrap", more="writable_copy = true"))
+    place.commit()
+    place.loopty("run", "1")
+    made = place.json("new", "--parent", "1")
+    (place.top / made["workspace"] / "src/x.txt").write_text("new\n")
+    assert place.json("run", made["node"])["outcome"]["metrics"]["score"] == 2
+
+
+def test_caches_and_scratch_do_not_overlap(place):
+    place.write("src/x.txt", "")
+    place.write("bench.sh", "")
+    place.write("loopty.toml", CACHE_TASK.format(kind="bubblewrap", more='scratch = ["build/deep"]'))
+    place.commit()
+    assert "overlaps" in place.loopty("run", "1", code=2).stderr

@@ -59,7 +59,9 @@ def draft(place, *args: str) -> tuple[str, Path]:
 def test_new_edit_run_show_diff(hand_place):
     node, folder = draft(hand_place, "-m", "six is more")
     (folder / "src/x.txt").write_text("6\n")
-    assert hand_place.loopty("run", node).stdout == "1.1 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
+    assert (
+        hand_place.loopty("run", node).stdout == "1.1 #2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
+    )
     assert "six is more" in hand_place.loopty("show", node).stdout
     assert "-5\n+6\n" in hand_place.loopty("diff", node).stdout
     assert not folder.exists()

@@ -104,7 +104,7 @@ def test_the_environment_has_the_contract_and_no_variable_of_the_host(seen):
     assert env["EVO_EXPERIMENT_ID"] == "1"
     assert env["EVO_WORKTREE"] == seen["cwd"]
     others = {name for name in env if not name.startswith(("EVO_", "LOOPTY_", "PYTHON"))}
-    assert others == {"HOME", "LANG", "MINE", "PATH", "PWD"}
+    assert others == {"HOME", "LANG", "MINE", "PATH", "PWD", "TMPDIR"}
     assert env["HOME"].startswith("/tmp/")
     assert str(seen["place"].top) not in json.dumps(env)
     assert not seen["home"]

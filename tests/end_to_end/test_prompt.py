@@ -78,8 +78,13 @@ def test_the_text_has_the_same_calls_without_control_characters(proposed):
 def test_a_node_that_no_model_made_says_so(proposed):
     shown = proposed.loopty("show", "1", "--prompt")
     assert shown.stdout == ""
-    assert shown.stderr == "no model call led to 1: `baseline` made it\n"
-    assert proposed.json("show", "1", "--prompt") == {"node": "1", "operator": "baseline", "calls": []}
+    assert shown.stderr == "no model call led to 1 #1: `baseline` made it\n"
+    assert proposed.json("show", "1", "--prompt") == {
+        "node": "1",
+        "handle": 1,
+        "operator": "baseline",
+        "calls": [],
+    }
 
 
 def test_a_call_whose_record_is_missing_or_torn_is_shown_from_the_ledger(proposed):
@@ -117,7 +122,7 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
     assert worded[1]["prompt"]["messages"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
 
     listed = code_place.loopty("show", "1", "--refused").stdout
-    assert listed.startswith("1  1 proposal refused\n")
+    assert listed.startswith("1 #1  1 proposal refused\n")
     assert f"refused: reply: {refused['reason']}"[:60] in listed
     text = code_place.loopty("show", "1", "--refused", "--prompt").stdout
     assert "call 2 of 2" in text
@@ -132,5 +137,10 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
 
 def test_a_node_without_refused_calls_says_so(proposed):
     shown = proposed.loopty("show", "1", "--refused")
-    assert (shown.stdout, shown.stderr) == ("", "no call to change 1 was refused or failed\n")
-    assert proposed.json("show", "1", "--refused") == {"node": "1", "operator": "baseline", "calls": []}
+    assert (shown.stdout, shown.stderr) == ("", "no call to change 1 #1 was refused or failed\n")
+    assert proposed.json("show", "1", "--refused") == {
+        "node": "1",
+        "handle": 1,
+        "operator": "baseline",
+        "calls": [],
+    }

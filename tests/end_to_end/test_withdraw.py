@@ -4,6 +4,10 @@ import json
 
 import pytest
 
+from loopty.campaign.campaign import Campaign
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+
 from .state import events
 
 
@@ -27,7 +31,7 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
     below = tried(tree, 95, parent="1.2")
     assert tree.json("best")["id"] == below
     done = tree.loopty("invalidate", "1.2", "--why", "it reads the answers")
-    assert done.stdout == f"withdrawn: 1.2, {below}\nunjudged again: 1.3\nbest: 1.1\n"
+    assert done.stdout == f"withdrawn: 1.2 #3, {below} #5\nunjudged again: 1.3 #4\nbest: 1.1 #2\n"
     assert tree.json("best")["id"] == "1.1"
     assert "was kept: it reads the answers" in tree.loopty("tree").stdout
     page = " ".join(tree.loopty("show", "1.2").stdout.split())
@@ -41,16 +45,18 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
         "why": "it reads the answers",
     }
     report = " ".join(tree.loopty("report").stdout.split())
-    assert "1.2 was kept, is rejected: it reads the answers" in report
+    assert "1.2 #3 was kept, is rejected: it reads the answers" in report
     assert "1 node lost only against those: loopty remeasure" in report
     assert tree.json("report")["status"]["reopened"] == ["1.3"]
-    assert "1.3 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
+    assert "1.3 #4 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
     assert tree.json("best")["id"] == "1.3"
     assert tree.json("remeasure") == []
 
 
 def test_a_discarded_node_hands_over_and_stays_in_the_record(tree):
     found = tree.json("discard", "1.2", "--why", "too long to review")
+    handles = found.pop("handles")
+    assert handles == {"1.2": 3, "1.3": 4, "1.1": 2}
     assert found == {"withdrawn": ["1.2"], "reopened": ["1.3"], "best": "1.1"}
     assert tree.json("show", "1.2")["verdict"] == "discarded"
     assert "withdrawn: too long to review" in tree.loopty("apply", "1.2").stderr
@@ -67,6 +73,25 @@ def test_the_same_code_is_not_measured_until_it_is_lucky(tree):
 def test_a_withdrawal_needs_a_reason(tree):
     assert "--why" in tree.loopty("discard", "1.2", code=2).stderr
     assert "say why" in tree.loopty("invalidate", "1.2", "--why", "  ", code=2).stderr
+    assert "4,000: shorten it" in tree.loopty("discard", "1.2", "--why", "x" * 4001, code=2).stderr
+
+
+def test_what_is_no_text_is_refused(tree):
+    odd, campaign = "bad \udcff", Campaign(tree.top)
+    for action in (
+        lambda: campaign.discard("1.2", odd),
+        lambda: campaign.invalidate("1.2", odd),
+        lambda: campaign.accept("1.2", odd),
+        lambda: campaign.direct(odd),
+        lambda: campaign.add_gate("1", Gate(odd, command="true")),
+        lambda: campaign.add_gate("1", Gate("one", command=odd)),
+        lambda: campaign.add_gate("1", Gate("one", metric=odd, minimum=0.0)),
+    ):
+        with pytest.raises(Misuse, match="is not valid text"):
+            action()
+    output = tree.loopty("show", "1.1\nx", code=2).stderr
+    assert "is not a node id" in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(

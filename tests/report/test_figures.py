@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.domain.ids import NodeId
-from loopty.report.columns import cut, pad, short_id, wrap
+from loopty.report.columns import cut, cut_middle, pad, wrap
 from loopty.report.figures import duration, figure, rate
 from loopty.report.scale import AxisScale, robust_scale, tick_labels
 
@@ -44,9 +43,9 @@ def test_words_are_wrapped_by_their_columns() -> None:
     assert wrap("", 6) == [""]
 
 
-def test_a_long_id_keeps_its_head_and_tail() -> None:
-    assert short_id(NodeId("1.2.3"), 5) == "1.2.3"
-    assert short_id(NodeId("1.22.333.4444"), 8) == "1.….4444"
+def test_a_long_name_keeps_its_head_and_tail() -> None:
+    assert cut_middle("1.2.3", 5) == "1.2.3"
+    assert cut_middle("1.22.333.4444", 8) == "1.….4444"
 
 
 def test_ticks_are_round_and_within_the_range() -> None:

@@ -78,11 +78,11 @@ NODE = """
 1.1 #2  ● kept, best of its run
 
   because   better than 1
-  effect    score better than 1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
+  effect    score better than 1 #1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
-  parent    1, 97 % better than it
+  parent    1 #1, 97 % better than it
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median 1.99
   integrity strong: the candidate ran apart from the code that scored it
@@ -172,7 +172,7 @@ def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
 def test_few_pairs_have_no_interval() -> None:
     text = node_text(detail(noisy_run().history, NodeId("1.2")), "folder")
     assert "1.2 #3  ? inconclusive" in text
-    assert "score better than 1.1 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
+    assert "score better than 1.1 #2 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
 
 
 def test_a_worse_effect_is_called_worse() -> None:
@@ -181,7 +181,7 @@ def test_a_worse_effect_is_called_worse() -> None:
     story.tries("1", 1.1)
     text = node_text(detail(story.history, NodeId("1.1")), "folder")
     assert "  because   first result was luck\n" in text
-    assert "  effect    score worse than 1 by 0.12 (11.9 %) in 3 pairs" in text
+    assert "  effect    score worse than 1 #1 by 0.12 (11.9 %) in 3 pairs" in text
     assert "by -" not in text
 
 

@@ -237,7 +237,7 @@ def test_a_node_shows_everything_known_about_it() -> None:
         "  because   better: score 2 against 1 of 1",
         "  made by   tpe",
         "  change    use a heap",
-        "  parent    1.1",
+        "  parent    1.1 #2",
         "  trial     finished after 0.5 s",
         f"  commit    {'b' * 40}",
         "  folder    .loopty/nodes/1.1.1",

@@ -142,10 +142,13 @@ def test_editable_installs_name_folders_of_the_repository(tmp_path):
 def test_programs_of_scripts_and_make_files_count(tmp_path):
     (tmp_path / "Makefile").write_text("bench:\n\tcargo bench\n")
     (tmp_path / "run.sh").write_text("exec poetry run it\n")
+    (tmp_path / "bench.py").write_text('# go there\nsubprocess.run(["node", "x.js"])\n')
     (tmp_path / "link.sh").symlink_to("/etc/passwd")
-    words = command_programs(["make bench", ("sh", "./run.sh"), "sh link.sh; sh ../up.sh"], tmp_path.resolve())
-    assert {"make", "cargo", "poetry", "sh"} <= words
-    assert "root" not in words
+    words = command_programs(
+        ["make bench", ("sh", "./run.sh"), "sh link.sh; sh ../up.sh; python3 bench.py"], tmp_path.resolve()
+    )
+    assert {"make", "cargo", "poetry", "sh", "node"} <= words
+    assert not {"root", "go"} & words
 
 
 def test_poetry_finds_the_environment_that_it_keeps_for_this_repository(home, tmp_path):

@@ -87,8 +87,8 @@ def test_models_of_the_user_and_of_the_repository_need_no_permission(tmp_path):
 def test_every_key_of_the_schema_was_considered():
     """A new key fails here until somebody has decided whether it reaches outside: see task_requests."""
     harmless_or_asked = {
-        Benchmark: "command timeout_seconds files result score_key scratch writable_copy isolated data env mounts "
-        "network resources devices share_devices grace_seconds",
+        Benchmark: "command timeout_seconds files result score_key scratch caches writable_copy isolated data env "
+        "mounts network resources devices share_devices grace_seconds",
         SandboxSpec: "kind require engine image gpus",
         Audit: "command files data timeout_seconds",
         Gate: "name command when timeout_seconds metric minimum maximum",

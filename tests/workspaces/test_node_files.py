@@ -207,3 +207,56 @@ def test_a_proposer_sees_no_file_that_usually_holds_a_key(user: Any, files_of: C
     user.writes(dict.fromkeys((*names, "src/table.key", "environment.py"), "a secret"))
     commit = user.commits()
     assert files_of(user, Access(write=("src/**",))).readable_files(commit) == ["environment.py", "src/table.key"]
+
+
+IMPORTS = {
+    "bench/run.py": "import helper, numpy\nfrom tools.clock import now\nfrom mine import answer\nimport secret\n",
+    "bench/helper.py": "from . import nothing\n",
+    "bench/run.sh": '. "$(dirname "$0")/common.sh"\npython3 bench/run.py\n',
+    "bench/common.sh": "",
+    "bench/run.js": 'const a = require("./part");\nimport b from "../lib/b.mjs";\n',
+    "bench/part/index.js": "",
+    "lib/b.mjs": 'import "./c.js"\n',
+    "lib/c.js": "",
+    "tools/__init__.py": "",
+    "tools/clock.py": "from .deep import more\n",
+    "tools/deep.py": "def broken(:\n",
+    "mine.py": "import behind\n",
+    "behind.py": "",
+    "bench/secret.py": "",
+    "tests/conftest.py": "import shared\n",
+    "tests/unit/test_a.py": "",
+    "shared.py": "",
+    "pkg/__init__.py": "",
+    "pkg/bench.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "imports"),
+    [
+        ("python3 bench/run.py", "bench/helper.py tools/__init__.py tools/clock.py tools/deep.py"),
+        (
+            "sh bench/run.sh",
+            "bench/common.sh bench/run.py bench/helper.py tools/__init__.py tools/clock.py tools/deep.py",
+        ),
+        ("node bench/run.js", "bench/part/index.js lib/b.mjs lib/c.js"),
+        ("python3 -m pytest tests/unit/test_a.py", "tests/conftest.py shared.py"),
+        ("python3 -m pkg.bench", "pkg/__init__.py pkg/bench.py"),
+    ],
+)
+def test_what_the_benchmark_s_files_load_belongs_to_it_but_nothing_that_may_be_written(
+    user: Any, files_of: Callable[..., Any], command: str, imports: str
+) -> None:
+    commit = user.commits(IMPORTS)
+    access = Access(write=("mine.py",), hidden=("bench/secret.py",))
+    files = files_of(user, access, command=command)
+    own = {
+        path for path in IMPORTS if files.belongs_to_benchmark(path, commit) and not files.is_benchmark_file(path)
+    }
+    assert own == set(imports.split())
+    digest = files.benchmark_digest
+    assert digest(user.commits({"mine.py": "x"})) == digest(commit)
+    assert digest(user.commits({imports.split()[-1]: "changed"})) != digest(commit)
+    named = files_of(user, access, command=command, files=("bench/**",))
+    assert not named.belongs_to_benchmark("tools/clock.py", commit)

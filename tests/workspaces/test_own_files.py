@@ -21,6 +21,7 @@ PROGRAMS = {
     "kit/safe_folder.py": "a file's path is made of its folder's",
     "kit/unix_socket.py": "a sandbox mounts the socket",
     "ledgers/sqlite.py": "SQLite opens paths; it follows no link there either",
+    "workspaces/build_caches.py": "cp copies directories; a sandbox mounts the copies",
     "workspaces/drafts.py": "git checks the files of a draft out",
     "workspaces/exports.py": "git checks the files of an export out",
     "workspaces/overlay.py": "a sandbox mounts the folders",

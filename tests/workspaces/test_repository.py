@@ -267,7 +267,7 @@ def test_a_repository_of_another_user_is_refused_with_the_remedy(tmp_path):
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     for path in (tmp_path, tmp_path / ".git"):
         os.chown(path, 1234, 1234)
-    with pytest.raises(Misuse, match="dubious ownership.* chown"):
+    with pytest.raises(Misuse, match=r"dubious ownership.* chown"):
         Repository.open(tmp_path)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign import lookup
 from loopty.campaign.reader import CampaignReader
+from loopty.campaign.typed_text import typed_reason, typed_text
 from loopty.domain.errors import Misuse
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from loopty.record.node_record import Node
     from loopty.taskfile.task_requests import TaskRequest
     from loopty.views.audit_rows import AuditRow
-
-_LONGEST_DIRECTIVE = 4_000
-"""Characters: the directive is part of every prompt and must leave room for the rest."""
 
 
 class Campaign(CampaignReader):
@@ -155,8 +153,8 @@ class Campaign(CampaignReader):
         """Keep a node that was held because its gain is too good to be true."""
         from loopty.engine import decisions
 
-        context, found = self.context, self.find_node(node)
-        context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, why))
+        context, found, reason = self.context, self.find_node(node), typed_reason(why)
+        context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
 
     def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:
@@ -215,6 +213,8 @@ class Campaign(CampaignReader):
 
         if fault := gate.fault():
             raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
+        for part in (gate.name, gate.metric, *gate.argv):
+            typed_text(part, "gate")
         if any(gate.name == other.name for other in self.context.task.gates):
             raise Misuse(f"loopty.toml already has a gate {gate.name}: choose another name")
         return add_gate(self.context, self.find_node(node), gate, unsafe)
@@ -266,7 +266,7 @@ class Campaign(CampaignReader):
         from loopty.record.directives import Directive, DirectiveSet
         from loopty.record.recorder import Recorder
 
-        run, directive = self.newest_run(), _valid_directive(text)
+        run, directive = self.newest_run(), typed_text(text, "directive")
 
         def decide(history: History) -> Iterator[Event]:
             if Directive.of(history.runs[run]).text != directive:
@@ -320,16 +320,3 @@ class Campaign(CampaignReader):
         from loopty.campaign.winner_branch import patch_working_tree
 
         patch_working_tree(self.record, self.find_node(node), self._say)
-
-
-def _valid_directive(text: str) -> str:
-    directive = text.strip()
-    if len(directive) > _LONGEST_DIRECTIVE:
-        raise Misuse(
-            f"the directive has {len(directive):,} characters, more than {_LONGEST_DIRECTIVE:,}: shorten it"
-        )
-    try:
-        directive.encode()
-    except UnicodeEncodeError:
-        raise Misuse("the directive is not valid text in this terminal's encoding: type it again") from None
-    return directive

@@ -71,7 +71,8 @@ class TrialSetup:
         from loopty.evaluators.contract import SandboxPaths
 
         environments = [environment.path for environment in tools.environments]
-        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments)
+        machine = self._machine(sandbox.name, tools).fingerprint if self.rig.benchmark.caches else ""
+        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments, machine)
         stages.sweep(self.refresh)
         sdk = Path(loopty_sdk.__file__).resolve().parent
         paths = SandboxPaths(
@@ -101,7 +102,8 @@ class TrialSetup:
 
     def _variables(self, toolchain: Toolchain) -> dict[str, str]:
         """The variables of the toolchain; the task may build in the tree itself."""
-        has_target = "target" in (scratch.strip("/") for scratch in self.rig.benchmark.scratch)
+        own = (*self.rig.benchmark.scratch, *self.rig.benchmark.caches)
+        has_target = "target" in (path.strip("/") for path in own)
         in_tree = ("CARGO_TARGET_DIR",) if has_target else ()
         return {name: value for name, value in toolchain.variables.items() if name not in in_tree}
 

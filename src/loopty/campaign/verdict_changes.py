@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.stoppable import run_until_stopped
+from loopty.campaign.typed_text import typed_reason
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate, metric_refusal
 from loopty.domain.ids import NodeId
@@ -35,13 +36,13 @@ class VerdictChange:
 
 def discard(context: CampaignContext, node: NodeId, why: str) -> VerdictChange:
     """Take back that a node was kept."""
-    text = _valid_reason(why)
+    text = typed_reason(why)
     return _record(context, node, lambda history: withdrawals.discard_node(history, node, text))
 
 
 def invalidate(context: CampaignContext, node: NodeId, why: str) -> VerdictChange:
     """Take back everything about a node that cheats, and about its descendants."""
-    text = _valid_reason(why)
+    text = typed_reason(why)
     return _record(context, node, lambda history: withdrawals.invalidate_node(history, node, text))
 
 
@@ -103,10 +104,3 @@ def _record(context: CampaignContext, node: NodeId, decide: Callable[[History], 
     for each in (*change.withdrawn, *change.reopened):
         context.files.conclude(context.history[each], context.history)
     return change
-
-
-def _valid_reason(why: str) -> str:
-    reason = " ".join(why.split())
-    if not reason:
-        raise Misuse("say why the verdict is withdrawn: --why TEXT; it stays in the record")
-    return reason

@@ -21,9 +21,11 @@ def command(node: NodeId, name: str | None, force: bool, as_json: bool) -> None:
 
     To bring a change to your own branch, use `loopty apply`.
     """
-    made = here().make_node_branch(node, name, force)
+    campaign = here()
+    made = campaign.make_node_branch(node, name, force)
     if as_json:
-        print_json({"node": node, "branch": made.branch, "commit": made.commit})
+        handle = campaign.history.handle(node)
+        print_json({"node": node, "handle": handle, "branch": made.branch, "commit": made.commit})
         return
     click.echo(f"branch {made.branch} is at {made.commit}")
     say(f"look: git log -p {made.branch}   remove: git branch -D {made.branch}")

@@ -14,10 +14,12 @@ from loopty.domain.ids import NodeId
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
-    found = here().diff(node, baseline)
+    campaign = here()
+    found = campaign.diff(node, baseline)
     if as_json:
         params = {name: {"before": one.before, "after": one.after} for name, one in found.params.items()}
-        print_json({"node": node, "against": found.against, "patch": found.patch, "params": params})
+        names = {"node": node, "handle": campaign.history.handle(node), "against": found.against}
+        print_json({**names, "patch": found.patch, "params": params})
         return
     from loopty.report.columns import printable_line
     from loopty.report.diff_text import diff_text

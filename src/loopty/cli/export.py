@@ -22,8 +22,10 @@ def command(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
     the digests of benchmark and data, the task file, and a git bundle of the baseline and the node, without your
     history. `loopty replay` measures it again on any machine. Exporting the same node twice gives the same bytes.
     """
-    artifact = here().export(node, to, force)
+    campaign = here()
+    artifact = campaign.export(node, to, force)
     if as_json:
-        print_json({"node": node, "path": str(artifact.path), "digest": artifact.digest})
+        handle = campaign.history.handle(node)
+        print_json({"node": node, "handle": handle, "path": str(artifact.path), "digest": artifact.digest})
     else:
         click.echo(f"{artifact.path} holds {node}, digest {artifact.digest[:12]}")

@@ -73,14 +73,15 @@ def add(
     `loopty invalidate`, but without their descendants. Trials that start from now on must pass it, too.
     """
     gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
-    change = here().add_gate(node, gate, unsafe)
+    campaign = here()
+    change = campaign.add_gate(node, gate, unsafe)
     if as_json:
         from loopty.kit import codec
 
         print_json({"node": node, "gate": codec.plain(gate), **codec.plain(change)})
     else:
         if change.withdrawn:
-            print_verdict_change(change, as_json)
+            print_verdict_change(campaign, change, as_json)
         say(f"from now on {node} and its descendants must pass {name}; try it: loopty gate check {node}")
 
 
@@ -92,18 +93,21 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
 
     With NODE: only the gates that this node must pass.
     """
-    rows = here().gates(node)
+    campaign = here()
+    rows = campaign.gates(node)
     if as_json:
         from loopty.kit import codec
 
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
         return
-    from loopty.report.columns import short_id
+    from loopty.report.node_name import NodeNames
 
     if not rows:
         say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
+    names = NodeNames(campaign.history.handle)
     for where, gate in rows:
-        print_beside(f"{short_id(where)}  ", f"{gate.name}: {_condition(gate)}")
+        at = names.shown(where) if where[0].isdigit() else where
+        print_beside(f"{at}  ", f"{gate.name}: {_condition(gate)}")
 
 
 @command.command("check")

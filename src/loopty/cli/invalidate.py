@@ -18,4 +18,5 @@ def command(node: NodeId, why: str, as_json: bool) -> None:
     The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
     without a verdict again: `loopty remeasure` or `loopty optimize` judges them. No verb undoes this.
     """
-    print_verdict_change(here().invalidate(node, why), as_json)
+    campaign = here()
+    print_verdict_change(campaign, campaign.invalidate(node, why), as_json)

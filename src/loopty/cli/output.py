@@ -93,21 +93,24 @@ def print_json_text(text: str) -> None:
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
 
 
-def print_verdict_change(change: VerdictChange, as_json: bool) -> None:
+def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: bool) -> None:
     """Print which verdicts were withdrawn, what is open again, and what is the best node now."""
-    from loopty.report.columns import short_id
+    from loopty.report.node_name import NodeNames
 
     if as_json:
         from loopty.kit import codec
 
-        print_json(codec.plain(change))
+        nodes = (*change.withdrawn, *change.reopened, *((change.best,) if change.best else ()))
+        handles = {node: campaign.history.handle(NodeId(node)) for node in nodes}
+        print_json({**codec.plain(change), "handles": handles})
         return
-    click.echo(f"withdrawn: {', '.join(map(short_id, change.withdrawn)) or 'nothing'}")
+    name = NodeNames(campaign.history.handle).shown
+    click.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
-        click.echo(f"unjudged again: {', '.join(map(short_id, change.reopened))}")
+        click.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
         say("judge them: loopty remeasure")
     if change.best:
-        click.echo(f"best: {short_id(change.best)}")
+        click.echo(f"best: {name(change.best)}")
 
 
 def say_control(campaign: Campaign, run: int) -> None:

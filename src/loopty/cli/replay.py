@@ -35,7 +35,7 @@ class NodeOrArtifact(click.ParamType[NodeId | Path]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId | Path:
         text = str(value)
-        is_id = text == "best" or re.fullmatch(r"[\d.…]+", text)
+        is_id = text == "best" or re.fullmatch(r"[#@]?[\d.…]+", text)
         is_path = "/" in text or text.endswith(".tar.gz") or Path(text).exists()
         return Path(text) if is_path and not is_id else NodeArgument().convert(value, param, ctx)
 
@@ -75,8 +75,10 @@ def command(
     Exits with 1 when the result differs, and says in what (score, integrity, machine, benchmark, data), or when a
     model is unavailable.
     """
+    handle = 0  # an artifact's node may be of any ledger
     if isinstance(what, NodeId):
-        replay = here_with_trust(trust).replay(what, repeats, unsafe)
+        campaign = here_with_trust(trust)
+        replay, handle = campaign.replay(what, repeats, unsafe), campaign.history.handle(what)
     else:
         from loopty.campaign.replays import replay_artifact
 
@@ -84,18 +86,19 @@ def command(
     if replay.was_cancelled:
         raise click.Abort  # there is nothing to compare
     if as_json:
-        _print_as_json(replay)
+        _print_as_json(replay, handle)
     else:
-        _print_as_text(replay)
+        _print_as_text(replay, handle)
     sys.exit(0 if replay.is_same else 1)
 
 
-def _print_as_json(replay: Replay) -> None:
+def _print_as_json(replay: Replay, handle: int) -> None:
     from loopty.kit import codec
 
     print_json(
         {
             "node": replay.node,
+            **({"handle": handle} if handle else {}),
             "same": replay.is_same,
             "then": codec.plain(replay.then.outcome),
             "now": codec.plain(replay.now),
@@ -106,12 +109,12 @@ def _print_as_json(replay: Replay) -> None:
     )
 
 
-def _print_as_text(replay: Replay) -> None:
-    from loopty.report.columns import short_id
+def _print_as_text(replay: Replay, handle: int) -> None:
+    from loopty.report.node_name import node_name
 
     found = replay.reproduction
     failure = f": {found.failure}" if found.failure else ""
-    print_beside("", f"{short_id(replay.node)} {'reproduced' if replay.is_same else 'differs'}{failure}")
+    print_beside("", f"{node_name(replay.node, handle)} {'reproduced' if replay.is_same else 'differs'}{failure}")
     for line in (*replay.task_differences, *replay.machine_differences):
         print_beside("  ", _HASH.sub(r"\1", line))
     if found.lost_integrity:

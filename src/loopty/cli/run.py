@@ -51,9 +51,10 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
         print_json({**codec.plain(judged), **({"explanation": found.plain()} if found else {})})
     else:
         from loopty.report.columns import printable_line
+        from loopty.report.node_name import node_name
 
         reason = printable_line(judged.reason) or "continue with `loopty run`"
-        click.echo(f"{judged.id} {judged.verdict or 'stopped'}: {reason}")
+        click.echo(f"{node_name(judged.id, judged.handle)} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
         print_explanation(campaign.explanation(node))
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)

@@ -47,24 +47,31 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     from loopty.models.archive import Archive
     from loopty.report.calls_text import calls_text
-    from loopty.report.columns import printable_line, short_id
+    from loopty.report.columns import printable_line
     from loopty.report.fruitless_calls_text import MAX_SHOWN, fruitless_calls_text
+    from loopty.report.node_name import NodeNames
 
+    names = NodeNames(campaign.history.handle)
     calls, operator = campaign.calls(node, fruitless=refused), campaign.node(node).operator
     shown = calls[-MAX_SHOWN:] if refused and not as_json else calls
     archive = Archive(campaign.record.state.calls)
     records = archive.records_of(call.reserved.call for call in shown) if prompt else {}
     if as_json:
         rows = [_call_row(call) | (_text_row(records.get(call.reserved.call)) if prompt else {}) for call in calls]
-        print_json_text(json.dumps({"node": node, "operator": operator, "calls": rows}))
+        print_json_text(
+            json.dumps(
+                {"node": node, "handle": campaign.history.handle(node), "operator": operator, "calls": rows}
+            )
+        )
     elif not calls and refused:
-        say(f"no call to change {short_id(node)} was refused or failed")
+        say(f"no call to change {names.shown(node)} was refused or failed")
     elif not calls:
-        say(f"no model call led to {short_id(node)}: `{printable_line(operator)}` made it")
+        say(f"no model call led to {names.shown(node)}: `{printable_line(operator)}` made it")
     elif not prompt:
-        click.echo(fruitless_calls_text(node, calls, columns(), terminal()))
+        click.echo(fruitless_calls_text(node, calls, columns(), terminal(), names))
     else:
-        click.echo(calls_text([(call, records.get(call.reserved.call)) for call in shown], columns(), terminal()))
+        with_texts = [(call, records.get(call.reserved.call)) for call in shown]
+        click.echo(calls_text(with_texts, columns(), terminal(), names))
         if len(shown) < len(calls):
             say(f"these are the newest {len(shown)} of {len(calls):,} calls: --json has them all")
 

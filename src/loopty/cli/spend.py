@@ -18,10 +18,13 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
 
     Nodes from one reply share its cost. Where a price is unknown, only tokens are counted.
     """
-    found = here().spend(run)
+    campaign = here()
+    found = campaign.spend(run)
     if as_json:
         print_json(dataclasses.asdict(found))
         return
+    from loopty.report.node_name import NodeNames
     from loopty.report.spend_text import spend_text
 
-    click.echo(spend_text(found, by, columns(), terminal()))
+    names = NodeNames(campaign.history.handle)
+    click.echo(spend_text(found, by, columns(), terminal(), names))

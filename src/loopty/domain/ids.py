@@ -21,7 +21,7 @@ class NodeId(str):
     def parse(cls, text: str) -> NodeId:
         """The id that a person typed."""
         if not _SHAPE.fullmatch(text):
-            raise Misuse(f"'{text}' is not a node id: ids look like 1, 1.3, 1.3.2 or @431 (see `loopty tree`)")
+            raise Misuse(f"{text!r} is not a node id: ids look like 1, 1.3, 1.3.2 or @431 (see `loopty tree`)")
         return cls(text)
 
     @classmethod

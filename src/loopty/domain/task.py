@@ -31,7 +31,8 @@ class Benchmark:
     timeout_seconds: float = option("Wall-clock limit of one trial, from the start of its execution.", above=0)
     files: tuple[str, ...] = option(
         "The benchmark's own files: never writable, and a change to them starts a new run. "
-        "Default: the files that the command names and `write` does not.",
+        "Default: the files that the command names and `write` does not, and what they load (imports, "
+        "sourced files).",
         (),
         glob=True,
     )
@@ -49,6 +50,12 @@ class Benchmark:
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
+    )
+    caches: tuple[str, ...] = option(
+        "Directories like `scratch` that start with what the baseline's benchmark left in them (`target`, "
+        "`build`): every trial has its own copy.",
+        (),
+        glob=True,
     )
     writable_copy: bool = option(
         "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "

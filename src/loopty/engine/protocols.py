@@ -163,6 +163,8 @@ class Stage:
     """What the candidate sees when it runs apart from the benchmark."""
     empty_scratch: Callable[[], None] = lambda: None
     """Remove what the candidate has written so far."""
+    save_caches: Callable[[], None] = lambda: None
+    """Keep what the trial built for later trials; does nothing unless it is a trial of the baseline."""
 
 
 MakeStage = Callable[[Trial], AbstractContextManager[Stage]]

@@ -144,8 +144,9 @@ class BenchmarkRunner:
             return argv
         # Only what the host has at the same place of the repository: other mounts are changes of the node.
         host_top = self._paths.host_top
+        caches = (f"{top}/{path.strip('/')}" for path in self._benchmark.caches)
         shown = [one.target for one in mounts if f"{host_top}{one.target.removeprefix(top)}" == str(one.source)]
-        return in_writable_copy(argv, top, (*shown, *scratch), has_links=self._sandbox.name == "landlock")
+        return in_writable_copy(argv, top, (*shown, *scratch, *caches), has_links=self._sandbox.name == "landlock")
 
     def stop_reason(self, stop: Stop, seconds: float) -> str:
         """The limit that ended a command, in words."""

@@ -71,6 +71,8 @@ class CommandEvaluator:
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
+                if outcome.is_finished:
+                    await asyncio.to_thread(stage.save_caches)
             except TamperingFound as finding:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))
         integrity = self._runner.integrity if outcome.integrity is None else outcome.integrity

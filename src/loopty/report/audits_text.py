@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.report.columns import cut, pad, short_id, width, wrap
+from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure, moment, plural
+from loopty.report.node_name import node_name
 from loopty.report.terminal import Terminal
 from loopty.views.audit_rows import MANY_LOOKS, AuditRow
 
@@ -58,7 +59,7 @@ def _table(cells: Sequence[Sequence[str]], columns: int) -> list[str]:
 def _cells(row: AuditRow) -> tuple[str, ...]:
     return (
         str(row.look),
-        short_id(row.node, _LONGEST_NAME),
+        node_name(row.node, row.handle),
         moment(row.at),
         _value(row.search),
         _gain(row.search_gain),
@@ -79,4 +80,4 @@ def _gain(gain: float | None) -> str:
 def _flags(rows: Sequence[AuditRow]) -> Iterator[str]:
     """What is suspicious about each node, from its last audit."""
     for row in {row.node: row for row in rows}.values():
-        yield from (f"{short_id(row.node)} {flag.kind}: {flag.words}" for flag in row.flags)
+        yield from (f"{node_name(row.node, row.handle)} {flag.kind}: {flag.words}" for flag in row.flags)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopty.domain.space import Value
 from loopty.record.node_record import Node
-from loopty.report.columns import pad, printable_line, short_id, width
+from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text
 
 _SHORTEST_NAME = 4
@@ -47,7 +47,7 @@ class ChangeLine:
     @property
     def head(self) -> str:
         """The names of the parameters above their columns; empty where the lines name them."""
-        names = (pad(short_id(name, columns), columns) for name, columns in (self.table or {}).items())
+        names = (pad(cut_middle(name, columns), columns) for name, columns in (self.table or {}).items())
         return "  ".join(names)
 
     def text(self, change: Change) -> str:

@@ -145,7 +145,8 @@ def _title(points: ScorePoints, columns: int, terminal: Terminal) -> str:
     if not attempts:
         return terminal.paint(cut(left, columns), "strong")
     best = attempts[-1]
-    text = ScoreText.of([point.score for point in attempts if point.score is not None], noise=points.noise)
+    ends = (attempts[0].score, best.score)
+    text = ScoreText.of([score for score in ends if score is not None], noise=points.noise)
     right = f"best {node_name(best.node, best.handle)}: {text.score(best.score or 0.0)}"
     left = cut(left, max(columns - len(right) - 2, 10))
     gap = max(columns - width(left) - len(right), 1)

@@ -11,8 +11,6 @@ from loopty.report.terminal import Terminal
 NAME_COLUMNS = 10
 """Columns of a fact's name."""
 
-_LONGEST_ID = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -94,12 +92,12 @@ def text_beside(head: str, text: str, columns: int) -> str:
     return head + f"\n{' ' * width(head)}".join(wrap(text, room))
 
 
-def short_id(node: str, columns: int = _LONGEST_ID) -> str:
-    """The id, cut to its head and tail if it is long: a chain of thousands of changes has an id of kilobytes."""
-    if len(node) <= columns:
-        return str(node)
+def cut_middle(text: str, columns: int) -> str:
+    """The text, cut to its head and tail if it is longer than this many characters."""
+    if len(text) <= columns:
+        return text
     head = columns // 3
-    return f"{node[:head]}…{node[-(columns - head - 1) :]}"
+    return f"{text[:head]}…{text[-(columns - head - 1) :]}"
 
 
 def _letter_width(letter: str) -> int:

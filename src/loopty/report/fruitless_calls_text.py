@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.report.calls_text import outcome_facts
-from loopty.report.columns import cut, pad, short_id, width, wrap
+from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import dollars, moment, plural
+from loopty.report.node_name import NodeNames
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import NOT_TAKEN, ModelCall
 
@@ -24,11 +25,15 @@ _MIN_COLUMNS = 16
 
 
 def fruitless_calls_text(
-    node: NodeId, calls: Sequence[ModelCall], columns: int = 80, terminal: Terminal | None = None
+    node: NodeId,
+    calls: Sequence[ModelCall],
+    columns: int = 80,
+    terminal: Terminal | None = None,
+    names: NodeNames | None = None,
 ) -> str:
     """The newest call last, each with its time, operator, model, cost and the reason it led to nothing."""
-    terminal, shown = terminal or Terminal(), calls[-MAX_SHOWN:]
-    name = short_id(node)
+    terminal, names, shown = terminal or Terminal(), names or NodeNames(), calls[-MAX_SHOWN:]
+    name, typed = names.shown(node), names.typed(node)
     lines = [f"{terminal.paint(name, 'strong')}  {cut(_summary(calls), max(columns - width(name) - 2, 1))}", ""]
     if older := len(calls) - len(shown):
         lines += [cut(f"  {plural(older, 'older call')} not shown: --json prints all", columns), ""]
@@ -37,10 +42,10 @@ def fruitless_calls_text(
     for call, row in zip(shown, cells, strict=True):
         figures = (pad(text, room, right=at > 2) for at, (text, room) in enumerate(zip(row, widths, strict=True)))
         lines.append(cut("  " + "  ".join(figures).rstrip(), columns))
-        lines += _why(call, columns, terminal)
+        lines += _why(call, columns, terminal, names)
     lines += [
         "",
-        terminal.paint(cut(f"full prompts and replies: loopty show {name} --refused --prompt", columns), "dim"),
+        terminal.paint(cut(f"full prompts and replies: loopty show {typed} --refused --prompt", columns), "dim"),
     ]
     return terminal.render("\n".join(lines))
 
@@ -51,7 +56,7 @@ def _cells(call: ModelCall) -> tuple[str, ...]:
     return moment(call.at), operator, model, plural(call.tokens, "token"), dollars(call.money_usd)
 
 
-def _why(call: ModelCall, columns: int, terminal: Terminal) -> Iterator[str]:
+def _why(call: ModelCall, columns: int, terminal: Terminal, names: NodeNames) -> Iterator[str]:
     """The reasons in a few lines, even if a server or a candidate wrote a long text into one."""
     room = max(columns - _INDENT, _MIN_COLUMNS)
     facts = list(outcome_facts(call))
@@ -59,7 +64,7 @@ def _why(call: ModelCall, columns: int, terminal: Terminal) -> Iterator[str]:
     if len(facts) > _MAX_REASONS:
         reasons.append((f"and {len(facts) - _MAX_REASONS} more", "warn"))
     if call.new_nodes:
-        reasons.append((f"its reply also led to {', '.join(map(short_id, call.new_nodes))}", ""))
+        reasons.append((f"its reply also led to {', '.join(map(names.shown, call.new_nodes))}", ""))
     for text, style in reasons:
         lines = wrap(text, room)
         if len(lines) > _MAX_LINES:

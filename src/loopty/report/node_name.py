@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loopty.domain.ids import NodeId
+
 _LONGEST_ID = 16
 
 
@@ -10,7 +15,7 @@ def node_name(node: str, handle: int) -> str:
 
     The handle is 0 where a node has none: a run that nobody recorded.
     """
-    return f"{_shown_id(node)} #{handle}" if handle else _shown_id(node)
+    return f"{short_id(node)} #{handle}" if handle else short_id(node)
 
 
 def fitted_name(node: str, handle: int, columns: int) -> str:
@@ -21,12 +26,25 @@ def fitted_name(node: str, handle: int, columns: int) -> str:
 
 def typed_name(node: str, handle: int) -> str:
     """What to type for the node: its id, or for a deep one the handle, with an `@` for the sake of shells."""
-    return str(node) if _shown_id(node) == node or not handle else f"@{handle}"
+    return str(node) if short_id(node) == node or not handle else f"@{handle}"
 
 
-def _shown_id(node: str) -> str:
+def short_id(node: str) -> str:
     """The id, or the run and the last two numbers of a deep one: a chain of thousands has an id of kilobytes."""
     if len(node) <= _LONGEST_ID or node.count(".") < 2:
         return str(node)
     run, *_, above, last = node.split(".")
     return f"{run}…{above}.{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """The names of nodes that a text has only the ids of; without a way to their handles, the ids alone."""
+
+    handle: Callable[[NodeId], int] = lambda _: 0
+
+    def shown(self, node: str) -> str:
+        return node_name(node, self.handle(NodeId(node)))
+
+    def typed(self, node: str) -> str:
+        return typed_name(node, self.handle(NodeId(node)))

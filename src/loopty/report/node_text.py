@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from loopty.causes.explanation import Explanation
-from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
-from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, short_id, width
+from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, width
 from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import (
     duration,
@@ -20,7 +19,7 @@ from loopty.report.figures import (
     three_digits,
     value_text,
 )
-from loopty.report.node_name import node_name
+from loopty.report.node_name import node_name, short_id, typed_name
 from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
@@ -50,7 +49,9 @@ def node_text(
     node = detail.node
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
-    waiting = f"unjudged again: loopty remeasure {short_id(node.id)}" if node.reopened_for else waiting
+    waiting = (
+        f"unjudged again: loopty remeasure {typed_name(node.id, node.handle)}" if node.reopened_for else waiting
+    )
     state = node.verdict or (
         "dropped" if node.dropped else "draft" if node.draft else "running" if node.running else waiting
     )
@@ -77,7 +78,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.withdrawn and node.withdrawn.verdict:
         yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
     if node.effect:
-        yield Fact("effect", _effect(node.effect, detail.effect_percent, node.against))
+        yield Fact("effect", _effect(node.effect, detail.effect_percent, _incumbent(detail)))
     if change := _confirmed_change(detail):
         yield Fact("confirmed", _scores(detail.metrics[0]).change_words(change, "the baseline"))
     if node.review:
@@ -85,12 +86,12 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
     if node.calls:
         calls = plural(len(node.calls), "model call")
-        yield Fact("calls", f"made with {calls}: loopty show {short_id(node.id)} --prompt")
+        yield Fact("calls", f"made with {calls}: loopty show {typed_name(node.id, node.handle)} --prompt")
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:
         why = f" ({node.parent_reason})" if node.parent_reason else ""
-        yield Fact("parent", f"{short_id(detail.parent.id)}{_over_parent(detail)}{why}")
+        yield Fact("parent", f"{node_name(detail.parent.id, detail.parent.handle)}{_over_parent(detail)}{why}")
     if node.children:
         yield Fact("children", f"{node.children:,}")
     if outcome := node.outcome:
@@ -129,12 +130,17 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     yield Fact("folder", folder)
 
 
-def _effect(effect: Effect, share: float | None, incumbent: NodeId | None) -> str:
+def _incumbent(detail: NodeDetail) -> str:
+    """The node that this one was compared with; empty where there was none."""
+    return node_name(detail.node.against, detail.against_handle) if detail.node.against else ""
+
+
+def _effect(effect: Effect, share: float | None, incumbent: str) -> str:
     """`score better than 1 by 0.21 (12 %) in 6 pairs; 90 % interval of the gain +0.05 to +0.4; error rate 5 %`."""
     name, unit = (effect.metric, "") if effect.metric else ("all metrics", " times the noise")
     amount = three_digits(abs(effect.amount)) + unit + ("" if share is None else f" ({percent(share)} %)")
     word = "better" if effect.amount > 0 else "worse" if effect.amount < 0 else "no better"
-    than = f" than {short_id(incumbent)}" if incumbent else ""
+    than = f" than {incumbent}" if incumbent else ""
     by = f" by {amount}" if effect.amount else ""
     pairs, error_rate = plural(effect.pairs, "pair"), figure(100 * effect.error_rate)
     return f"{name} {word}{than}{by} in {pairs}{_interval(effect)}; error rate {error_rate} %"

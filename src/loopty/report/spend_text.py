@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from loopty.report.columns import Fact, cut, fact_lines, pad, short_id, width
+from loopty.report.columns import Fact, cut, fact_lines, pad, width
 from loopty.report.figures import dollars, plural
+from loopty.report.node_name import NodeNames
 from loopty.report.terminal import Terminal
 from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
@@ -21,15 +23,24 @@ _MAX_ROWS = 20
 
 
 def spend_text(
-    spend: SpendReport, by: str | None = None, columns: int = 80, terminal: Terminal | None = None
+    spend: SpendReport,
+    by: str | None = None,
+    columns: int = 80,
+    terminal: Terminal | None = None,
+    names: NodeNames | None = None,
 ) -> str:
     """The spend of a run; `by` names the only table to show."""
-    terminal = terminal or Terminal()
+    terminal, names = terminal or Terminal(), names or NodeNames()
     if not (spend.total.calls or spend.in_flight.calls or spend.given_again):
         return terminal.render(f"no model was called in run {spend.run}")
     head = f"run {spend.run}"
     lines = [f"{terminal.paint(head, 'strong')}  {cut(_sum_text(spend.total), columns - len(head) - 2)}"]
-    tables = {"role": spend.role, "model": spend.model, "operator": spend.operator, "node": spend.node}
+    tables = {
+        "role": spend.role,
+        "model": spend.model,
+        "operator": spend.operator,
+        "node": _with_names(spend.node, names),
+    }
     for name in [by] if by else _DEFAULT_TABLES:
         lines += _table(name, tables[name], columns, terminal)
     lines += _table("no result", spend.waste, columns, terminal)
@@ -65,12 +76,15 @@ def _table(name: str, rows: Sequence[SpendRow], columns: int, terminal: Terminal
     lines = []
     for row in cells:
         figures = "".join("  " + pad(row[i], widths[i], right=True) for i in shown[1:])
-        lines.append(
-            cut(f"  {pad(short_id(row[0], first) if name == 'node' else row[0], first)}{figures}", columns)
-        )
+        lines.append(cut(f"  {pad(row[0], first)}{figures}", columns))
     if (more := len(rows) - _MAX_ROWS) > 0:
         lines.append(cut(f"  and {more:,} more: --json prints all", columns))
     return ["", terminal.paint(lines[0], "dim"), *lines[1:]]
+
+
+def _with_names(rows: Sequence[SpendRow], names: NodeNames) -> list[SpendRow]:
+    """The rows by node, each named as nodes are on the screen."""
+    return [replace(row, name=names.shown(row.name)) if row.name else row for row in rows]
 
 
 def _cells(spent: SpendSum) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from loopty.report.figures import figure
 from loopty.report.node_name import fitted_name, node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
-from loopty.views.node_tree import HiddenControls, HiddenNodes, TreeLine, TreeRow
+from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow
 
 _NARROWEST_NAME = 12
 _LONGEST_METRIC = 16
@@ -28,17 +28,13 @@ def tree_text(
     terminal = terminal or Terminal()
     lines = list(rows)
     drawn = list(_with_branches(lines, max((columns // 2 - _NARROWEST_NAME) // 3, 2)))
-    sheet = _Sheet([(branch, row) for branch, row in drawn if isinstance(row, TreeRow)], columns, metric)
-    text = [terminal.paint(sheet.head, "dim")]
-    for branch, row in drawn:
-        if isinstance(row, HiddenNodes):
-            more = f"… {row.count:,} more under {node_name(row.under, row.under_handle)}"
-            text.append(terminal.paint(branch + cut(more, columns - len(branch)), "dim"))
-        else:
-            text.append(sheet.line(branch, row, terminal))
-    for controls in lines:
-        if isinstance(controls, HiddenControls):
-            text += [terminal.paint(line, "dim") for line in wrap(sheet.controls(controls), columns)]
+    sheet = _Sheet(drawn, columns, metric)
+    text = [terminal.paint(sheet.head, "dim"), *(sheet.line(branch, row, terminal) for branch, row in drawn)]
+    notes = [sheet.controls(line) for line in lines if isinstance(line, HiddenControls)]
+    if hidden := sum(row.hidden_below for _, row in drawn):
+        notes.insert(0, f"+ counts {hidden:,} more nodes below: --all shows them")
+    for note in notes:
+        text += [terminal.paint(line, "dim") for line in wrap(note, columns)]
     return terminal.render("\n".join(text))
 
 
@@ -170,7 +166,7 @@ class _Sheet:
         return terminal.paint(effect, "good" if is_gain else "dim") if effect.strip() else effect
 
 
-def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeRow | HiddenNodes]]:
+def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeRow]]:
     """Each row with the branches that lead to it, from at most this many levels: the id shows its depth."""
     continues: list[bool] = []
     for row in rows:
@@ -183,7 +179,7 @@ def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str,
         first = max(len(continues) - levels + 1, 0)
         stem = "".join("│  " if passes else "   " for passes in continues[first:])
         stem = "…" + stem[1:] if first else stem
-        dash = "┄" if isinstance(row, HiddenNodes) or row.skips_nodes else "─"
+        dash = "┄" if row.skips_nodes else "─"
         yield f"{stem}{'└' if row.is_last else '├'}{dash} ", row
         continues.append(not row.is_last)
 

@@ -19,14 +19,19 @@ _NAMED_BY_TOOL = {
     "tox": ("tox.ini", "pyproject.toml"),
     "nox": ("noxfile.py",),
 }
-_SCRIPT_ENDS = (".sh", ".bash", ".mk", ".py", ".js", ".mjs", ".rb", "Makefile")
+_FIRST_WORD_OF_TEXT = re.compile(r"[\"'`]([A-Za-z0-9_.+/-]+)")
+_PROGRAM_ENDS = (".py", ".js", ".mjs", ".cjs", ".rb")
+"""Languages in which a command is the beginning of a text; other words are names and comments."""
+_SCRIPT_ENDS = (".sh", ".bash", ".mk", "Makefile", *_PROGRAM_ENDS)
 
 
 def command_programs(commands: Iterable[str | tuple[str, ...]], top: Path | None) -> frozenset[str]:
     """Every word that may be a program, without its directory. Too many words do no harm: most are no programs."""
     words = {word for command in commands for word in _words(command)}
     if top is not None:
-        words |= {word for file in _files(words) for word in _WORD.findall(_text(top, file))}
+        for file in list(_files(words)):
+            pattern = _FIRST_WORD_OF_TEXT if file.endswith(_PROGRAM_ENDS) else _WORD
+            words |= set(pattern.findall(_text(top, file)))
     return frozenset(word.rpartition("/")[2] for word in words)
 
 

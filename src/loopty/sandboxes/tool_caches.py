@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -68,6 +67,8 @@ def _pipenv(top: Path | None, home: Path, _environ: Mapping[str, str]) -> ToolCa
 
 def _outside_environment(key: Path | None, folder: Path, end: str) -> ToolCache:
     """The environment that such a tool keeps outside: its name ends in a digest of the project's path."""
+    import base64  # here, because reading verbs load this module
+
     if key is None:
         return ToolCache()
     digest = base64.urlsafe_b64encode(hashlib.sha256(str(key).encode()).digest()).decode()[:8]

@@ -125,6 +125,8 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
             ("benchmark", "writable_copy"),
             "has no effect on an isolated candidate: let it build in a directory of benchmark.scratch",
         )
+    if tables["benchmark"] is not WRONG:
+        _check_caches(tables["benchmark"], checker)
     space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences
     chosen: dict[str, Any] = {
@@ -179,6 +181,17 @@ def _parse_parameters_file(data: Any, has_space: bool, checker: Checker) -> Any:
     if not has_space:
         return checker.add_fault(key, "needs parameters: add [parameters.NAME]")
     return path
+
+
+def _check_caches(benchmark: Benchmark, checker: Checker) -> None:
+    """A cache must be a directory of its own: what lies over or under it would hide it."""
+    places = [os.path.normpath(path) for path in (*benchmark.caches, *benchmark.scratch)]
+    for index, cache in enumerate(map(os.path.normpath, benchmark.caches)):
+        others = [place for number, place in enumerate(places) if number != index]
+        if any(f"{cache}/".startswith(f"{other}/") or other.startswith(f"{cache}/") for other in others):
+            checker.add_fault(
+                ("benchmark", "caches", index), "overlaps another directory of caches or scratch: name one of them"
+            )
 
 
 def _parse_space(data: Any, checker: Checker) -> Space:

@@ -70,6 +70,8 @@ class NodeDetail:
     other_machine: str
     """How the node's machine differs from the run's present one; empty if it is the same."""
     other_results: tuple[OtherResult, ...]
+    against_handle: int
+    """The handle of the incumbent that the node was compared with; 0 where there was none."""
 
 
 def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> NodeDetail:
@@ -88,6 +90,7 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
         (*gates, *NodeGates.of(run).gates_of(node)),
         _other_machine(run, record),
         tuple(_other_results(history, run, record)),
+        history.handle(record.against) if record.against else 0,
     )
 
 

@@ -38,7 +38,7 @@ class TreeRow:
     skips_nodes: bool
     """Whether nodes between it and the shown node above it are hidden."""
     hidden_below: int
-    """The number of its descendants if none of them is shown; otherwise 0."""
+    """How many of its descendants are hidden, without a shown node in between."""
     score: float | None
     """Under the run's present fingerprint."""
     other_score: float | None
@@ -53,17 +53,6 @@ class TreeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenNodes:
-    """Hidden nodes beside shown ones: they descend from `under` without a shown node in between."""
-
-    under: NodeId
-    level: int
-    count: int
-    is_last: bool
-    under_handle: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class HiddenControls:
     """The control nodes, which are not part of the search; the last line of a tree without them."""
 
@@ -73,7 +62,7 @@ class HiddenControls:
     score: float | None
 
 
-TreeLine = TreeRow | HiddenNodes | HiddenControls
+TreeLine = TreeRow | HiddenControls
 
 
 def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: bool = True) -> Iterator[TreeLine]:
@@ -152,14 +141,11 @@ def _walk(
     children: dict[NodeId, list[NodeId]],
     hidden: Counter[NodeId],
     path: frozenset[NodeId],
-) -> Iterator[TreeLine]:
+) -> Iterator[TreeRow]:
     # A stack, not recursion: a chain may be thousands of nodes deep.
-    pending: list[_PendingRow | HiddenNodes] = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
+    pending = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
     while pending:
         row = pending.pop()
-        if isinstance(row, HiddenNodes):
-            yield row
-            continue
         node, level = history[row.node], row.level + 1
         is_foreign = has_only_other_fingerprints(node, run)
         shown_children = sorted((_position(child, row.node), child) for child in children.get(row.node, ()))
@@ -170,7 +156,7 @@ def _walk(
             row.level,
             row.is_last,
             row.skips_nodes,
-            0 if shown_children else hidden[node.id],
+            hidden[node.id],
             None if is_foreign else _score(history, node, run),
             history.score(node) if is_foreign else None,
             node.id == Incumbents.of(run, Pool.ATTEMPT).best,
@@ -180,10 +166,8 @@ def _walk(
         )
         for position, child in onward:
             pending.append(_PendingRow(child, 0, is_last=True, skips_nodes=len(position) > 1))
-        if shown_children and hidden[node.id]:
-            pending.append(HiddenNodes(node.id, level, hidden[node.id], not onward, node.handle))
         for number, (position, child) in enumerate(reversed(aside)):
-            is_last = number == 0 and not hidden[node.id] and not onward
+            is_last = number == 0 and not onward
             pending.append(_PendingRow(child, level, is_last, skips_nodes=len(position) > 1))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +19,7 @@ from loopty.kit.markers import change_outside_blocks
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
+from loopty.workspaces.benchmark_imports import imported_files, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
@@ -76,6 +79,36 @@ class NodeFiles:
             for pattern in self._task.access.write
         )
 
+    def belongs_to_benchmark(self, path: str, commit: str) -> bool:
+        """Whether the path is a file of the benchmark, or one that these files load."""
+        return self.is_benchmark_file(path) or path in self._benchmark_imports(commit)
+
+    @functools.lru_cache(maxsize=16)  # noqa: B019 - one for each process
+    def _benchmark_imports(self, commit: str) -> frozenset[str]:
+        """The visible files that the benchmark's own files load and no proposal may write.
+
+        A task that names its files names all of them.
+        """
+        task = self._task
+        if task.benchmark.files:
+            return frozenset()
+        paths = self._repository.files(commit)
+
+        def follows(path: str) -> bool:
+            return (
+                paths[path].mode in REGULAR_FILES
+                and task.access.is_visible(path)
+                and not globs.matches(path, (*task.access.write, *task.audit.files))
+            )
+
+        starts = [path for path in self._named_files(commit) if paths[path].mode in REGULAR_FILES]
+        commands = (task.benchmark.command, *(gate.command for gate in task.gates))
+        modules = [name for command in commands for name in _modules_in_command(command)]
+        named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
+        return frozenset(named) | imported_files(
+            (*starts, *named), paths, lambda path: self.text(commit, path), follows
+        )
+
     def benchmark_digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are no longer comparable."""
         lines = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark_files(commit).items()]
@@ -86,6 +119,10 @@ class NodeFiles:
         return bool(self._benchmark_files(commit))
 
     def _benchmark_files(self, commit: str) -> dict[str, TreeEntry]:
+        imports = self._repository.entries(commit, sorted(self._benchmark_imports(commit)))
+        return {**self._named_files(commit), **imports}
+
+    def _named_files(self, commit: str) -> dict[str, TreeEntry]:
         files = self._task.benchmark.files
         directories = _anchors(files) if files else tuple(sorted(self._named_in_command))
         everywhere = files and not directories
@@ -155,7 +192,11 @@ class NodeFiles:
     def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
         """Why no file may be written at this path, or None: it would replace something other than a plain file."""
         entry = entries.get(path)
-        mount_points = (*self._task.benchmark.scratch, *self._task.benchmark.mounts)
+        mount_points = (
+            *self._task.benchmark.scratch,
+            *self._task.benchmark.caches,
+            *self._task.benchmark.mounts,
+        )
         below = (*edits, *(f"{point.removeprefix('./').rstrip('/')}/" for point in mount_points))
         if (entry and entry.mode == DIRECTORY) or any(other.startswith(f"{path}/") for other in below):
             return f"may not write {path}: it is a directory"
@@ -230,6 +271,13 @@ def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:
     """The words of the command that may be files of the repository."""
     words = _shell_words(command) if isinstance(command, str) else command
     return frozenset(path for word in words if is_clean_path(path := word.removeprefix("./")))
+
+
+def _modules_in_command(command: str | tuple[str, ...]) -> list[str]:
+    """The modules that the command runs with `python -m`."""
+    words = _shell_words(command) if isinstance(command, str) else command
+    pairs = itertools.pairwise(words)
+    return [name for option, name in pairs if option == "-m" and name.replace(".", "").isidentifier()]
 
 
 def _shell_words(line: str) -> Sequence[str]:

@@ -19,6 +19,7 @@ from loopty.kit import codec
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
+from loopty.workspaces.build_caches import BuildCaches
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
@@ -61,8 +62,12 @@ class Stages:
         files: NodeFiles,
         trial_owner: tuple[int, int] | None,
         environments: Sequence[str] = (),
+        machine: str = "",
     ) -> None:
-        """`environments` are folders of the repository that git ignores and every trial sees, read-only."""
+        """`environments` are folders of the repository that git ignores and every trial sees, read-only.
+
+        `machine` is its fingerprint.
+        """
         self._repository = repository
         self._state = state
         self._rig = rig
@@ -73,6 +78,7 @@ class Stages:
         self._mounts = HostPaths(state.top, (*rig.benchmark.mounts, *environments), "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
         self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
+        self._caches = BuildCaches(state.caches, rig.benchmark.caches, machine, self._trial_user)
         self._exports: dict[str, SafeFolder] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
         self._signatures_at_start: dict[SafeFolder, Signature] = {}
@@ -150,18 +156,34 @@ class Stages:
         self._hand_over(outbox.make(), *(outbox.below(name).make() for name in ("traces", "checkpoint")))
         boxes = (Mount(inbox.path_for_programs(), INBOX), Mount(outbox.path_for_programs(), OUTBOX, writable=True))
         tree = (*self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
+        caches, root = trial_folder.below("caches"), trial.root.commit
+        is_baseline = trial.node.id == trial.root.id
+
+        def fill() -> list[Mount]:
+            return self._caches.mounts(root, caches, TREE, self._hand_over)
+
+        def save() -> None:
+            if is_baseline:
+                self._caches.save(root, caches)
+
         if not self._rig.benchmark.isolated:
-            return Stage((*tree, *self._data.mounts(TREE), *boxes), inbox, outbox, results)
+            mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
+            return Stage(mounts, inbox, outbox, results, (), lambda: self._prepare_again(fill), save)
         export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
         benchmark = (export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
-        candidate = (*tree, *self._scratch_mounts(area))
-        return Stage(benchmark, inbox, outbox, results, candidate, lambda: self._empty_scratch(area))
+        candidate = (*tree, *self._scratch_mounts(area), *fill())
 
-    def _empty_scratch(self, area: SafeFolder) -> None:
-        area.remove_all()
-        with self._preparation_lock, _readable_for_trials():
+        def empty() -> None:
+            area.remove_all()
             self._scratch_mounts(area)
+            fill()
+
+        return Stage(benchmark, inbox, outbox, results, candidate, lambda: self._prepare_again(empty), save)
+
+    def _prepare_again(self, prepare: Callable[[], object]) -> None:
+        with self._preparation_lock, _readable_for_trials():
+            prepare()
 
     def _trial_folder(self, trial: Trial) -> SafeFolder:
         # The candidate can read this path among its mounts, so it must not tell which trial it is.
@@ -174,7 +196,9 @@ class Stages:
         if node.tree == root.tree:
             return [Mount(export.path_for_programs(), TREE)]
         changes = [
-            change for change in self._repository.changes(root.commit, node.commit) if self._is_shown(change.path)
+            change
+            for change in self._repository.changes(root.commit, node.commit)
+            if self._is_shown(change.path, root.commit)
         ]
         return overlay_mounts(export, changes, self._content, area, TREE)
 
@@ -183,11 +207,13 @@ class Stages:
         if commit not in self._exports:
             isolated = self._rig.benchmark.isolated
             self._exports[commit] = self._make_export(
-                commit, self._is_shown, {} if isolated else self._data.mount_points()
+                commit, lambda path: self._is_shown(path, commit), {} if isolated else self._data.mount_points()
             )
             if not isolated:
                 benchmark_files = [
-                    path for path in self._repository.files(commit) if self._files.is_benchmark_file(path)
+                    path
+                    for path in self._repository.files(commit)
+                    if self._files.belongs_to_benchmark(path, commit)
                 ]
                 self._seal(commit, self._exports[commit], benchmark_files)
         return self._exports[commit]
@@ -197,7 +223,10 @@ class Stages:
         name = f"{commit}, the benchmark"
         if name not in self._exports:
             self._exports[name] = self._make_export(
-                commit, self._files.is_benchmark_file, self._data.mount_points(), name
+                commit,
+                lambda path: self._files.belongs_to_benchmark(path, commit),
+                self._data.mount_points(),
+                name,
             )
             self._seal(commit, self._exports[name], None)
         return self._exports[name]
@@ -206,8 +235,8 @@ class Stages:
         self, commit: str, is_shown: Callable[[str], bool], covering_points: Mapping[str, bool], part: str = ""
     ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
-        points = tuple(sorted({*benchmark.scratch, *self._mounts.paths_inside}))
-        isolation = (benchmark.isolated, benchmark.data, part)
+        points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
+        isolation = (benchmark.isolated, benchmark.data, part, "with imports")
         rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, isolation])
         exports, read_only = self._state.exports, bool(part)
         return export_commit(
@@ -219,13 +248,14 @@ class Stages:
         own = load_or_make_seal(export.path_for_programs(), files, self._state.seals.file(export.name))
         self._seals[commit] = (own, *map(current_seal, self._data.sources()))
 
-    def _is_shown(self, path: str) -> bool:
+    def _is_shown(self, path: str, commit: str) -> bool:
         """Whether this file is in the tree of a trial."""
         if self._held_out.includes(path):
             return False
-        if self._rig.benchmark.isolated and (self._files.is_benchmark_file(path) or self._data.includes(path)):
+        is_own = self._files.belongs_to_benchmark(path, commit)
+        if self._rig.benchmark.isolated and (is_own or self._data.includes(path)):
             return False
-        return self._files.is_benchmark_file(path) or self._rig.access.is_visible(path)
+        return is_own or self._rig.access.is_visible(path)
 
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)

@@ -66,6 +66,11 @@ class StateFolder:
         return self.home.below("exports")
 
     @property
+    def caches(self) -> SafeFolder:
+        """What the baselines of runs have built, for the trials of their candidates."""
+        return self.home.below("caches")
+
+    @property
     def seals(self) -> SafeFolder:
         return self.home.below("seals")
 
