@@ -64,6 +64,24 @@ async def test_the_best_is_measured_beside_the_baseline_at_the_end(bench):
     assert change.amount == pytest.approx(20, abs=1.5)
 
 
+async def test_the_gain_is_a_share_of_each_pairs_own_baseline(bench):
+    """Two pairs at two speeds of the machine show two amounts, and the same gain."""
+    fresh = []
+    levels = Levels({"1.1": 120.0}, sigma=0.1)
+    levels.speed = lambda _: 1.3 if len(fresh) > 10 else 1.0
+
+    def measure(trial):
+        if trial.pool is Pool.CONFIRM:
+            fresh.append(trial)
+        return levels(trial)
+
+    run = bench(measure, proposer=proposals(), pools=Pools(attempts=1))
+    await run.drive()
+    change = headline(run)
+    assert change.percent == pytest.approx(20, abs=0.3)
+    assert change.high - change.low < 1
+
+
 async def test_before_that_the_claim_is_unconfirmed_and_says_what_the_verdict_says(bench):
     run = bench(Levels({"1.1": 120.0}), proposer=proposals(), pools=Pools(attempts=1), noise=Noise(confirm=0))
     await run.drive()

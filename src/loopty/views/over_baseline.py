@@ -16,7 +16,7 @@ from loopty.judge.confirmation import is_varying
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.views.comparable import comparable_result, sigma
-from loopty.views.score_change import ScoreChange, percent_of, score_change
+from loopty.views.score_change import ScoreChange, is_far_from_zero, percent_of, score_change
 
 
 def over_baseline(history: History, node: NodeId, fingerprint: str, metric: Metric) -> ScoreChange | None:
@@ -43,12 +43,16 @@ def _confirmed_change(history: History, node: NodeId, fingerprint: str, metric: 
     if pairing is None:
         return None
     pairs = [(mine[metric.name], theirs[metric.name]) for mine, theirs in pairing.pairs_so_far]
-    found = paired_estimate([metric.direction.sign * (mine - theirs) for mine, theirs in pairs])
+    # In units of each pair's own baseline: on a machine that changes its speed, 20 % is many amounts.
+    has_scale = all(is_far_from_zero(theirs, sigma(run, fingerprint, metric.name)) for _, theirs in pairs)
+    sign, units = metric.direction.sign, [abs(theirs) if has_scale else 1.0 for _, theirs in pairs]
+    gains = [sign * (mine - theirs) / unit for (mine, theirs), unit in zip(pairs, units, strict=True)]
+    found = paired_estimate(gains)
     if found is None:
         return None
-    baseline = median([theirs for _, theirs in pairs])
-    percent = percent_of(found.amount, baseline, sigma(run, fingerprint, metric.name))
-    return ScoreChange(found.amount, percent, found.low, found.high, found.pairs, is_confirmed=True)
+    unit, percent = median(units), 100 * found.amount if has_scale else None
+    low, high = found.low * unit, found.high * unit
+    return ScoreChange(found.amount * unit, percent, low, high, found.pairs, is_confirmed=True)
 
 
 def _sum_of_effects(history: History, node: NodeId, metric: Metric) -> float | None:

@@ -40,9 +40,14 @@ def score_change(score: float, older: float, direction: Direction, sigma: float 
     return ScoreChange(amount, None if changes_sign else percent_of(amount, older, sigma))
 
 
+def is_far_from_zero(score: float, sigma: float) -> bool:
+    """Whether noise alone could not make the score zero, so that shares of it mean something."""
+    return abs(score) > SIGMAS * sigma
+
+
 def percent_of(amount: float, whole: float, sigma: float = 0.0) -> float | None:
     """The amount in percent of the whole; None if noise alone could make the whole zero, or beyond a float."""
-    if abs(whole) <= SIGMAS * sigma:
+    if not is_far_from_zero(whole, sigma):
         return None
     percent = 100 * amount / abs(whole)
     return percent if math.isfinite(percent) else None
