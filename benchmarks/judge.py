@@ -27,10 +27,6 @@ def main() -> None:
     _show("True gains in units of the noise, lognormal", judge_simulation.power(count // 4, seed, lognormal))
     _show("Other settings, Gaussian", judge_simulation.settings(count // 4, seed))
     _show("When to give up on candidates that looked better", judge_simulation.stop_rules(count // 4, seed))
-    _show(
-        f"Nights of {judge_simulation.NIGHT} candidates, in units of the noise",
-        judge_simulation.nights(count // judge_simulation.NIGHT, seed),
-    )
 
 
 def _show(title: str, rows: Iterable[Sequence[str]]) -> None:

@@ -1,4 +1,4 @@
-"""The judge on simulated noise, where the truth is known: false keeps, power, when to give up, whole nights."""
+"""The judge on simulated noise, where the truth is known: false keeps, power, when to give up."""
 
 import random
 import statistics
@@ -19,14 +19,10 @@ from judge_decision import (
 from judge_noise import NOISES, Noise, gaussian
 
 from loopty.domain.evidence import Evidence
-from loopty.record.node_record import RECENT_SAMPLES
 
 Cells = Sequence[str]
 
 EFFECTS = (-1.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
-NIGHT = 200
-_STEPS_DOWN = 0.5
-_REAL_GAIN = 2.0
 
 _STOPS: dict[str, Callable[[Evidence], bool]] = {
     "out of reach": lambda _: False,
@@ -105,72 +101,6 @@ def stop_rules(decisions: int, seed: int) -> Iterator[Cells]:
         ends = {effect: [_end(trace, stop) for trace in traces[effect]] for effect in effects}
         kept = (f"{100 * statistics.fmean(end.better for end in ends[effect]):.1f} %" for effect in effects)
         yield (name, *kept, *(_mean(2 * end.pairs for end in ends[effect]) for effect in (0.0, 1.5)))
-
-
-def nights(count: int, seed: int) -> Iterator[Cells]:
-    yield (
-        "rule",
-        "candidates",
-        "keeps a night",
-        "true change",
-        "record above truth",
-        f"a real {_REAL_GAIN:g} kept after it",
-        "measurements",
-    )
-    for candidates, step in (("no better", 0.0), (f"worse by {_STEPS_DOWN:g}", -_STEPS_DOWN)):
-        for name, night in (("naive", _naive_night), ("judge", _judge_night)):
-            rng = random.Random(seed)
-            outcomes = [night(step, rng) for _ in range(count)]
-            yield (
-                name,
-                candidates,
-                _mean(one.keeps for one in outcomes),
-                f"{statistics.fmean(one.level for one in outcomes):+.2f}",
-                f"{statistics.fmean(one.record - one.level for one in outcomes):+.2f}",
-                f"{100 * statistics.fmean(one.keeps_real_gain for one in outcomes):.0f} %",
-                f"{statistics.fmean(one.measurements for one in outcomes):.0f}",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Night:
-    """What a night of candidates ended with."""
-
-    keeps: int
-    level: float
-    """The true score of the code."""
-    record: float
-    """The score that the rule has recorded for it."""
-    keeps_real_gain: bool
-    measurements: int
-
-
-def _naive_night(step: float, rng: random.Random) -> Night:
-    world, level = World(gaussian(rng)), 0.0
-    record, keeps = world.measure(level)(), 0
-    for _ in range(NIGHT):
-        decision = decide_naively(world.measure(level + step), record)
-        if decision.verdict == "kept":
-            record, level, keeps = decision.candidate_values[0], level + step, keeps + 1
-    keeps_real_gain = decide_naively(world.measure(level + _REAL_GAIN), record).verdict == "kept"
-    return Night(keeps, level, record, keeps_real_gain, NIGHT + 1)
-
-
-def _judge_night(step: float, rng: random.Random) -> Night:
-    world, level, rule = World(gaussian(rng)), 0.0, Rule()
-    known = [world.measure(level)() for _ in range(rule.baseline_measurements)]
-    sigma, keeps, spent = Record.of(known).sigma, 0, len(known)
-    for _ in range(NIGHT):
-        record = Record(statistics.median(known[-RECENT_SAMPLES:]), sigma)
-        decision = decide_by_pairs(world.measure(level + step), world.measure(level), record, rule, rng)
-        spent += decision.measurements
-        if decision.verdict == "kept":
-            known, level, keeps = list(decision.candidate_values), level + step, keeps + 1
-        else:
-            known += decision.incumbent_values
-    record = Record(statistics.median(known[-RECENT_SAMPLES:]), sigma)
-    last = decide_by_pairs(world.measure(level + _REAL_GAIN), world.measure(level), record, rule, rng)
-    return Night(keeps, level, record.score, last.verdict == "kept", spent)
 
 
 def _decisions(noise: Noise, effect: float, rule: Rule, count: int, seed: int) -> list[Decision]:

@@ -66,6 +66,7 @@ def test_modules_are_found_in_environments_and_in_source_folders(host):
     assert host.environment_with("numpyx") == ".venv"
     assert host.environment_with("fastx") == ".venv"
     assert host.environment_with("other") is None
+    assert [host.is_environment(name) for name in (".venv", "node_modules", "src")] == [True, True, False]
     assert (host.source_root("pkg"), host.source_root("tool"), host.source_root("x")) == ("src", "", None)
 
 

@@ -1,10 +1,16 @@
-"""Each known cause is recognised in what real programs print, and has the line to paste."""
+"""Each known cause is recognised in what real programs print, and has the line to paste.
+
+Run as a script, it prints `docs/failures.md`.
+"""
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +52,9 @@ class Facts:
 
     def has_tracked_files(self, folder):
         return folder in self.tracked
+
+    def is_environment(self, folder):
+        return folder == "node_modules"
 
     def environment_with(self, module):
         return self.environments.get(module)
@@ -157,6 +166,7 @@ KNOWN = [
     ("mkdir: cannot create directory ‘build’: Read-only file system", Facts(), 'scratch = ["build"]'),
     ("OSError: [Errno 30] Read-only file system: '/loopty/tree/out/a'", Facts(), 'scratch = ["out"]'),
     ("Error: ENOENT: no such file or directory, mkdir 'dist/x'", Facts(), 'scratch = ["dist"]'),
+    ("Error: EROFS: read-only file system, mkdir '/loopty/tree/node_modules/.cache'", Facts(), "cp -R . "),
     (
         "error: failed to create directory `/loopty/tree/target/debug`\n\nCaused by:\n"
         "  Read-only file system (os error 30)",
@@ -221,6 +231,47 @@ KNOWN = [
 ]
 
 
+WITHOUT_AN_ERROR = [
+    ("still running after 20 s", "", "timeout_seconds = 200"),
+    ("gate tests: still running after 60 s", "", "under the gate tests: timeout_seconds = 600"),
+    ("used more than 2048 MB of memory", "", "memory_mb = 8192"),
+    ("exit code 137: Killed", "", "memory_mb = 8192"),
+    ("printed more than 64 MB", "", "output_mb = 256"),
+    ("wrote more than 1024 MB to disk", "", "disk_mb = 4096"),
+    (NOT_WRITTEN, "warm\nscore: 0.93", 'result = "stdout"'),
+    (NOT_WRITTEN, '{"score": 1.5}', 'result = "stdout"'),
+    (NOT_WRITTEN, '{"time": 1.5}', 'score_key = "time"'),
+    (NOT_WRITTEN, "0.25", 'result = "stdout"'),
+    (
+        NOT_WRITTEN,
+        "  OPS: Operations Per Second, computed as 1 / Mean\n2 passed in 3.1s",
+        '"pytest-benchmark"',
+    ),
+    (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
+    (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
+    (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
+    (
+        NOT_WRITTEN,
+        "Current x 2,863,809 ops/sec ±8.90% (50 runs sampled)\nFastest is Current",
+        '"benchmark-js"',
+    ),
+    (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
+    (
+        'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '
+        "(it has ms, mb)",
+        "",
+        'under [benchmark]: score_key = "ms"',
+    ),
+    (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
+    (
+        "the benchmark did not report speed (it reported ms, mb)",
+        "",
+        'under [[objective.metrics]]: name = "ms"',
+    ),
+]
+"""Reasons of failures that no line of the output names, with what was printed last."""
+
+
 @pytest.mark.parametrize(("output", "facts", "remedy"), KNOWN)
 def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remedy):
     cause = explain(output, facts)
@@ -230,47 +281,7 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
         assert tomllib.loads(setting.line)
 
 
-@pytest.mark.parametrize(
-    ("reason", "printed", "remedy"),
-    [
-        ("still running after 20 s", "", "timeout_seconds = 200"),
-        ("gate tests: still running after 60 s", "", "under the gate tests: timeout_seconds = 600"),
-        ("used more than 2048 MB of memory", "", "memory_mb = 8192"),
-        ("exit code 137: Killed", "", "memory_mb = 8192"),
-        ("printed more than 64 MB", "", "output_mb = 256"),
-        ("wrote more than 1024 MB to disk", "", "disk_mb = 4096"),
-        (NOT_WRITTEN, "warm\nscore: 0.93", 'result = "stdout"'),
-        (NOT_WRITTEN, '{"score": 1.5}', 'result = "stdout"'),
-        (NOT_WRITTEN, '{"time": 1.5}', 'score_key = "time"'),
-        (NOT_WRITTEN, "0.25", 'result = "stdout"'),
-        (
-            NOT_WRITTEN,
-            "  OPS: Operations Per Second, computed as 1 / Mean\n2 passed in 3.1s",
-            '"pytest-benchmark"',
-        ),
-        (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
-        (
-            NOT_WRITTEN,
-            "Current x 2,863,809 ops/sec ±8.90% (50 runs sampled)\nFastest is Current",
-            '"benchmark-js"',
-        ),
-        (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
-        (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
-        (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
-        (
-            'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '
-            "(it has ms, mb)",
-            "",
-            'under [benchmark]: score_key = "ms"',
-        ),
-        (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
-        (
-            "the benchmark did not report speed (it reported ms, mb)",
-            "",
-            'under [[objective.metrics]]: name = "ms"',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("reason", "printed", "remedy"), WITHOUT_AN_ERROR)
 def test_a_limit_and_a_result_elsewhere_have_their_remedy(reason, printed, remedy):
     lines = tuple(printed.splitlines())
     cause = explain_failure(Failure(reason, lines, task()), Facts())
@@ -313,3 +324,58 @@ def test_an_unknown_error_has_no_cause():
 def test_hostile_names_do_not_get_into_a_line_to_paste(output):
     cause = explain(output, Facts(paths=("../../etc/passwd", "/etc/shadow")))
     assert cause is None or not any(word in cause.remedy for word in ("rm -rf", "reboot", "passwd", "shadow"))
+
+
+def failures() -> Iterator[tuple[str, str, Cause]]:
+    """What was said of each failure before its error was looked for, what is said now, and its cause."""
+    for output, facts, _ in KNOWN:
+        found = find_error_lines(output)
+        last = output.splitlines()[-1].strip()
+        yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts)
+    for reason, printed, _ in WITHOUT_AN_ERROR:
+        cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
+        yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause
+
+
+def page() -> str:
+    """The page of known causes: one example of each."""
+    parts = [PAGE_HEAD]
+    names: list[str] = []
+    for before, now, cause in failures():
+        if cause.name not in names:
+            names.append(cause.name)
+            parts.append(
+                f"## {cause.name}\n\n- before: `{before}`\n- reason: `{now}`\n- cause: {cause.sentence}\n"
+                f"{remedy_text(cause)}"
+            )
+    return "\n".join(parts)
+
+
+def remedy_text(cause: Cause) -> str:
+    """The remedy as blocks to paste."""
+    text = ""
+    for place, settings in groupby(cause.settings, key=lambda item: item.place):
+        text += f"\n```toml\n{place}\n" + "".join(f"{item.line}\n" for item in settings) + "```\n"
+    text += f"\n```sh\n{cause.shell}\n```\n" if cause.shell else ""
+    return text + (f"\n{'Or: ' if cause.settings else ''}{cause.advice}\n" if cause.advice else "")
+
+
+PAGE_HEAD = """\
+# Failures and their remedies
+
+A check or a baseline that fails is explained by `init`, `run`, `optimize`, `show` and `status`, with `--json`
+as well: up to five lines around the error, its cause where it is known, the line to paste, and the path of the
+log. This page has one example of each known cause, on what real programs print: what the last line alone would
+say (before), the reason that is recorded, the cause, and what to paste into `loopty.toml` or the shell; `bench`
+is the command of the task. How it works: [causes](design/causes.md). `python tests/causes/test_known_causes.py`
+prints this page and tests it.
+"""
+
+
+def test_the_page_of_failures_is_current():
+    path = Path(__file__).parents[2] / "docs" / "failures.md"
+    assert path.read_text() == page(), "write it anew: python tests/causes/test_known_causes.py > docs/failures.md"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -233,7 +233,8 @@ def test_a_moved_submodule_is_part_of_the_baseline(archive):
     place.commit("with a submodule")
     sub.commit("a later state")
     place.loopty("run", "1")
-    assert place.git("rev-parse", "loopty-1:sub") == sub.git("rev-parse", "HEAD")
+    baseline = place.history()["1"].commit
+    assert place.git("rev-parse", f"{baseline}:sub") == sub.git("rev-parse", "HEAD")
 
 
 PARTIAL = """

@@ -216,6 +216,21 @@ def test_a_benchmark_without_a_score_is_timed_only_after_a_yes(bare):
     assert "(lower is better)" in done.stderr
 
 
+def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
+    bare.write("work.sh", "echo 'ours x 17,189 ops/sec ±1.43% (83 runs sampled)'; echo 'The fastest is ours'\n")
+    done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**")
+    task = load(bare.top)
+    assert (task.benchmark.result, task.objective.direction) == ("benchmark-js", "min")
+    assert "(lower is better)" in " ".join(done.stderr.split())
+
+
+def test_what_was_changed_for_a_gate_that_is_left_out_is_changed_back(bare):
+    bare.write("src/solve.py", "x = 5\n")
+    bare.write("tests/test_solve.py", "import os\n\n\ndef test_x():\n    os.mkdir('out')\n    assert 1 == 2\n")
+    bare.loopty("init", "--yes")
+    assert (load(bare.top).gates, load(bare.top).benchmark.scratch) == ((), ())
+
+
 def test_parameters_need_no_files(bare):
     bare.write("bench.sh", 'grep -o "[0-9.]*}" "$LOOPTY_PARAMS" | tr -d "}"\n')
     bare.loopty("init", "--command", "sh bench.sh", "--param", "lr=float:1e-4:1:log", "--metric", "score")

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from loopty.cli import status
 
 from .conftest import CODE_TASK, Place
+from .serving import table
 
 TRACES = """\
 echo '{"task_id": "a", "summary": "theirs"}' > "$EVO_TRACES_DIR/task_a.json"
@@ -144,6 +145,25 @@ def test_an_artifact_with_links_in_loopty_s_folder_is_refused(stranger, mine, tm
         stranger.loopty("replay", str(artifact), code=2).stderr
     )
     assert unchanged(mine)
+
+
+MODELS = {
+    "an address": {"provider": "openai", "model": "m", "url": "http://127.0.0.1:9/v1"},
+    "weights": {"provider": "local", "file": "weights.gguf"},
+    "a provider": {"provider": "anthropic", "model": "m"},
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_an_artifact_chooses_no_model_whatever_the_user_trusts(stranger, tmp_path, kind):
+    stranger.loopty("run", "1")
+    task, models = stranger.top / "loopty.toml", table("models.near", **MODELS[kind])
+    task.write_text(task.read_text() + models + table("roles.user", model="near", tokens=1000))
+    stranger.git("add", "loopty.toml")
+    artifact = repack(stranger, stranger.git("write-tree").strip(), tmp_path)
+    for trust in ((), ("--trust",)):
+        output = stranger.loopty("replay", str(artifact), *trust, code=2).stderr
+        assert "(models.near), and a replay uses only models that you have defined" in output
 
 
 def repack(place, tree, tmp_path):

@@ -39,11 +39,11 @@ def zeros():
 @pytest.mark.parametrize("make", [Bubblewrap, Landlock])
 async def test_a_trial_reads_and_writes_a_device_that_it_is_given_and_no_other(make, tmp_path, zeros):
     harness = SandboxHarness.create(tmp_path, make())
-    script = f"head -c 4 {zeros} | wc -c && echo x > {zeros}"
+    script = f"head -c 4 {zeros} && echo x > {zeros}"
     refused = await harness.shell(script)
-    assert (refused.exit.code, refused.out.strip()) != (0, "4")
+    assert refused.exit.code != 0
     given = await harness.shell(script, devices=(zeros,))
-    assert (given.exit.code, given.out.strip()) == (0, "4"), given.err
+    assert (given.exit.code, given.out) == (0, "\0" * 4), given.err
 
 
 @needs_root

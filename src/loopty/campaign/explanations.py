@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from loopty.campaign.this_host import ThisHost
-from loopty.causes.cause import Cause
 from loopty.causes.explanation import Explanation
-from loopty.causes.failure import Failure
-from loopty.causes.known_causes import explain_failure
 from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Ending, Verdict
-from loopty.domain.task import Task
 from loopty.record.node_record import Node
-from loopty.taskfile.read import load
-from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
+
+if TYPE_CHECKING:
+    from loopty.causes.cause import Cause
+    from loopty.domain.task import Task
 
 _NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.CANCELLED)
 
@@ -45,6 +43,13 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
 
 def known_cause(top: Path, reason: str, lines: Sequence[str], task: Task | None = None) -> Cause | None:
     """The known cause of a failure of the user's own code, or None."""
+    # Imported here: a verb that shows a node without a failure must start fast.
+    from loopty.campaign.this_host import ThisHost
+    from loopty.causes.failure import Failure
+    from loopty.causes.known_causes import explain_failure
+    from loopty.taskfile.read import load
+    from loopty.workspaces.repository import Repository
+
     try:
         task = task or load(top)
     except Misuse:

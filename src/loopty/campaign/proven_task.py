@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
-from loopty.taskfile.task_draft import TaskDraft
+from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.taskfile.template import render_task_file
 
 if TYPE_CHECKING:
@@ -91,22 +91,31 @@ class TaskProver:
         `fixed` are the keys that the user gave: `timeout_seconds` and `direction` are not changed then.
         """
         changes: list[TaskChange] = []
+        before_gate: dict[str, TaskDraft] = {}
+        """The draft before anything was changed for a gate's sake."""
         check = self._check(draft)
         for _ in range(_MOST_TRIES):
             if check.problem is None or check.outcome.ending is Ending.CANCELLED:
                 break
-            changed = self._next_draft(draft, check, fixed)
-            if changed is None:
+            if gate := next((gate for gate in draft.gates if _is_refusal(check, gate)), None):
+                before_gate.setdefault(gate.name, draft)
+            if changed := self._with_remedy(draft, check, fixed):
+                draft, change = changed
+            elif gate and gate.is_proposed:
+                draft, change = _without_gate(before_gate[gate.name], gate, check)
+            else:
                 break
-            draft, change = changed
             changes.append(change)
             self._say(f"{change.why}: trying again with {change.line}")
             check = self._check(draft)
         if check.problem is not None:
             return ProvenTask(draft, check, tuple(changes), None)
+        reported = check.outcome.directions.get(next(iter(check.outcome.metrics)))
+        if reported and "direction" not in fixed and draft.direction != reported:
+            draft = replace(draft, direction=str(reported)).with_note("direction", "the benchmark says so")
         if "timeout_seconds" not in fixed:
             draft = _with_timeout(draft, check.outcome.seconds)
-            self._write(draft)
+        self._write(draft)
         return ProvenTask(draft, check, tuple(changes), self._noise(check))
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
@@ -132,7 +141,7 @@ class TaskProver:
         (self._path / TASK_FILE).write_text(render_task_file(draft))
         self._campaign().trust(only_task_file=True)  # what the user has just written, the user allows
 
-    def _next_draft(
+    def _with_remedy(
         self, draft: TaskDraft, check: CheckResult, fixed: frozenset[str]
     ) -> tuple[TaskDraft, TaskChange] | None:
         """The draft with the remedy of a failed check, or None where there is none to apply."""
@@ -147,13 +156,9 @@ class TaskProver:
             if "direction" not in fixed and _is_time(check, settings):
                 changed = replace(changed, direction="min")
                 changed = changed.with_note("direction", "what is printed looks like a time or a cost")
-            if changed != draft and not _has_tried(draft, settings):
+            has_progress = replace(changed, notes=draft.notes) != draft
+            if has_progress and not _has_tried(draft, settings):
                 return changed, TaskChange("; ".join(item.line for item in settings), cause.sentence)
-        for gate in draft.gates:
-            if gate.is_proposed and (check.problem or "").startswith(f"gate {gate.name}: "):
-                reason = cause.sentence if cause else str(check.problem)
-                why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
-                return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
         return None
 
     def _is_allowed(self, cause: Cause) -> bool:
@@ -172,6 +177,18 @@ class TaskProver:
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
 
 
+def _is_refusal(check: CheckResult, gate: GateDraft) -> bool:
+    return (check.problem or "").startswith(f"gate {gate.name}: ")
+
+
+def _without_gate(draft: TaskDraft, gate: GateDraft, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
+    """The draft without a gate that the files as they are do not pass."""
+    cause = check.explanation.cause if check.explanation else None
+    reason = cause.sentence if cause else str(check.problem)
+    why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
+    return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
+
+
 def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
     """Whether the same words were put before the command already: then they do not help."""
     before = {"command": draft.command, **{f"gates.{gate.name}": gate.command for gate in draft.gates}}
@@ -186,10 +203,8 @@ def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
 
 def _is_time(check: CheckResult, settings: list[Setting]) -> bool:
     """Whether a score that is read from the output now looks like one that should be low."""
-    if not any(item.key == "result" for item in settings):
-        return False
-    if any(item.key == "result" and item.value != "stdout" for item in settings):
-        return True
+    if not any(item.key == "result" and item.value == "stdout" for item in settings):
+        return False  # a tool says itself which of its numbers should be low
     lines = check.outcome.error_lines
     return bool(lines and _LOWER_IS_BETTER.search(lines[-1]))
 

@@ -66,6 +66,9 @@ class ThisHost:
     def has_tracked_files(self, folder: str) -> bool:
         return any(path == folder or path.startswith(f"{folder}/") for path in self._files)
 
+    def is_environment(self, folder: str) -> bool:
+        return folder == "node_modules" or folder in self._environments
+
     def environment_with(self, module: str) -> str | None:
         for environment in self._environments:
             patterns = (f"{module}", f"{module}.py", f"{module}.*.so")

@@ -17,7 +17,7 @@ from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
-from loopty.sandboxes.virtual_environment import editable_folders
+from loopty.sandboxes.virtual_environment import editable_folders, is_virtual_environment
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
@@ -76,7 +76,14 @@ class TrialSetup:
         stages.sweep(self.refresh)
         sdk = Path(loopty_sdk.__file__).resolve().parent
         paths = SandboxPaths(
-            TREE, BENCHMARK, INBOX, OUTBOX, _CANDIDATE, f"{_SDK}/loopty_sdk", host_top=str(self.repository.top)
+            TREE,
+            BENCHMARK,
+            INBOX,
+            OUTBOX,
+            _CANDIDATE,
+            f"{_SDK}/loopty_sdk",
+            host_top=str(self.repository.top),
+            links_host_top=bool(environments) or any(map(is_virtual_environment, tools.toolchain.prefixes)),
         )
         return CommandEvaluator(
             self.rig.benchmark,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 from dataclasses import dataclass
 
@@ -62,7 +63,10 @@ class Cause:
     @property
     def remedy(self) -> str:
         """What to do, in one line that holds what to paste."""
-        parts = [f"in loopty.toml, under {item.place}: {item.line}" for item in self.settings]
+        parts = [
+            f"in loopty.toml, under {place}: {'; '.join(item.line for item in items)}"
+            for place, items in itertools.groupby(self.settings, key=lambda item: item.place)
+        ]
         parts += [f"run: {self.shell}"] if self.shell else []
         parts += [self.advice] if self.advice else []
         return "; ".join(parts)

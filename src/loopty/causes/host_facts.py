@@ -41,6 +41,10 @@ class HostFacts(Protocol):
         """Whether git tracks a file in this folder of the repository."""
         ...
 
+    def is_environment(self, folder: str) -> bool:
+        """Whether packages are installed in this folder of the working tree."""
+        ...
+
     def environment_with(self, module: str) -> str | None:
         """The virtual environment in the working tree, ignored by git, that has this Python module, or None."""
         ...

@@ -124,6 +124,8 @@ def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
 def _new_folder(path: str, facts: HostFacts, is_file: bool) -> str | None:
     """The outermost folder of the path without tracked files: it can start empty. None where there is none."""
     parts = path.split("/")
+    if facts.is_environment(parts[0]):
+        return None  # an empty folder in its place would hide what is installed there
     folders = ["/".join(parts[:count]) for count in range(1, len(parts))]
     if not is_file and "." not in parts[-1]:
         folders.append(path)

@@ -123,6 +123,7 @@ def command(
         write = tuple(globs.split())
     require_matches(write, files)
     goal = questions.ask("What should improve", draft.statement) if statement is None else statement
+    assumed = draft.direction
     better = direction or questions.ask("Is a higher or a lower score better?", draft.direction, DIRECTIONS)
     gates = tuple(GateDraft(f"gate-{count}" if count > 1 else "gate", one) for count, one in enumerate(gate, 1))
     if not gates and draft.gates and questions.is_open:
@@ -152,7 +153,7 @@ def command(
     others = proposed[1:] if yes and benchmark is None else []
     drafts = [draft, *(_with_answers(other, draft) for other in others)]
     prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe)
-    given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
+    given = {"timeout_seconds": timeout is not None, "direction": better != assumed or direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     say(f"wrote {path.name}")
     _print_result(proven, path, as_json)

@@ -31,11 +31,13 @@ class SandboxPaths:
     model: str = "/loopty/model"
     """The socket through which the benchmark reaches the user role's model."""
     host_top: str = ""
-    """The repository's path on the host, which leads to the same files in the trial."""
+    """The repository's path on the host."""
+    links_host_top: bool = False
+    """Whether that path leads to the same files in the trial: environments name it."""
 
     def links_to(self, top: str) -> dict[str, str]:
         """The links that lead from the host's path of the repository to the files at `top`."""
-        return {self.host_top: top} if self.host_top else {}
+        return {self.host_top: top} if self.links_host_top else {}
 
 
 def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPaths) -> dict[str, str]:

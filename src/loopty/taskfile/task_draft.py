@@ -10,7 +10,7 @@ from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
 from loopty.domain.space import Parameter
 
-FIRST_TIMEOUT = 600.0
+FIRST_TIMEOUT = 300.0
 """Seconds that the first checked run may take, before a limit is known."""
 
 
