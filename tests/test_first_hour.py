@@ -33,6 +33,14 @@ def test_the_list_has_many_languages_and_registries() -> None:
     assert {one.registry for one in REPOSITORIES} == {"PyPI", "npm", "Debian"}
 
 
+def test_the_page_has_a_row_for_each_repository_with_its_command() -> None:
+    rows = script.PAGE.read_text().splitlines()
+    for one in REPOSITORIES:
+        (row,) = (line for line in rows if line.startswith(f"| {one.name} {one.version} |"))
+        assert f"`loopty init {one.init}`".replace("|", "&#124;") in row
+        assert "not proven" not in row
+
+
 @pytest.mark.registry
 @pytest.mark.parametrize("repository", REPOSITORIES, ids=[one.name for one in REPOSITORIES])
 def test_init_proves_a_benchmark(repository: Any, tmp_path: Path) -> None:
