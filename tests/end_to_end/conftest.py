@@ -119,7 +119,7 @@ class Place:
         from loopty.workspaces.node_refs import NodeRefs
         from loopty.workspaces.repository import Repository
 
-        return NodeRefs(Repository.open(self.top)).held(run)
+        return NodeRefs(Repository.open(self.top)).commits(run)
 
 
 @pytest.fixture

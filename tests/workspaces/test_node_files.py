@@ -161,7 +161,7 @@ def test_a_node_is_kept_and_gets_a_folder_once(
     folder = user.top / ".loopty" / "nodes" / "1.1"
     assert json.loads((folder / "params.json").read_text()) == {"lr": 0.5}
     assert b"-caf\xe9\n+th\xe9\n" in (folder / "change.diff").read_bytes()
-    assert NodeRefs(user.repository).held(1) == [committed.commit]
+    assert NodeRefs(user.repository).commits(1) == [committed.commit]
     (folder / "change.diff").write_text("mine")
     files.publish(made, root)
     assert (folder / "change.diff").read_text() == "mine"

@@ -19,7 +19,7 @@ def test_what_a_run_holds_survives_gits_own_gc(user: User) -> None:
     for commit in made:
         NodeRefs(user.repository).hold(3, [commit])
     user.git("gc", "--quiet", "--prune=now")
-    assert NodeRefs(user.repository).held(3) == made[::-1]
+    assert NodeRefs(user.repository).commits(3) == made[::-1]
     assert NodeRefs(user.repository).runs() == [3]
     for number, commit in enumerate(made):
         assert user.git("show", f"{commit}:x") == f"{number}".encode()
@@ -49,7 +49,7 @@ def test_released_commits_go_and_those_that_others_need_stay(user: User) -> None
     refs = NodeRefs(user.repository)
     refs.hold(1, [*made, child])
     refs.release(1, {made[0], *made[10:]})
-    assert refs.held(1) == [child, *made[1:10][::-1]]
+    assert refs.commits(1) == [child, *made[1:10][::-1]]
     user.git("gc", "--quiet", "--prune=now")
     assert user.git("show", f"{made[0]}:x") == b"0"
     assert user.repository.content(child, "x") == b"child"
@@ -59,7 +59,7 @@ def test_a_run_that_holds_nothing_is_left_alone(user: User) -> None:
     user.commits({"a": "1"})
     refs = NodeRefs(user.repository)
     refs.release(7, {"a" * 40})
-    assert refs.held(7) == []
+    assert refs.commits(7) == []
     assert refs.runs() == []
 
 
@@ -85,4 +85,4 @@ def test_processes_that_change_one_run_at_once_lose_nothing(user: User) -> None:
     workers = [subprocess.Popen([*command, str(name)], stdout=subprocess.PIPE, text=True) for name in range(8)]
     made = [commit for worker in workers for commit in worker.communicate(timeout=300)[0].split()]
     assert len(made) == 40
-    assert set(NodeRefs(user.repository).held(1)) == set(made)
+    assert set(NodeRefs(user.repository).commits(1)) == set(made)

@@ -106,7 +106,7 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
         say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
     names = NodeNames(campaign.history.handle)
     for where, gate in rows:
-        at = names.shown(where) if where[0].isdigit() else where
+        at = names.name(where) if where[0].isdigit() else where
         print_beside(f"{at}  ", f"{gate.name}: {_condition(gate)}")
 
 

@@ -104,7 +104,7 @@ def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: boo
         handles = {node: campaign.history.handle(NodeId(node)) for node in nodes}
         print_json({**codec.plain(change), "handles": handles})
         return
-    name = NodeNames(campaign.history.handle).shown
+    name = NodeNames(campaign.history.handle).name
     click.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
         click.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")

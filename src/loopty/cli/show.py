@@ -64,9 +64,9 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
             )
         )
     elif not calls and refused:
-        say(f"no call to change {names.shown(node)} was refused or failed")
+        say(f"no call to change {names.name(node)} was refused or failed")
     elif not calls:
-        say(f"no model call led to {names.shown(node)}: `{printable_line(operator)}` made it")
+        say(f"no model call led to {names.name(node)}: `{printable_line(operator)}` made it")
     elif not prompt:
         click.echo(fruitless_calls_text(node, calls, columns(), terminal(), names))
     else:

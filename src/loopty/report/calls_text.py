@@ -48,11 +48,11 @@ def _facts(call: ModelCall, record: CallRecord | None, names: NodeNames) -> Iter
     yield Fact("role", reserved.role)
     yield Fact("operator", reserved.operator or "not recorded")
     if reserved.node:
-        yield Fact("about", names.shown(reserved.node))
+        yield Fact("about", names.name(reserved.node))
     yield Fact("tokens", _usage_text(call))
     yield Fact("money", dollars(call.money_usd))
     if call.new_nodes:
-        yield Fact("led to", ", ".join(map(names.shown, call.new_nodes)))
+        yield Fact("led to", ", ".join(map(names.name, call.new_nodes)))
     yield from outcome_facts(call)
     if record is None:
         yield Fact(

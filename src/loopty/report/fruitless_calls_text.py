@@ -33,7 +33,7 @@ def fruitless_calls_text(
 ) -> str:
     """The newest call last, each with its time, operator, model, cost and the reason it led to nothing."""
     terminal, names, shown = terminal or Terminal(), names or NodeNames(), calls[-MAX_SHOWN:]
-    name, typed = names.shown(node), names.typed(node)
+    name, typed = names.name(node), names.argument(node)
     lines = [f"{terminal.paint(name, 'strong')}  {cut(_summary(calls), max(columns - width(name) - 2, 1))}", ""]
     if older := len(calls) - len(shown):
         lines += [cut(f"  {plural(older, 'older call')} not shown: --json prints all", columns), ""]
@@ -64,7 +64,7 @@ def _why(call: ModelCall, columns: int, terminal: Terminal, names: NodeNames) ->
     if len(facts) > _MAX_REASONS:
         reasons.append((f"and {len(facts) - _MAX_REASONS} more", "warn"))
     if call.new_nodes:
-        reasons.append((f"its reply also led to {', '.join(map(names.shown, call.new_nodes))}", ""))
+        reasons.append((f"its reply also led to {', '.join(map(names.name, call.new_nodes))}", ""))
     for text, style in reasons:
         lines = wrap(text, room)
         if len(lines) > _MAX_LINES:

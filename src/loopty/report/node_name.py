@@ -43,8 +43,8 @@ class NodeNames:
 
     handle: Callable[[NodeId], int] = lambda _: 0
 
-    def shown(self, node: str) -> str:
+    def name(self, node: str) -> str:
         return node_name(node, self.handle(NodeId(node)))
 
-    def typed(self, node: str) -> str:
+    def argument(self, node: str) -> str:
         return typed_name(node, self.handle(NodeId(node)))

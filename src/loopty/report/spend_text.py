@@ -84,7 +84,7 @@ def _table(name: str, rows: Sequence[SpendRow], columns: int, terminal: Terminal
 
 def _with_names(rows: Sequence[SpendRow], names: NodeNames) -> list[SpendRow]:
     """The rows by node, each named as nodes are on the screen."""
-    return [replace(row, name=names.shown(row.name)) if row.name else row for row in rows]
+    return [replace(row, name=names.name(row.name)) if row.name else row for row in rows]
 
 
 def _cells(spent: SpendSum) -> tuple[str, ...]:

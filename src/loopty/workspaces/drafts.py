@@ -65,10 +65,10 @@ class Drafts:
                 self._repository.check_out(root.commit, touched, Path(temporary))
                 return [path for path in touched if _has_content(Path(temporary, path), touched[path])]
 
-        def ignored(paths: Sequence[str]) -> Collection[str]:
+        def files_to_ignore(paths: Sequence[str]) -> Collection[str]:
             return self._repository.ignored_files(folder.path_for_programs(), paths)
 
-        return edits_in(folder, layout, same_as_committed, ignored)
+        return edits_in(folder, layout, same_as_committed, files_to_ignore)
 
 
 def _has_content(file: Path, content: bytes) -> bool:
@@ -83,11 +83,11 @@ def edits_in(
     folder: SafeFolder,
     layout: SafeFile,
     same_as_committed: Callable[[Contents], Collection[str]] = _none,
-    ignored: Callable[[Sequence[str]], Collection[str]] = _none,
+    files_to_ignore: Callable[[Sequence[str]], Collection[str]] = _none,
 ) -> Edits:
     """How the directory differs from what was laid out.
 
-    `same_as_committed` says which read-only files were only touched, `ignored` which new ones git ignores.
+    `same_as_committed` says which read-only files were only touched, `files_to_ignore` which new ones git ignores.
 
     Raises Misuse where it, or anything in it, is a link, has a second name, or is no regular file: through a link,
     files of the user would become part of a node. Links of the commit itself stay.
@@ -102,7 +102,7 @@ def edits_in(
         raise Misuse(f"{layout.shown_path} {error}: make a new node with `loopty new`") from None
     entries = dict(_entries_below(folder))
     touched = [path for path, signature in entries.items() if laid_out.get(path) != signature]
-    left_out = set(ignored([path for path in touched if path not in laid_out]))
+    left_out = set(files_to_ignore([path for path in touched if path not in laid_out]))
     contents = {path: _content(folder, path) for path in touched if path not in left_out}
     changed = {path: content for path, content in contents.items() if laid_out.get(path) != _digest(content)}
     fixed = {path: content for path, content in changed.items() if isinstance(laid_out.get(path), list)}

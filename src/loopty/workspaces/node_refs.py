@@ -33,7 +33,7 @@ class NodeRefs:
         names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs(_PREFIX))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def held(self, run: int) -> list[str]:
+    def commits(self, run: int) -> list[str]:
         """The commits that the run holds, newest first."""
         tip = self._repository.ref_tip(f"{_PREFIX}{run}")
         return list(dict.fromkeys(self._members(tip))) if tip else []

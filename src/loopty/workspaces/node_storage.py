@@ -80,7 +80,7 @@ class NodeStorage:
         if self._repository.wants_branches:
             return {}
         tips = self._repository.unused_branches("loopty-*")
-        held = {commit for run in self._refs.runs() for commit in self._refs.held(run)} if tips else set()
+        held = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} if tips else set()
         return {
             node.id.branch: node.commit
             for node in nodes
@@ -130,7 +130,7 @@ class NodeStorage:
         gone = self._repository.existing_objects([commit for commit in removed if commit not in kept])
         if not gone:
             return []
-        kept_here = {commit for run in self._refs.runs() for commit in self._refs.held(run)} - set(gone)
+        kept_here = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} - set(gone)
         candidates = dict.fromkeys(self._repository.reachable_objects(gone))
         tips = self._repository.existing_objects([*kept_here, *kept])
         ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))
