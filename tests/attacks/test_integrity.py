@@ -163,9 +163,9 @@ def test_every_cheat_gets_its_score_without_isolation_and_is_marked_weak(tmp_pat
 
 
 def assert_the_source_is_kept(run: CheatRun, name: str) -> None:
-    branch = run.nodes[name].id.branch
+    commit = run.nodes[name].commit
     for path, text in ALL[name].edits.items():
-        shown = subprocess.run(["git", "show", f"{branch}:{path}"], cwd=run.top, capture_output=True, check=True)
+        shown = subprocess.run(["git", "show", f"{commit}:{path}"], cwd=run.top, capture_output=True, check=True)
         assert shown.stdout == (text if isinstance(text, bytes) else text.encode())
 
 

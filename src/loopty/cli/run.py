@@ -47,7 +47,7 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
     if as_json:
         from loopty.kit import codec
 
-        found = campaign.explanation(node)
+        found = campaign.explanation(judged.id)
         print_json({**codec.plain(judged), **({"explanation": found.plain()} if found else {})})
     else:
         from loopty.report.columns import printable_line
@@ -56,7 +56,7 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
         reason = printable_line(judged.reason) or "continue with `loopty run`"
         click.echo(f"{node_name(judged.id, judged.handle)} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
-        print_explanation(campaign.explanation(node))
+        print_explanation(campaign.explanation(judged.id))
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
 
 

@@ -175,7 +175,7 @@ def _may_mount(library: Any, last_error: Callable[[], int]) -> int:
 
 def _fill_disk(disk_mb: int) -> None:
     """Write more than the bound. A sandbox refuses this at once, or ends the whole trial a little later."""
-    directory = Path(os.environ.get("TMPDIR", "/tmp"))
+    directory = Path("/tmp") if os.access("/tmp", os.W_OK) else Path(os.environ.get("TMPDIR", "/tmp"))
     paths = [directory / f"loopty-fill-{os.getpid()}-{number}" for number in range(disk_mb + _EXTRA_FILES)]
     print("tried disk", flush=True)
     try:

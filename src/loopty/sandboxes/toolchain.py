@@ -37,7 +37,7 @@ def user_toolchain(
     `top` is the repository. `environments` are inside it and shown there, so they are no part of the toolchain;
     their interpreters are.
     """
-    home = Path.home()
+    home = _home()
     python = _user_python()
     caches = list(tool_caches(programs, top, home, os.environ))
     found = [
@@ -68,6 +68,14 @@ def user_toolchain(
         {name: value for cache in caches for name, value in cache.variables.items()},
         tuple(sorted({str(path.resolve()).removeprefix(f"{home}/") for path in extra})),
     )
+
+
+def _home() -> Path:
+    """The user's home; a user without an entry in the list of users may have none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 def _outermost(prefixes: Iterable[Path], environments: Sequence[Path]) -> Iterator[Path]:

@@ -34,6 +34,7 @@ from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plu
 from loopty.taskfile.positions import KeyPath
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
+from loopty.workspaces.git_folders import WORK_FOLDER
 
 TABLES: dict[str, type] = {
     "benchmark": Benchmark,
@@ -174,7 +175,8 @@ def _parse_parameters_file(data: Any, has_space: bool, checker: Checker) -> Any:
     if path is WRONG or not path:
         return path
     parts = path.split("/")
-    if parts[0] in ("", "~", ".git", ".loopty") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
+    is_elsewhere = any(part in ("", ".", "..") for part in parts) or "\0" in path
+    if is_elsewhere or parts[0] in ("~", ".git", WORK_FOLDER):
         return checker.add_fault(key, f"is {path!r}: give a path inside the repository, relative to its top")
     if not path.endswith(".json"):
         return checker.add_fault(key, f"is {path!r}: parameters are written as JSON, so the name ends in .json")
