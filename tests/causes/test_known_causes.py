@@ -166,7 +166,11 @@ KNOWN = [
     ("mkdir: cannot create directory ‘build’: Read-only file system", Facts(), 'scratch = ["build"]'),
     ("OSError: [Errno 30] Read-only file system: '/loopty/tree/out/a'", Facts(), 'scratch = ["out"]'),
     ("Error: ENOENT: no such file or directory, mkdir 'dist/x'", Facts(), 'scratch = ["dist"]'),
-    ("Error: EROFS: read-only file system, mkdir '/loopty/tree/node_modules/.cache'", Facts(), "cp -R . "),
+    (
+        "Error: EROFS: read-only file system, mkdir '/loopty/tree/node_modules/.cache'",
+        Facts(),
+        "writable_copy = true",
+    ),
     (
         "error: failed to create directory `/loopty/tree/target/debug`\n\nCaused by:\n"
         "  Read-only file system (os error 30)",
@@ -177,21 +181,21 @@ KNOWN = [
         "error: failed to write /loopty/tree/Cargo.lock\n\nCaused by:\n  failed to open: /loopty/tree/Cargo.lock\n"
         "\nCaused by:\n  Read-only file system (os error 30)",
         Facts(),
-        "cp -R . ",
+        "writable_copy = true",
     ),
     (
         "Assembler messages:\nFatal error: can't create m.o: Read-only file system\nmake: *** [all] Error 1",
         Facts(),
-        'command = "cp -R . ',
+        "writable_copy = true",
     ),
     (
         "/usr/bin/ld: cannot open output file bench: Read-only file system\n"
         "collect2: error: ld returned 1 exit status\nmake: *** [Makefile:2: bench] Error 1",
         Facts(),
-        "cp -R . ",
+        "writable_copy = true",
     ),
     ("/bin/sh: 1: cannot create out/log: Read-only file system", Facts(), 'scratch = ["out"]'),
-    ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "cp -R . "),
+    ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "writable_copy = true"),
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
     # sandbox and limits

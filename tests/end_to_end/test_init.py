@@ -54,6 +54,15 @@ def test_with_options_it_writes_a_commented_file_and_runs_the_benchmark(bare):
     assert (bare.top / "loopty.toml").read_text().count("#") > 10
 
 
+def test_a_build_that_writes_beside_its_sources_gets_a_copy_of_the_tree(bare):
+    (bare.top / "bench.sh").write_text('echo 1 > built && echo "score: $(cat built)"\n')
+    bare.commit()
+    done = bare.loopty("init", *FLAGS)
+    assert "writable_copy = true" in done.stderr
+    assert load(bare.top).benchmark.writable_copy
+    assert not (bare.top / "built").exists()
+
+
 def test_the_checked_run_changes_no_state(bare):
     bare.loopty("init", *FLAGS)
     assert events(bare) == []

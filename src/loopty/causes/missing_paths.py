@@ -6,7 +6,7 @@ import posixpath
 import re
 import shlex
 
-from loopty.causes.cause import Cause, Reach
+from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
@@ -40,7 +40,6 @@ _READ_ONLY = (
 )
 _FILE = re.compile(r"output file|can't create|cannot create (?!directory)|cannot touch|cannot open|, open ")
 """Words that name a file; others may name a folder."""
-_COPY = 'cp -R . "${TMPDIR:-/tmp}/tree" && cd "${TMPDIR:-/tmp}/tree" && '
 _DENIED = (
     r"Permission denied: b?'(?P<path>[^']+)'",
     rf"EACCES: permission denied, \w+ '{_PATH}'",
@@ -117,7 +116,7 @@ def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
     return Cause(
         "read-only-beside-sources",
         f"{failure.subject} writes {path or 'files'} beside its sources, and a trial's files are read-only",
-        (failure.own_setting("command", f"{_COPY}{failure.command}"),),
+        (Setting("benchmark", "writable_copy", True),),
     )
 
 

@@ -39,6 +39,7 @@ class TaskDraft:
     score_key: str = ""
     files: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
+    writable_copy: bool = False
     mounts: tuple[str, ...] = ()
     network: bool = False
     memory_mb: int = 2048

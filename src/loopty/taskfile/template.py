@@ -16,6 +16,7 @@ _EXAMPLES = {
     "files": '["bench.py", "data/**"]   # the benchmark\'s own files; default: the files that the command names',
     "result": '"stdout"                # or pytest-benchmark, hyperfine, …: docs/benchmarks.md of loopty',
     "scratch": '["build"]               # directories that start empty and writable, for build output',
+    "writable_copy": "true              # run in a private copy of the tree, for builds that write beside sources",
     "mounts": '["~/data"]               # host paths to mount read-only',
     "network": "false",
 }
@@ -40,6 +41,7 @@ seed = 0    # the same seed repeats the same experiments
 {_optional(draft, "score_key", draft.score_key)}\
 {_optional(draft, "files", draft.files)}
 {_optional(draft, "scratch", draft.scratch)}
+{_optional(draft, "writable_copy", draft.writable_copy)}
 {_optional(draft, "mounts", draft.mounts)}
 # isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
 {_optional(draft, "network", draft.network)}
