@@ -37,7 +37,7 @@ what had to be said by hand, and the seconds until a benchmark was proven in the
 
 - *Environment* is what a developer's checkout has already: packages in a folder that git ignores.
 - *Remedies* counts how often a check failed, and `init` read the cause, changed the task file and tried again.
-- *Seconds* are of a machine with two cores that had much else to do (a load of about fifteen).
+- *Seconds* are of a machine with two cores and nothing else to do, November 2026.
 
 `python benchmarks/first_hour.py` makes this page from `benchmarks/first_hour.toml`, and
 `pytest -m registry tests/test_first_hour.py` tries the same list.
