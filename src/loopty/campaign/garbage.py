@@ -73,7 +73,7 @@ class GarbageCollector:
     def find(self) -> Garbage:
         """What would go now. Changes nothing."""
         history = self._record.history
-        return self._garbage(history, self._chosen(history))
+        return self._garbage(history, self._nodes_to_clear(history))
 
     def remove(self) -> Garbage:
         """Remove it; returns what has gone."""
@@ -81,7 +81,7 @@ class GarbageCollector:
         chosen: list[NodeId] = []
 
         def decide(history: History) -> Iterator[Event]:
-            chosen[:] = self._chosen(history)
+            chosen[:] = self._nodes_to_clear(history)
             for start in range(0, len(chosen), _NODES_PER_EVENT):
                 yield FilesRemoved(tuple(chosen[start : start + _NODES_PER_EVENT]))
 
@@ -102,7 +102,7 @@ class GarbageCollector:
             remove_object(found)
         return garbage
 
-    def _chosen(self, history: History) -> list[NodeId]:
+    def _nodes_to_clear(self, history: History) -> list[NodeId]:
         before = time.time() - self._rules.older_than_seconds
         candidates = removable_nodes(history, self._locks.is_alive, before)
         if self._rules.max_bytes is None:

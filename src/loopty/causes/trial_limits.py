@@ -39,6 +39,7 @@ _NETWORK = (
     r"no matching package named .* found",
     r"Temporary failure resolving",
 )
+_OUTPUT = (r"printed more than \d+ MB",)
 _LIBRARY = r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file"
 
 
@@ -56,50 +57,31 @@ def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 def out_of_memory(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A trial that its memory limit ended, or that could not get more memory."""
-    if not failure.match(*_MEMORY):
-        return None
-    limit = failure.task.limits.memory_mb
-    return Cause(
-        "out-of-memory",
-        f"the trial needs more than its {limit} MB of memory",
-        (Setting("limits", "memory_mb", _MORE * limit),),
-    )
+    return _higher_limit(failure, _MEMORY, "out-of-memory", "memory_mb", "needs more than its {} MB of memory")
 
 
 def too_many_processes(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A trial with more processes and threads than its limit."""
-    if not failure.match(*_PROCESSES):
-        return None
-    limit = failure.task.limits.processes
-    return Cause(
-        "too-many-processes",
-        f"the trial needs more than its {limit} processes and threads",
-        (Setting("limits", "processes", _MORE * limit),),
-    )
+    sentence = "needs more than its {} processes and threads"
+    return _higher_limit(failure, _PROCESSES, "too-many-processes", "processes", sentence)
 
 
 def out_of_disk(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A trial that writes more than its limit."""
-    if not failure.match(*_DISK):
-        return None
-    limit = failure.task.limits.disk_mb
-    return Cause(
-        "out-of-disk",
-        f"the trial writes more than its {limit} MB to disk and /tmp",
-        (Setting("limits", "disk_mb", _MORE * limit),),
-    )
+    return _higher_limit(failure, _DISK, "out-of-disk", "disk_mb", "writes more than its {} MB to disk and /tmp")
 
 
 def too_much_output(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A trial that prints more than its limit."""
-    if not failure.match(r"printed more than \d+ MB"):
+    return _higher_limit(failure, _OUTPUT, "too-much-output", "output_mb", "prints more than its {} MB")
+
+
+def _higher_limit(failure: Failure, patterns: tuple[str, ...], name: str, key: str, sentence: str) -> Cause | None:
+    """The cause whose remedy is a higher limit, where the failure matches a pattern."""
+    if not failure.match(*patterns):
         return None
-    limit = failure.task.limits.output_mb
-    return Cause(
-        "too-much-output",
-        f"the trial prints more than its {limit} MB",
-        (Setting("limits", "output_mb", _MORE * limit),),
-    )
+    limit: int = getattr(failure.task.limits, key)
+    return Cause(name, f"the trial {sentence.format(limit)}", (Setting("limits", key, _MORE * limit),))
 
 
 def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:

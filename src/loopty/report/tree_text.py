@@ -125,9 +125,8 @@ class _Sheet:
         remark = node_remark(row.node, _elsewhere(row))
         note = " ".join(filter(None, (change, remark) if self._changes.table else (remark, change)))
         text = terminal.paint(cut(note, room) if room > 3 else "", "" if is_notable else "dim")
-        return (
-            f"{lead}  {score}{self._painted(effect, row, terminal)} {terminal.paint(glyph, style)} {text}".rstrip()
-        )
+        effect = self._paint_effect(effect, row, terminal)
+        return f"{lead}  {score}{effect} {terminal.paint(glyph, style)} {text}".rstrip()
 
     def controls(self, hidden: HiddenControls) -> str:
         """`58 control nodes are not shown (the best, 1.23: 1.84543): loopty tree --controls`."""
@@ -157,7 +156,7 @@ class _Sheet:
             return state
         return self._scores.change(row.over_parent.change) if row.over_parent.change.amount else "same"
 
-    def _painted(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
+    def _paint_effect(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
         """A gain in green where it is more than noise, or the state in the colour of its glyph."""
         if _state(row.node):
             return terminal.paint(effect, node_glyph(row.node)[1])

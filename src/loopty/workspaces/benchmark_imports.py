@@ -31,7 +31,7 @@ def imported_files(
     seen = set(waiting)
     while waiting and len(found) < _MAX_FILES:
         path = waiting.pop()
-        for loaded in _loaded(path, text(path) or "", paths):
+        for loaded in _files_of(path, text(path) or "", paths):
             if loaded not in seen and follows(loaded):
                 seen.add(loaded)
                 found.add(loaded)
@@ -48,17 +48,19 @@ def module_files(module: str, folder: str, paths: Collection[str]) -> Iterator[s
         yield from (name for name in (f"{place}.py", f"{place}/__init__.py") if name in paths)
 
 
-def _loaded(path: str, text: str, paths: Collection[str]) -> Iterator[str]:
+def _files_of(path: str, text: str, paths: Collection[str]) -> Iterator[str]:
     folder = str(PurePosixPath(path).parent)
     end = PurePosixPath(path).suffix
     if end == ".py":
         yield from _python_imports(path, folder, text, paths)
     elif end in (".js", ".mjs", ".cjs", ".ts"):
         for name in _JAVASCRIPT.findall(text):
-            yield from (other for end in _JAVASCRIPT_ENDS if (other := _joined(folder, f"{name}{end}")) in paths)
+            yield from (
+                other for end in _JAVASCRIPT_ENDS if (other := _path_from(folder, f"{name}{end}")) in paths
+            )
     elif end in (".sh", ".bash") or text.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env")):
         for name in (*_SCRIPT.findall(text), *_CALL.findall(text)):
-            yield from (other for start in (".", folder) if (other := _joined(start, name)) in paths)
+            yield from (other for start in (".", folder) if (other := _path_from(start, name)) in paths)
 
 
 def _python_imports(path: str, folder: str, text: str, paths: Collection[str]) -> Iterator[str]:
@@ -68,7 +70,7 @@ def _python_imports(path: str, folder: str, text: str, paths: Collection[str]) -
     if PurePosixPath(path).name.startswith(("test_", "bench_", "conftest")) or path.endswith("_test.py"):
         # pytest loads these by itself, from every folder above a test.
         above = [str(parent) for parent in PurePosixPath(path).parents]
-        yield from (name for parent in above if (name := _joined(parent, "conftest.py")) in paths)
+        yield from (name for parent in above if (name := _path_from(parent, "conftest.py")) in paths)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -94,7 +96,7 @@ def _absolute(module: str, folder: str, paths: Collection[str]) -> Iterator[str]
         yield from module_files(module, start, paths)
 
 
-def _joined(folder: str, name: str) -> str:
+def _path_from(folder: str, name: str) -> str:
     """The path of a name from a folder; an impossible one where it leads outside."""
     parts: list[str] = []
     for part in (*PurePosixPath(folder).parts, *PurePosixPath(name).parts):
