@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
@@ -27,6 +26,7 @@ from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.evaluators.gates import GateResult
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded

@@ -6,7 +6,6 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.models.purse import RunPurse

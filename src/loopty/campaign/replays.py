@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,6 +22,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
 from loopty.engine import decisions
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.history import History

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.trust_store import Permission, TrustStore
 from loopty.domain.task import Task
+from loopty.kit.dataclass import dataclass
 from loopty.taskfile.model_tables import user_config_models
 from loopty.taskfile.read import load
 from loopty.taskfile.task_requests import TaskRequest, git_requests, task_requests

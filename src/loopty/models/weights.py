@@ -11,11 +11,11 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 
 _CHUNK = 1 << 20
 

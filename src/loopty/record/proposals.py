@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.fence import one_line
 from loopty.kit.replace import replace
 from loopty.record.event import Event

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 
 _LONGEST_ID = 16
 

@@ -12,13 +12,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.cgroup import can_make_cgroups
