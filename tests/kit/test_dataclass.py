@@ -122,6 +122,13 @@ def test_the_standard_functions_work_on_it() -> None:
     assert [one.name for one in fields_of(StandardBelow)] == ["text", "more"]
 
 
+def test_a_class_variable_is_no_field() -> None:
+    assert [one.name for one in fields_of(Point)] == ["x", "y", "names", "note"]
+    spelled_out = {"__annotations__": {"kind": ClassVar[str], "x": int}, "kind": "a"}
+    made = dataclass(type("Made", (), spelled_out))
+    assert [one.name for one in fields_of(made)] == ["x"]
+
+
 def test_a_mutable_default_is_refused() -> None:
     with pytest.raises(ValueError, match="default_factory"):
 

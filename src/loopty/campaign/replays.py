@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from loopty.campaign.by_hand import observe
 from loopty.campaign.context import CampaignContext, Say
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.campaign.task_trust import TaskHere
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -144,7 +145,9 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         )
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             unpacked = unpack_artifact(artifact, keep)
-        context = CampaignContext.for_repository(unpacked.repository, say, allow=True)
+        context = CampaignContext.for_task(
+            TaskHere(unpacked.repository, load(unpacked.repository.top), ()), say, allow=True
+        )
         context = replace(context, task=_task_for_replay(context.task))
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _add_node(context, unpacked, manifest)

@@ -104,7 +104,7 @@ def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
 
 def _own_fields(cls: type) -> Iterator[tuple[str, Field]]:
     for name, hint in cls.__annotations__.items():
-        if isinstance(hint, str) and hint.startswith(("ClassVar", "typing.ClassVar")):
+        if (hint if isinstance(hint, str) else repr(hint)).startswith(("ClassVar", "typing.ClassVar")):
             continue
         default = cls.__dict__.get(name, MISSING)
         field = default if isinstance(default, Field) else Field(default=default)

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import json
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -131,7 +130,7 @@ def _run_probe(make: Callable[[], Sandbox]) -> ProbeReport:
 
 def _cache_key(spec: SandboxSpec) -> str:
     """Everything that the report of a probe depends on, as text."""
-    facts: list[object] = [__version__, platform.release(), os.geteuid(), can_make_cgroups()]
+    facts: list[object] = [__version__, os.uname().release, os.geteuid(), can_make_cgroups()]
     facts += [spec.engine, spec.image, spec.gpus]
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import sys
 import types
@@ -67,6 +66,8 @@ class Checker:
         """Note a fault for every unknown key, with the closest known one."""
         for name in data:
             if name not in known:
+                import difflib
+
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
                 self.add_fault((*path, name), f"is not a known key; {hint}")
