@@ -1,14 +1,26 @@
-"""The start of the `loopty` command: answers what needs no verb, before anything large is imported."""
+"""The start of the `loopty` command: what needs no verb is answered here, before anything large is imported."""
 
+import os
 import sys
 
 from loopty.version import __version__
 
+_SWITCH = "LOOPTY_RESIDENT"
+_OWN_PROCESS = ("serve", "--help", "-h")
+"""What the resident process is not asked for."""
+
 
 def main() -> None:
-    if sys.argv[1:] == ["--version"]:
+    args = sys.argv[1:]
+    if args == ["--version"]:
         print(f"loopty, version {__version__}")
         return
+    if args and args[0] not in _OWN_PROCESS and os.environ.get(_SWITCH) != "0":
+        from loopty.resident.client import hand_over
+
+        status = hand_over(args)
+        if status is not None:
+            os._exit(status)  # nothing was written here, and an orderly end of Python takes a third of its time
     from loopty.cli.verbs import run_verb
 
     run_verb()

@@ -73,6 +73,12 @@ def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
     return cls(**values)
 
 
+def prepare(cls: type) -> None:
+    """Work out now how values of this dataclass are read and written, and not at the first one."""
+    _flattener(cls)
+    _plan(cls)
+
+
 @functools.cache
 def _defaults(cls: type) -> list[tuple[str, Any]]:
     return [

@@ -13,6 +13,8 @@ from typing import Any, cast
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING"})()
 _OWN_FIELDS = "__loopty_fields__"
+_NOT_COMPILED: list[Callable[[], None]] = []
+"""Compiles the constructor of each class that had no instance yet; some were compiled meanwhile."""
 
 
 class Field:
@@ -219,11 +221,21 @@ def _refusal(what: str, names: frozenset[str], otherwise: Callable[..., None]) -
     return refuse
 
 
+def compile_constructors() -> None:
+    """Compile the constructors of all classes: for a process that other processes are forked from."""
+    while _NOT_COMPILED:
+        _NOT_COMPILED.pop()()
+
+
 def _constructor_at_first_call(owner: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+    def compile_it() -> None:
         owner.__init__ = _constructor(owner, frozen, slots)
+
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        compile_it()
         owner.__init__(self, *args, **kwargs)
 
+    _NOT_COMPILED.append(compile_it)
     return construct
 
 
