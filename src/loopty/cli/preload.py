@@ -19,8 +19,14 @@ def import_verbs() -> None:
         for module in pkgutil.walk_packages(package.__path__, f"loopty.{room}."):
             if module.name not in _NOT_THESE:
                 importlib.import_module(module.name)
+    from loopty.domain.task import Task
+    from loopty.kit.codec import prepare
     from loopty.kit.dataclass_methods import compile_constructors
     from loopty.record.families import prepare_events
+    from loopty.record.node_record import Node
+    from loopty.record.run_record import Run
 
     compile_constructors()
     prepare_events()
+    for kind in (Run, Node, Task):
+        prepare(kind)
