@@ -6,6 +6,7 @@ import sys
 from loopty.version import __version__
 
 _SWITCH = "LOOPTY_RESIDENT"
+"""`0`: this verb runs in its own process; `1`: where there is no resident process, it starts one for the next."""
 _OWN_PROCESS = ("serve", "--help", "-h")
 """What the resident process is not asked for."""
 
@@ -18,7 +19,7 @@ def main() -> None:
     if args and args[0] not in _OWN_PROCESS and os.environ.get(_SWITCH) != "0":
         from loopty.resident.client import hand_over
 
-        status = hand_over(args)
+        status = hand_over(args, start_missing=os.environ.get(_SWITCH) == "1")
         if status is not None:
             os._exit(status)  # nothing was written here, and an orderly end of Python takes a third of its time
     from loopty.cli.verbs import run_verb

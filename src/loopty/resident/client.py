@@ -19,13 +19,16 @@ _FORWARDED = (
 )
 
 
-def hand_over(args: list[str]) -> int | None:
+def hand_over(args: list[str], start_missing: bool = False) -> int | None:
     """The exit status of the verb, run by the resident process; None where this process has to run it.
 
-    Whatever is wrong with the other side before it has accepted, the answer is None.
+    Whatever is wrong with the other side before it has accepted, the answer is None. With `start_missing`, where
+    there is no resident process, one is started for the verbs to come.
     """
     connection = connect()
     if connection is None:
+        if start_missing and here():
+            _start()
         return None
     try:
         verb = _accepted(connection, args)
@@ -84,6 +87,17 @@ def ask_to_stop() -> bool:
     return True
 
 
+def _start() -> None:
+    """Start `loopty serve`, and leave it alone."""
+    # With -P: nothing in the user's directory may stand in for a module of ours.
+    command = [sys.executable, "-P", "-m", "loopty.cli.main", "serve"]
+    streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    try:
+        os.posix_spawn(sys.executable, command, os.environ, file_actions=streams)
+    except OSError:
+        return  # then the next verb runs by itself, too
+
+
 def _accepted(connection: _socket.socket, args: list[str]) -> int | None:
     """A descriptor of the process that will run the verb; None where nobody accepts it."""
     place = here()
@@ -132,7 +146,7 @@ def _wait(connection: _socket.socket, verb: int) -> int:
     _signal.signal(_signal.SIGTSTP, stop_both)
     answer = b""
     try:
-        while part := connection.recv(64):
+        while not answer.endswith(b"\n") and (part := connection.recv(64)):
             answer += part
     except OSError:
         pass
@@ -140,7 +154,8 @@ def _wait(connection: _socket.socket, verb: int) -> int:
     if kind == EXIT:
         return int(number)
     if kind == SIGNAL:
-        _signal.signal(int(number), _signal.SIG_DFL) if int(number) not in (9, 19) else None
-        os.kill(os.getpid(), int(number))
+        if int(number) in (*_FORWARDED, _signal.SIGPIPE):
+            _signal.signal(int(number), _signal.SIG_DFL)
+        os.kill(os.getpid(), int(number))  # as the shell would have seen it
     sys.stderr.write("loopty: the process that ran this verb was killed; recorded events are safe\n")
     return 1

@@ -82,7 +82,7 @@ class Server:
                 continue
             with self._verbs.pop(verb) as connection, contextlib.suppress(OSError):
                 if os.WIFSIGNALED(status):
-                    connection.sendall(SIGNAL + b" %d" % os.WTERMSIG(status))
+                    connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ASKED_TO_STOP:
                 self._is_ending = True
 
@@ -117,7 +117,6 @@ def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float
         # Twice, and with a session of its own: some hosts kill the descendants of what they started.
         os.setsid()
         if process := os.fork():
-            os.ftruncate(lock, 0)
             os.pwrite(lock, b"%d\n" % process, 0)
             os._exit(0)
         _serve_to_the_end(place, run_verb, idle_seconds, listener, lock)
@@ -156,6 +155,7 @@ def _take_lock(place: MeetingPlace) -> int | None:
     except BlockingIOError:
         os.close(lock)
         return None
+    os.ftruncate(lock, 0)  # what a killed process left is not the number of the next one
     return lock
 
 

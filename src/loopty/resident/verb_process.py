@@ -144,4 +144,4 @@ def _report(connection: socket.socket, status: int) -> None:
     """Tell the client how the verb ended; from here on its end is no signal."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) & ~os.O_ASYNC)
-        connection.sendall(EXIT + b" %d" % status)
+        connection.sendall(EXIT + b" %d\n" % status)
