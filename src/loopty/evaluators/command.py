@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
@@ -28,6 +27,7 @@ from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.evaluators.trial_output import RESULT, TrialOutput
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
