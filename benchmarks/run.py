@@ -17,6 +17,7 @@ import measure_isolation
 import measure_proposal
 import measure_start
 import measure_trial
+import measure_verbs
 import measure_views
 import measure_workspace
 from bench import Bench
@@ -28,6 +29,7 @@ _MEASUREMENTS = {
     "proposal": measure_proposal.rows,
     "start": measure_start.rows,
     "trial": measure_trial.rows,
+    "verbs": measure_verbs.rows,
     "isolated": measure_isolation.rows,
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import os
@@ -11,10 +10,10 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
+from loopty.kit.quick_exit import exit_status
 from loopty.resident.client import peer_of
 from loopty.resident.request import (
     ACCEPTED,
@@ -57,7 +56,7 @@ def serve_connection(
     except (OSError, ValueError):
         os._exit(REFUSED)
     _become(request, files, connection)
-    status = _run(run_verb)
+    status = exit_status(run_verb)
     _report(connection, status)
     os._exit(status)
 
@@ -111,33 +110,6 @@ def _become(request: Request, files: list[int], connection: socket.socket) -> No
     fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
     if select.select([connection], [], [], 0)[0]:
         os.kill(os.getpid(), signal.SIGINT)
-
-
-def _run(run_verb: Callable[[], None]) -> int:
-    """Run the verb as a process of its own would, and return its exit status."""
-    status = 0
-    try:
-        run_verb()
-    except SystemExit as end:
-        status = _status_of(end)
-    except BaseException:  # noqa: BLE001 - the boundary of the process
-        traceback.print_exc()
-        status = 1
-    with contextlib.suppress(Exception):
-        atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            status = status or 120  # as Python itself exits when it cannot write the rest
-    return status
-
-
-def _status_of(end: SystemExit) -> int:
-    if end.code is None or isinstance(end.code, int):
-        return (end.code or 0) & 0xFF
-    print(end.code, file=sys.stderr)
-    return 1
 
 
 def _report(connection: socket.socket, status: int) -> None:
