@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 
 _NAMES = (
@@ -51,6 +50,8 @@ def provider_problem(name: str) -> str | None:
 
 
 def unknown_provider_message(name: str) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name.lower(), _NAMES, n=1)
     server = 'a server that speaks OpenAI\'s chat API is provider = "openai" with its `url`'
     remedy = f"did you mean '{close[0]}'?" if close else server
