@@ -122,6 +122,11 @@ class Pools:
     iterations_per_minute: float | None = option(
         "Maximum number of proposals requested in any minute.", None, above=0
     )
+    questions: int | None = option(
+        "Number of proposals that models are asked for at the same time, while trials run. Default: `width`.",
+        None,
+        minimum=1,
+    )
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after this many attempts without improvement.", None, above=0)
 
@@ -316,6 +321,11 @@ class Task:
     verifier: VerifierSpec = VerifierSpec()
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
+
+    @property
+    def questions(self) -> int:
+        """How many proposals models are asked for at the same time."""
+        return self.pools.questions or self.width
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""
