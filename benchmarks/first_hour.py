@@ -205,8 +205,10 @@ def row(tried: FirstHour) -> str:
 
 def measure(command: str) -> str:
     """What the benchmark of the task file measures, without what `init` wrapped around it."""
-    if found := re.search(r"\{ (.*); \} >&2 && echo", command):
-        return f"the time of `{found[1]}`"
+    if found := re.search(r"^(.*?)python3 -m loopty_sdk\.cpu_time (.*)$", command, re.DOTALL):
+        words = shlex.split(found[2])
+        before = f", after `{found[1].removesuffix(' && ')}`" if found[1] else ""
+        return f"the CPU time of `{words[0] if len(words) == 1 else found[2]}`{before}"
     return f"`{command}`".replace(str(Path.home()), "~")
 
 
