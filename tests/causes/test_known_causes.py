@@ -89,6 +89,22 @@ NOT_WRITTEN = "the result file was not written, and neither was the metrics CSV 
 
 KNOWN = [
     # program outside the sandbox
+    ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
+    (
+        "Can't locate Test/Deep.pm in @INC (you may need to install it) at t/a.t line 3.",
+        Facts(),
+        "cpan -T Test::Deep",
+    ),
+    (
+        "/bin/sh: 1: autoreconf: not found",
+        Facts({"apt-get": "/usr/bin/apt-get"}),
+        "run: sudo apt-get install autoconf automake libtool",
+    ),
+    (
+        "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
+        Facts({"dnf": "/usr/bin/dnf"}),
+        "run: sudo dnf install autoconf automake libtool",
+    ),
     (
         "/bin/sh: 1: cargo: not found",
         Facts({"cargo": "/home/u/.cargo/bin/cargo"}, ("/home/u/.cargo/bin", "/home/u/.rustup")),

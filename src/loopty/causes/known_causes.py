@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     trial_limits.no_git,
     missing_paths.submodule,
     missing_paths.path_ignored_by_git,
+    missing_programs.missing_perl_module,
     missing_programs.missing_program,
     missing_programs.no_permission,
     missing_paths.read_only,
