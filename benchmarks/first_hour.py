@@ -250,7 +250,9 @@ def main() -> None:
         verdict = "proven" if tried.code == 0 else "NOT PROVEN"
         print(f"{one.name}: {verdict} after {tried.seconds:.0f} s\n{tried.output}", flush=True)
     lines = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|", *map(row, saved_results(options.cache))]
-    PAGE.write_text(HEAD + "\n".join(lines) + "\n")
+    from wild_page import kept_part  # which imports this file
+
+    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + kept_part(PAGE))
 
 
 if __name__ == "__main__":

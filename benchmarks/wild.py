@@ -13,6 +13,7 @@ line is pasted, once, and `init` tries again.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import random
@@ -31,43 +32,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import first_hour
+from wild_page import write_page
 from wild_preparation import PreparationError, prepare, run_bounded
+from wild_types import WildRepository, WildResult
 
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
 SECONDS = 600
 _WRITING = threading.Lock()
-
-
-@dataclass(frozen=True)
-class WildRepository:
-    """A name that was drawn."""
-
-    name: str
-    registry: str
-    language: str
-
-
-@dataclass(frozen=True)
-class WildResult:
-    """What became of a name: passed over, or tried."""
-
-    name: str
-    registry: str
-    language: str
-    passed_over: str = ""
-    """Why it could not be tried here; empty where it was."""
-    version: str = ""
-    proven: bool = False
-    """By `loopty init --yes` alone."""
-    seconds: int = 0
-    command: str = ""
-    message: str = ""
-    """Why it was not proven."""
-    line: str = ""
-    """The line to paste that the message held."""
-    proven_with_line: bool = False
 
 
 def groups() -> list[list[WildRepository]]:
@@ -94,9 +67,9 @@ def draw(seed: int, used: set[str]) -> list[list[WildRepository]]:
     return [[one for one in group if one.name not in used] for group in shuffled]
 
 
-def try_wild(one: WildRepository, cache: Path) -> WildResult:
-    """Fetch, prepare and try one repository."""
-    folder = cache / "wild" / f"{one.registry}-{one.name}"
+def try_wild(one: WildRepository, cache: Path, parent: Path) -> WildResult:
+    """Fetch, prepare and try one repository in a folder below `parent`."""
+    folder = parent / f"{one.registry}-{one.name}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     result = WildResult(one.name, one.registry, one.language)
@@ -249,24 +222,27 @@ def load_results() -> dict[str, list[WildResult]]:
 
 
 def save_result(seed: str, result: WildResult) -> None:
-    with _WRITING:
+    with _WRITING, RESULTS.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two samples may be tried at once
         samples = load_results()
         rows = samples.setdefault(seed, [])
-        at = next((place for place, row in enumerate(rows) if row.name == result.name), len(rows))
+        names = [(row.registry, row.name) for row in rows]
+        key = (result.registry, result.name)
+        at = names.index(key) if key in names else len(rows)
         rows[at : at + 1] = [result]
         saved = {name: [asdict(row) for row in each] for name, each in samples.items()}
         RESULTS.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n")
 
 
-def try_group(seed: str, group: Iterator[WildRepository], known: set[str], count: int, cache: Path) -> None:
-    """Try names of a group in their order until `count` of them could be tried; what is known counts."""
+def try_group(seed: str, group: Iterator[WildRepository], known: dict[str, bool], count: int, cache: Path) -> None:
+    """Try names in their order until `count` of them could be tried; `known` says which could be before."""
     while count:
         if (one := next(group, None)) is None:
             return
         if one.name in known:
-            count -= 1
+            count -= known[one.name]
             continue
-        result = try_wild(one, cache)
+        result = try_wild(one, cache, cache / "wild")
         save_result(seed, result)
         count -= not result.passed_over
         print(f"{one.registry} {one.name}: {verdict(result)}", flush=True)
@@ -291,8 +267,6 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
     if options.page:
-        from wild_page import write_page
-
         write_page(load_results())
         return
     seed = str(options.seed)
@@ -300,14 +274,14 @@ def main() -> None:
     with ThreadPoolExecutor(options.jobs) as pool:
         if options.names:
             again = [
-                (seed, iter([WildRepository(row.name, row.registry, row.language)]), set(), 1, options.cache)
+                (seed, iter([WildRepository(row.name, row.registry, row.language)]), {}, 1, options.cache)
                 for row in samples[seed]
                 if row.name in options.names
             ]
         else:
             used = {row.name for earlier, rows in samples.items() if int(earlier) < options.seed for row in rows}
             numbers = quotas([len(group) for group in groups()], options.count)
-            known = {row.name for row in samples.get(seed, ()) if not row.passed_over}
+            known = {row.name: not row.passed_over for row in samples.get(seed, ())}
             # One job for each name would try more than are needed where some are passed over.
             again = [
                 (seed, iter(group), known, number, options.cache)
