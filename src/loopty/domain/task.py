@@ -273,7 +273,8 @@ class SandboxSpec:
     """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(
-        "`bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required protections.",
+        "`namespaces`, `bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required "
+        "protections.",
         "auto",
     )
     require: tuple[Protection, ...] = option(
