@@ -182,7 +182,9 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if trial.node.id.parent is None:
         cause = known_cause(context.repository.top, result.problem, lines, context.task)
     checks = context.state.node_copy(trial.node.id).below("checks")
-    log = checks.below(checks.names()[-1]).file(outcome.log).shown_path if outcome.log and checks.names() else ""
+    log = (
+        checks.below(checks.names()[-1]).file_at(outcome.log).shown_path if outcome.log and checks.names() else ""
+    )
     return replace(result, explanation=Explanation(lines, str(log), cause))
 
 

@@ -13,6 +13,7 @@ from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
+from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import comparable_result, incumbents
 
 _CAUSES = {
@@ -20,6 +21,7 @@ _CAUSES = {
     Ending.TIMED_OUT: "timed out",
     Ending.PRUNED: "pruned",
     Ending.REFUSED: "rejected by a gate",
+    Ending.STOPPED: "stopped by a stage",
     Ending.TAMPERED: "tampered",
     Ending.CANCELLED: "cancelled or lost",
 }
@@ -56,6 +58,8 @@ class Goodput:
     """Repeat measurements that separate a difference from noise: not waste, but the price of certainty."""
     repeats_of_discarded: int
     """How many of these repeats were for candidates that were not kept, as far as the record remembers them."""
+    cascade: tuple[StageCost, ...] = ()
+    """The stages of the cascade, in their order."""
 
 
 def goodput(history: History, run: Run, seconds: float) -> Goodput:
@@ -87,6 +91,7 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
         sum(_repeats(node) for node in nodes if node.id not in kept),
+        stage_costs(run),
     )
 
 
