@@ -41,7 +41,9 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
     return Explanation(outcome.error_lines, str(log or ""), cause)
 
 
-def known_cause(top: Path, reason: str, lines: Sequence[str], task: Task | None = None) -> Cause | None:
+def known_cause(
+    top: Path, reason: str, lines: Sequence[str], task: Task | None = None, output: str = ""
+) -> Cause | None:
     """The known cause of a failure of the user's own code, or None."""
     # Imported here: a verb that shows a node without a failure must start fast.
     from loopty.campaign.this_host import ThisHost
@@ -56,4 +58,4 @@ def known_cause(top: Path, reason: str, lines: Sequence[str], task: Task | None 
         return None
     # The verdict of a baseline says how its trial ended before it says why.
     plain = reason.removeprefix(f"{Ending.FAILED}: ").removeprefix(f"{Ending.TIMED_OUT}: ")
-    return explain_failure(Failure(plain, tuple(lines), task), ThisHost(Repository.open(top)))
+    return explain_failure(Failure(plain, tuple(lines), task, output), ThisHost(Repository.open(top)))

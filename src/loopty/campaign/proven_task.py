@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import statistics
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.causes.absent_results import WALL_SECONDS
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
+from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.taskfile.template import render_task_file
 
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 _MOST_TRIES = 8
-_MOST_DRAFTS = 3
+_MOST_DRAFTS = 6
+_SEARCH_SECONDS = 240.0
+"""After this time no other benchmark of the repository is tried."""
+_WAITING = 0.1
+"""A command that computes for less than this share of its time waits: then the time on the clock counts."""
 _SHORTEST_TIMEOUT = 10
 _TIMES_THE_RUN = 10
 _NOISE_SECONDS = 30.0
@@ -67,6 +73,12 @@ class ProvenTask:
     noise: MeasuredNoise | None
     """None where the check failed, or where one run takes too long to repeat it."""
 
+    @property
+    def has_line(self) -> bool:
+        """Whether the message about a failure has a line to paste."""
+        cause = self.check.explanation.cause if self.check.explanation else None
+        return cause is not None and bool(cause.shell or cause.settings)
+
 
 class TaskProver:
     """Runs the checks of a draft in the repository around a folder."""
@@ -102,7 +114,7 @@ class TaskProver:
             if changed := self._with_remedy(draft, check, fixed):
                 draft, change = changed
             elif gate and gate.is_proposed:
-                draft, change = _without_gate(before_gate[gate.name], gate, check)
+                draft, change = _without_gate(before_gate[gate.name], gate.name, check)
             else:
                 break
             changes.append(change)
@@ -115,23 +127,32 @@ class TaskProver:
             draft = replace(draft, direction=str(reported)).with_note("direction", "the benchmark says so")
         if "timeout_seconds" not in fixed:
             draft = _with_timeout(draft, check.outcome.seconds)
+        if _waits(check) and not draft.score_key:
+            why = "the command waits most of the time, so its CPU time says little"
+            draft = replace(draft, score_key=WALL_SECONDS).with_note("score_key", why)
+            check = self._check(draft)
         self._write(draft)
         return ProvenTask(draft, check, tuple(changes), self._noise(check))
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
-        """Prove the drafts in turn until one works; without one, the file has the first of them."""
-        failed: ProvenTask | None = None
+        """Prove the drafts in turn until one works; without one, the file has the most promising of them."""
+        failed: list[ProvenTask] = []
+        started_at = time.monotonic()
         for draft in drafts[:_MOST_DRAFTS]:
-            self._say(f"checking: {draft.command}")
+            if failed:
+                if time.monotonic() - started_at > _SEARCH_SECONDS:
+                    break
+                self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
+            if failed and failed[-1].draft.writable_copy:
+                draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
+            self._say(f"checking for at most {draft.timeout_seconds:g} s (--timeout): {draft.command}")
             proven = self.prove(draft, fixed)
             if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
                 return proven
-            failed = failed or proven
-            if draft is not drafts[:_MOST_DRAFTS][-1]:
-                self._say(f"that failed ({proven.check.problem}); trying the next that was found")
-        assert failed
-        self._write(failed.draft)
-        return failed
+            failed.append(proven)
+        best = next((proven for proven in failed if proven.has_line), failed[0])
+        self._write(best.draft)
+        return best
 
     def _check(self, draft: TaskDraft) -> CheckResult:
         self._write(draft)
@@ -177,12 +198,19 @@ class TaskProver:
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
 
 
+def _waits(check: CheckResult) -> bool:
+    """Whether a command whose CPU time was measured did little but wait."""
+    wall = check.outcome.metrics.get(WALL_SECONDS)
+    return wall is not None and check.outcome.metrics.get("score", wall) < _WAITING * wall
+
+
 def _is_refusal(check: CheckResult, gate: GateDraft) -> bool:
     return (check.problem or "").startswith(f"gate {gate.name}: ")
 
 
-def _without_gate(draft: TaskDraft, gate: GateDraft, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
+def _without_gate(draft: TaskDraft, name: str, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
     """The draft without a gate that the files as they are do not pass."""
+    (gate,) = (gate for gate in draft.gates if gate.name == name)
     cause = check.explanation.cause if check.explanation else None
     reason = cause.sentence if cause else str(check.problem)
     why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from loopty.domain.objective import SCORE, Metrics
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
 

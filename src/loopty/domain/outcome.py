@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.cascade_spec import StageResult
 from loopty.domain.objective import Direction
+from loopty.kit.dataclass import dataclass, field
 
 
 class Ending(enum.StrEnum):

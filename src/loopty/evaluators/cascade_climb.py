@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from loopty.domain.cascade_spec import CascadeStage, StageResult
 from loopty.domain.curve import Row
@@ -16,6 +15,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.benchmark_runner import Command
 from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFolder
 
 

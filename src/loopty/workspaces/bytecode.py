@@ -11,10 +11,10 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 
 SDK_FOLDER = "loopty_sdk"
