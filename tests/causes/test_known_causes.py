@@ -277,6 +277,12 @@ OF_COMMANDS = [
         "'--deselect=tests/test_rdata.py::test_names[a b]' -p no:cacheprovider tests",
     ),
     (
+        PYTEST_STOPS,
+        "ERROR: usage: pytest\n__main__.py: error: unrecognized arguments: --cov=pkg --cov-report=term",
+        Facts(),
+        PYTEST_STOPS.replace("pytest", "pytest -o addopts="),
+    ),
+    (
         "go mod init loopty.invalid/tests && go test ./...",
         "spew/common_test.go:24:2: no required module provides package github.com/davecgh/go-spew/spew; to add",
         Facts(tracked=("spew",)),
