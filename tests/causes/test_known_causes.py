@@ -97,13 +97,13 @@ KNOWN = [
     ),
     (
         "/bin/sh: 1: autoreconf: not found",
-        Facts({"apt-get": "/usr/bin/apt-get"}),
-        "run: sudo apt-get install autoconf automake libtool",
+        Facts({"apt-get": "/usr/bin/apt-get", "sudo": "/usr/bin/sudo"}),
+        "run: sudo apt-get install -y autoconf automake libtool",
     ),
     (
         "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
         Facts({"dnf": "/usr/bin/dnf"}),
-        "run: sudo dnf install autoconf automake libtool",
+        "run: dnf install -y autoconf automake libtool",
     ),
     (
         "/bin/sh: 1: cargo: not found",
