@@ -10,9 +10,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from .publish import encode, publish_once
+from .json_text import encode
+from .publish import publish_once
 
 _USAGE = "usage: python3 -m loopty_sdk.cpu_time COMMAND [WORD ...]; a single word is a shell line"
 
@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
     text = encode({"score": usage.ru_utime + usage.ru_stime, "wall_seconds": wall})
     path = os.environ.get("EVO_RESULT_PATH")
     if path:
-        publish_once(Path(path), text)
+        publish_once(path, text)
     else:
         print(text)
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,15 @@ import loopty_sdk
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
+from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
-from loopty.sandboxes.command_programs import command_programs
+from loopty.sandboxes.command_programs import command_programs, python_of
 from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 from loopty.sandboxes.virtual_environment import editable_folders, is_virtual_environment
+from loopty.workspaces.bytecode import Bytecode
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
@@ -72,16 +74,27 @@ class TrialSetup:
 
         environments = [environment.path for environment in tools.environments]
         machine = self._machine(sandbox.name, tools).fingerprint if self.rig.benchmark.caches else ""
-        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments, machine)
+        sdk = Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk")
+        python = python_of(self.rig.benchmark.command)
+        stages = Stages(
+            self.repository,
+            self.state,
+            self.rig,
+            self.files,
+            trial_owner,
+            environments,
+            machine,
+            sdk,
+            self._bytecode(sandbox, tools, sdk, python) if python else None,
+        )
         stages.sweep(self.refresh)
-        sdk = Path(loopty_sdk.__file__).resolve().parent
         paths = SandboxPaths(
             TREE,
             BENCHMARK,
             INBOX,
             OUTBOX,
             _CANDIDATE,
-            f"{_SDK}/loopty_sdk",
+            sdk.target,
             host_top=str(self.repository.top),
             links_host_top=bool(environments) or any(map(is_virtual_environment, tools.toolchain.prefixes)),
         )
@@ -99,13 +112,23 @@ class TrialSetup:
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LANG": "C.UTF-8",
             },
-            mounts=[
-                *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.toolchain.prefixes),
-                Mount(sdk, f"{_SDK}/loopty_sdk"),
-            ],
+            mounts=[Mount(prefix.resolve(), str(prefix)) for prefix in tools.toolchain.prefixes],
             serve_model=serve_model,
             devices=find_devices(self.rig.benchmark.devices).paths,
+            python=python,
+            frozen_sources=stages,
         )
+
+    def _bytecode(self, sandbox: Sandbox, tools: _Tools, sdk: Mount, python: str) -> Bytecode:
+        """The byte code of this interpreter."""
+        place = Path((tools.path and shutil.which(python, path=tools.path)) or self.repository.top / python)
+        try:
+            program = (str(place.resolve()), place.stat().st_mtime_ns, place.stat().st_size)
+        except OSError:
+            program = (python, 0, 0)  # the image of a container has it
+        environments = [(one.path, one.digest) for one in tools.environments]
+        identity = [sandbox.name, self.rig.sandbox.image, program, tools.toolchain.installations, environments]
+        return Bytecode(self.state.exports, sdk.source, codec.text(identity))
 
     def _variables(self, toolchain: Toolchain) -> dict[str, str]:
         """The variables of the toolchain; the task may build in the tree itself."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopty.domain.access import Access
@@ -15,6 +14,7 @@ from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.domain.space import Space
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
 
 Criteria = Mapping[str, str]
@@ -121,6 +121,11 @@ class Pools:
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
     iterations_per_minute: float | None = option(
         "Maximum number of proposals requested in any minute.", None, above=0
+    )
+    questions: int | None = option(
+        "Number of proposals that models are asked for at the same time, while trials run. Default: `width`.",
+        None,
+        minimum=1,
     )
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after this many attempts without improvement.", None, above=0)
@@ -316,6 +321,11 @@ class Task:
     verifier: VerifierSpec = VerifierSpec()
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
+
+    @property
+    def questions(self) -> int:
+        """How many proposals models are asked for at the same time."""
+        return self.pools.questions or self.width
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""

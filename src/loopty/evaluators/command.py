@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
@@ -18,6 +17,7 @@ from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import contract, gates, harvest, model_access
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
+from loopty.evaluators.bytecode_compiler import BytecodeCompiler, FrozenSources
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
 from loopty.evaluators.contract import METRICS, SandboxPaths
 from loopty.evaluators.gates import GateResult
@@ -28,6 +28,7 @@ from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.evaluators.trial_output import RESULT, TrialOutput
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
@@ -55,19 +56,29 @@ class CommandEvaluator:
         mounts: Sequence[Mount],
         serve_model: ServeTrial | None = None,
         devices: Sequence[str] = (),
+        python: str | None = None,
+        frozen_sources: FrozenSources | None = None,
     ) -> None:
-        """`serve_model` serves the user role's model to the benchmark's command; gates do not call models."""
+        """`serve_model` serves the user role's model to the benchmark's command; gates do not call models.
+
+        `python` is the interpreter that the command names; it compiles the frozen sources before the first trial.
+        """
         self._benchmark = benchmark
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
         self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
+        self._compiler = None
+        if python is not None and frozen_sources is not None:
+            self._compiler = BytecodeCompiler(python, frozen_sources, self._runner, paths)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; anything that the candidate does becomes an Outcome.
 
         Raises Exhausted or Outage when the user role's model could not be paid or was unavailable.
         """
+        if self._compiler is not None:
+            await self._compiler.prepare(trial, lambda one: _in_thread(self._open_stage(one)), cancel)
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
@@ -186,7 +197,7 @@ class CommandEvaluator:
                 outcome = Outcome(Ending.TIMED_OUT, metrics, directions, reason)
             return _with_lines(outcome, harvest.last_lines(*logs))
         if end.code != 0:
-            printed = harvest.printed_error(*logs)
+            printed = harvest.error_in_output(*logs)
             reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
             return _with_lines(Outcome(Ending.FAILED, reason=reason), printed)
         try:

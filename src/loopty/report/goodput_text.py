@@ -21,6 +21,8 @@ def goodput_text(goodput: Goodput, columns: int = 80, terminal: Terminal | None 
         lines.append(cut(f"  {'refused proposals':<{_NAMES}}{goodput.refused:>8,}", columns))
     if goodput.repeats.trials:
         lines += wrap(_repeats_text(goodput), columns)
+    if busy := _slots_text(goodput):
+        lines += wrap(busy, columns)
     return terminal.render("\n".join(lines))
 
 
@@ -48,6 +50,14 @@ def _repeats_text(goodput: Goodput) -> str:
         if goodput.repeats_of_discarded
         else text
     )
+
+
+def _slots_text(goodput: Goodput) -> str:
+    """`trial slots were busy 93 % of the time, model slots 88 %`, where a model proposes."""
+    if goodput.model_slots_busy is None or goodput.trial_slots_busy is None:
+        return ""
+    trials, models = goodput.trial_slots_busy, goodput.model_slots_busy
+    return f"trial slots were busy {100 * trials:.0f} % of the time, model slots {100 * models:.0f} %"
 
 
 def _share(seconds: float, total: float) -> str:

@@ -8,10 +8,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
+from loopty.kit.dataclass import dataclass
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _TARGETS = ("test", "check", "tests")

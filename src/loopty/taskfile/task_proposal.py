@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.repository_tests import common_paths, names_known_files, repository_tests
 from loopty.taskfile.task_draft import BUILD_TIMEOUT, FIRST_TIMEOUT, GateDraft, TaskDraft
 from loopty.workspaces.repository_facts import RepositoryFacts

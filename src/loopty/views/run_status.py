@@ -5,14 +5,15 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
+from loopty.domain.model import Role
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
@@ -110,6 +111,16 @@ class RunningTrialRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotUse:
+    """How many slots there are for trials and for proposals of models, and how many are taken now."""
+
+    trials: int
+    running: int
+    questions: int
+    asking: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatus:
     """Everything that `loopty status` says."""
 
@@ -159,6 +170,8 @@ class RunStatus:
     stalled_seconds: float
     phase: RunPhase | None = None
     """None while it searches."""
+    slots: SlotUse | None = None
+    """None where no model proposes."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -236,7 +249,16 @@ def status(
         Session.of(run).stalls,
         Session.of(run).stalled_seconds,
         run_phase(history, run, noise),
+        _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
     )
+
+
+def _slot_use(run: Run, trials: int, questions: int) -> SlotUse | None:
+    spend = Spend.of(run)
+    asking = sum(call.pool is not None for call in spend.reservations.values())
+    if not asking and Role.EVOLVER not in spend.seconds:
+        return None
+    return SlotUse(trials, len(Trials.of(run).running), questions, asking)
 
 
 def _state(run: Run, is_alive: Callable[[str], bool]) -> RunState:

@@ -7,9 +7,10 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from loopty.kit.dataclass import dataclass, field
 
 _LARGEST_FILE = 1 << 20
 _DEEPEST = 5
