@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from loopty.causes.absent_results import WALL_SECONDS
 from loopty.domain.objective import SCORE
 from loopty.domain.outcome import Outcome
+from loopty.kit.dataclass import replace
 from loopty.taskfile.task_draft import TaskDraft
 
 _WAITING = 0.1
