@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 import tomllib
@@ -69,9 +70,8 @@ def draw(seed: int, used: set[str]) -> list[list[WildRepository]]:
 
 def try_wild(one: WildRepository, cache: Path, parent: Path) -> WildResult:
     """Fetch, prepare and try one repository in a folder below `parent`."""
-    folder = parent / f"{one.registry}-{one.name}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{one.registry}-{one.name}-", dir=parent))
     result = WildResult(one.name, one.registry, one.language)
     try:
         archive = fetch(one, cache)

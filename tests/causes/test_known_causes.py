@@ -97,13 +97,13 @@ KNOWN = [
     ),
     (
         "/bin/sh: 1: autoreconf: not found",
-        Facts({"apt-get": "/usr/bin/apt-get"}),
-        "run: sudo apt-get install autoconf automake libtool",
+        Facts({"apt-get": "/usr/bin/apt-get", "sudo": "/usr/bin/sudo"}),
+        "run: sudo apt-get install -y autoconf automake libtool",
     ),
     (
         "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
         Facts({"dnf": "/usr/bin/dnf"}),
-        "run: sudo dnf install autoconf automake libtool",
+        "run: dnf install -y autoconf automake libtool",
     ),
     (
         "/bin/sh: 1: cargo: not found",
@@ -275,6 +275,12 @@ OF_COMMANDS = [
         "python3 -m pytest -q -x --ignore=tests/test_doh.py "
         "--deselect=tests/test_rdata.py::RdataTestCase::test_wks "
         "'--deselect=tests/test_rdata.py::test_names[a b]' -p no:cacheprovider tests",
+    ),
+    (
+        PYTEST_STOPS,
+        "ERROR: usage: pytest\n__main__.py: error: unrecognized arguments: --cov=pkg --cov-report=term",
+        Facts(),
+        PYTEST_STOPS.replace("pytest", "pytest -o addopts="),
     ),
     (
         "go mod init loopty.invalid/tests && go test ./...",

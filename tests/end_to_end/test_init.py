@@ -245,7 +245,7 @@ def test_a_benchmark_that_does_not_end_gives_way_after_the_limit_that_was_named(
     bare.write("Makefile", "bench:\n\tsleep 60\n")
     done = bare.loopty("init", "--yes", "--write", "src/**", "--timeout", "1")
     text = " ".join(done.stderr.split())
-    assert "checking for at most 1 s (--timeout): make bench" in text
+    assert "checking for at most 1 s (--timeout; Ctrl-C stops): make bench" in text
     assert load(bare.top).benchmark.command == "sh bench.sh"
 
 
@@ -285,6 +285,16 @@ def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
     task = load(bare.top)
     assert (task.benchmark.result, task.objective.direction) == ("benchmark-js", "min")
     assert "(lower is better)" in " ".join(done.stderr.split())
+
+
+def test_of_a_package_and_its_rivals_the_time_of_the_package_counts(bare):
+    bare.write("package.json", '{"name": "@me/ours"}')
+    bare.write(
+        "work.sh", "echo 'ours x 1,000 ops/sec ±1.4% (83 runs sampled)'; echo 'theirs x 10 ops/sec ±1% (9 runs'\n"
+    )
+    bare.loopty("init", "--command", "sh work.sh", "--write", "src/**")
+    assert load(bare.top).benchmark.score_key == "ours.mean"
+    assert "rivals" in (bare.top / "loopty.toml").read_text()
 
 
 def test_what_was_changed_for_a_gate_that_is_left_out_is_changed_back(bare):

@@ -73,9 +73,15 @@ def test_cmake_builds_in_a_temporary_folder_with_the_tests_switched_on(tmp_path)
 
 def test_tests_of_unittest_have_a_second_way(tmp_path):
     files = {"pkg/a.py": "", "tests/__init__.py": "", "tests/test_a.py": "import unittest\n"}
+    lines = list(dict.fromkeys(tests.line for tests in repository_tests(facts_of(tmp_path, files))))
+    assert [line.split()[2] for line in lines] == ["pytest", "pytest", "unittest"]
+    assert lines[2] == "python3 -m unittest discover -q -s tests -t . -p 'test*.py'"
+
+
+def test_one_file_of_the_tests_is_tried_after_all_of_them(tmp_path):
+    files = {"pkg/a.py": "", **{f"tests/test_{name}.py": "" for name in "abc"}, "tests/util.py": ""}
     lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
-    assert [line.split()[2] for line in lines] == ["pytest", "unittest"]
-    assert lines[1] == "python3 -m unittest discover -q -s tests -t . -p 'test*.py'"
+    assert [line.split()[-1] for line in lines] == ["tests", "tests/test_b.py"]
 
 
 def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.causes.absent_results import WALL_SECONDS
+from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
@@ -25,10 +25,6 @@ _MOST_TRIES = 8
 _MOST_DRAFTS = 6
 _SEARCH_SECONDS = 240.0
 """After this time no other benchmark of the repository is tried."""
-_WAITING = 0.1
-"""A command that computes for less than this share of its time waits: then the time on the clock counts."""
-_SHORTEST_TIMEOUT = 10
-_TIMES_THE_RUN = 10
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _LOWER_IS_BETTER = re.compile(r"time|second|latency|elapsed|duration|loss|error|\b[mun]?s\b|cost", re.IGNORECASE)
@@ -122,17 +118,14 @@ class TaskProver:
             check = self._check(draft)
         if check.problem is not None:
             return ProvenTask(draft, check, tuple(changes), None)
-        reported = check.outcome.directions.get(next(iter(check.outcome.metrics)))
-        if reported and "direction" not in fixed and draft.direction != reported:
-            draft = replace(draft, direction=str(reported)).with_note("direction", "the benchmark says so")
+        draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
         if "timeout_seconds" not in fixed:
-            draft = _with_timeout(draft, check.outcome.seconds)
-        if _waits(check) and not draft.score_key:
-            why = "the command waits most of the time, so its CPU time says little"
-            draft = replace(draft, score_key=WALL_SECONDS).with_note("score_key", why)
-            check = self._check(draft)
+            draft = with_timeout(draft, check.outcome.seconds)
+        better = with_better_score(draft, check.outcome)
+        if better != draft:
+            draft, check = better, self._check(better)
         self._write(draft)
-        return ProvenTask(draft, check, tuple(changes), self._noise(check))
+        return ProvenTask(draft, check, tuple(changes), self._noise(check) if check.problem is None else None)
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them."""
@@ -145,7 +138,9 @@ class TaskProver:
                 self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
             if failed and failed[-1].draft.writable_copy:
                 draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
-            self._say(f"checking for at most {draft.timeout_seconds:g} s (--timeout): {draft.command}")
+            self._say(
+                f"checking for at most {draft.timeout_seconds:g} s (--timeout; Ctrl-C stops): {draft.command}"
+            )
             proven = self.prove(draft, fixed)
             if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
                 return proven
@@ -198,12 +193,6 @@ class TaskProver:
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
 
 
-def _waits(check: CheckResult) -> bool:
-    """Whether a command whose CPU time was measured did little but wait."""
-    wall = check.outcome.metrics.get(WALL_SECONDS)
-    return wall is not None and check.outcome.metrics.get("score", wall) < _WAITING * wall
-
-
 def _is_refusal(check: CheckResult, gate: GateDraft) -> bool:
     return (check.problem or "").startswith(f"gate {gate.name}: ")
 
@@ -235,11 +224,3 @@ def _is_time(check: CheckResult, settings: list[Setting]) -> bool:
         return False  # a tool says itself which of its numbers should be low
     lines = check.outcome.error_lines
     return bool(lines and _LOWER_IS_BETTER.search(lines[-1]))
-
-
-def _with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
-    """The draft with a limit of ten times the checked run."""
-    limit = max(_TIMES_THE_RUN * seconds, _SHORTEST_TIMEOUT)
-    rounded = float(int(limit) + 1) if limit > _SHORTEST_TIMEOUT else float(limit)
-    why = f"about ten times the checked run, which took {seconds:.2g} s"
-    return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)

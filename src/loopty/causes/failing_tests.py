@@ -10,12 +10,25 @@ from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
 
 _PYTEST = re.compile(r"\bpytest\b")
+_NO_OPTIONS = " -o addopts="
 _STOP = " -x "
 _GO_ON = " --continue-on-collection-errors "
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py)(::\S.*?)?(?: - .*)?$", re.MULTILINE)
 _PASSED = re.compile(r"\b(\d+) passed\b")
 _MOST_TESTS = 12
 _MOST_FILES = 6
+
+
+def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Options of a plug-in that the configuration of pytest has, and that is not installed."""
+    found = failure.match(r"error: unrecognized arguments: (?P<options>.+)")
+    if found is None or not _PYTEST.search(failure.command) or _NO_OPTIONS in failure.command:
+        return None
+    return Cause(
+        "unknown-options-of-pytest",
+        f"the configuration of pytest has options of a plug-in that is not installed: {found['options'].strip()}",
+        (failure.own_setting("command", _PYTEST.sub(f"pytest{_NO_OPTIONS}", failure.command, count=1)),),
+    )
 
 
 def first_failed_test(failure: Failure, _facts: HostFacts) -> Cause | None:

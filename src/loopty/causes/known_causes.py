@@ -27,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     trial_limits.too_much_output,
     missing_modules.file_of_the_candidate,
     missing_modules.python_module_elsewhere,
+    failing_tests.unknown_options,
     failing_tests.first_failed_test,
     failing_tests.failing_tests,
     missing_modules.missing_python_module,

@@ -40,7 +40,7 @@ _BUILD_TOOLS = {
     "gperf": ("gperf",),
 }
 """Programs that builds call, and the packages that have them, as Debian and Fedora name them."""
-_PACKAGE_MANAGERS = {"apt-get": "sudo apt-get install", "dnf": "sudo dnf install"}
+_PACKAGE_MANAGERS = ("apt-get", "dnf")
 
 
 def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -137,8 +137,9 @@ def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
 def _install_program(name: str, facts: HostFacts) -> str:
     """The line that installs a program for builds on this machine; empty where none is known."""
     packages = _BUILD_TOOLS.get(re.sub(r"-[\d.]+$", "", name))
-    manager = next((line for tool, line in _PACKAGE_MANAGERS.items() if facts.program(tool)), None)
-    return f"{manager} {' '.join(packages)}" if packages and manager else ""
+    manager = next((tool for tool in _PACKAGE_MANAGERS if facts.program(tool)), None)
+    as_root = "sudo " if facts.program("sudo") else ""
+    return f"{as_root}{manager} install -y {' '.join(packages)}" if packages and manager else ""
 
 
 def _rust_folders(home: str, facts: HostFacts) -> list[str]:

@@ -23,6 +23,7 @@ _NO_TESTS_THEMSELVES = re.compile(
 )
 """What scripts of package.json run beside the tests: linters, type checkers, audits."""
 _ONLY_TESTS = re.compile(r"^(?:tests?[-:]only|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest)$")
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 _SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]s")
 
 
@@ -75,6 +76,9 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     if not paths:
         return
     yield RepositoryTests(f"{_PYTEST} {' '.join(map(shlex.quote, common_paths(paths)))}")
+    if files := sorted(path for path in paths if _TEST_FILE.search(path)):
+        # For a repository whose tests take hours, or stop at one of many: any file will do.
+        yield RepositoryTests(f"{_PYTEST} {shlex.quote(files[len(files) // 2])}")
     if facts.uses_unittest:
         top = PurePosixPath(common_paths(paths)[0]).parts[0]
         is_package = f"{top}/__init__.py" in facts.files

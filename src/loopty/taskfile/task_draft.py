@@ -52,6 +52,8 @@ class TaskDraft:
     gates: tuple[GateDraft, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
+    package: str = ""
+    """The name of the package, by which its own benchmarks are known among those of its rivals."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
 

@@ -48,7 +48,9 @@ def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
     """A draft around this command; with what is known about it where it was found."""
     found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
     return (
-        _draft(facts, found) if found else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts))
+        _draft(facts, found)
+        if found
+        else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
     )
 
 
@@ -63,6 +65,7 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         scratch=found.scratch,
         writable_copy=found.writable_copy,
         timeout_seconds=found.timeout_seconds,
+        package=facts.node_package,
         gates=() if found.times_the_tests else gates_from_tests(facts),
     )
     return draft.with_note("command", found.why)

@@ -79,6 +79,8 @@ class RepositoryFacts:
     """Benchmark scripts whose first line names bash."""
     node_entry: str = ""
     """The file that loads the package of package.json; empty where it is not known."""
+    node_package: str = ""
+    """The name in package.json, without its scope."""
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
@@ -115,6 +117,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         tuple(dict.fromkeys(_CMAKE_OPTION.findall(_text(top / "CMakeLists.txt")))),
         frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
         _node_entry(top, files),
+        str(_package_json(top, files).get("name", "")).rpartition("/")[2],
     )
 
 
