@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, SandboxError
+from loopty.kit.dataclass import dataclass
 from loopty.sandboxes.devices import device_facts
 
 HOST_NAME, UID, GID = "trial", 1000, 1000
