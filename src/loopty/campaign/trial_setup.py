@@ -158,7 +158,7 @@ class TrialSetup:
         if sandbox.name.startswith("container"):
             return _Tools(Toolchain((), ""), "", tuple(environments), frozenset())
         benchmark, audit = self.rig.benchmark, self.rig.audit
-        commands = (benchmark.command, audit.command, *self.rig.gate_commands)
+        commands = (*benchmark.commands, audit.command, *self.rig.gate_commands)
         programs = command_programs(filter(None, commands), top)
         toolchain = user_toolchain(programs, top, [environment.folder for environment in environments])
         # After the shell's own: a program is the one that the user's shell finds, if it finds one.

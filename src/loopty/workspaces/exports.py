@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
@@ -60,6 +61,7 @@ def export_commit(
             _make_mount_point(building, point, is_folder)
         if bytecode:
             copy_into_export(bytecode, building)
+        _set_one_time(building)
         if read_only:
             _make_read_only(building)
         exports.rename(building.name, key)
@@ -73,6 +75,18 @@ def export_commit(
 
 def _is_file(listing: Mapping[str, TreeEntry], path: str) -> bool:
     return path in listing and listing[path].mode != SUBMODULE
+
+
+def _set_one_time(root: SafeFolder) -> None:
+    """Give every file the same time: git keeps none, and make would build anew what a release has as built.
+
+    In a checkout `configure` may be younger or older than `configure.ac` by chance, and then wants autoconf.
+    """
+    now = time.time_ns()
+    with root.handle() as top:
+        for _, _, files, folder in os.fwalk(".", dir_fd=top):
+            for name in files:
+                os.utime(name, ns=(now, now), dir_fd=folder, follow_symlinks=False)
 
 
 def _make_read_only(root: SafeFolder) -> None:
