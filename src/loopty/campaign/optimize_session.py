@@ -15,7 +15,8 @@ from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.engine.loop import Finish, Loop, Pace
+from loopty.engine.loop import Finish, Loop
+from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
 from loopty.evaluators.command import read_curve
 from loopty.kit.dataclass import dataclass

@@ -61,7 +61,7 @@ class ProposerFactory:
             self.task.statement,
             self.task.space,
             self.task.without_held_out().access,
-            self.task.width,
+            self.task.questions,
             self.files,
             self.leftovers.read,
             self.models.of,

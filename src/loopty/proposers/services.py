@@ -46,7 +46,7 @@ class Services:
     space: Space
     access: Access
     width: int
-    """How many trials run at once."""
+    """How many questions a proposer that waits for a model may be asked at once."""
     files: SourceFiles
     leftovers: Callable[[Node], Leftovers]
     """What a node left in its folder: diff, logs, traces, artifacts."""

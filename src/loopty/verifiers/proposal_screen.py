@@ -55,7 +55,7 @@ class ScreenedProposer:
         No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question.
         """
         self.name = proposer.name
-        self.width: int = getattr(proposer, "width", 1)
+        self.width: int = getattr(proposer, "width", 0)
         self._proposer = proposer
         self._verifier = VerifierModel(role_model, max_prompt_tokens)
         self._task_text = task_text(statement, rules, max_prompt_tokens // 8)
