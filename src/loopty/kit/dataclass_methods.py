@@ -16,21 +16,25 @@ _OWN_FIELDS = "__loopty_fields__"
 
 
 class Field:
-    """One field; with `compare=False` it does not count for equality, with `repr=False` it is not shown."""
+    """One field; with `compare=False` it does not count for equality, with `repr=False` it is not shown.
 
-    __slots__ = ("compare", "default", "default_factory", "metadata", "name", "repr", "type")
+    With `init=False` the constructor leaves it to `__post_init__`.
+    """
+
+    __slots__ = ("compare", "default", "default_factory", "init", "metadata", "name", "repr", "type")
 
     def __init__(
         self,
         *,
         default: Any = MISSING,
         default_factory: Any = MISSING,
+        init: bool = True,
         repr: bool = True,
         compare: bool = True,
         metadata: Mapping[Any, Any] | None = None,
     ) -> None:
         self.default, self.default_factory = default, default_factory
-        self.repr, self.compare, self.metadata = repr, compare, metadata or {}
+        self.init, self.repr, self.compare, self.metadata = init, repr, compare, metadata or {}
         self.name, self.type = "", ""
 
     @property
@@ -66,8 +70,8 @@ def fields_of(cls: type) -> tuple[Field, ...]:
 def replace_fields(record: Any, /, **changes: Any) -> Any:
     """A copy with these values, made by the constructor."""
     cls = type(record)
-    for name in _fields_by_name(cls):
-        if name not in changes:
+    for name, field in _fields_by_name(cls).items():
+        if field.init and name not in changes:
             changes[name] = getattr(record, name)
     return cls(**changes)
 
@@ -131,6 +135,7 @@ def _from_standard(cls: Any) -> Iterator[tuple[str, Field]]:
         field = Field(
             default=MISSING if default is dataclasses.MISSING else default,
             default_factory=MISSING if factory is dataclasses.MISSING else factory,
+            init=known.init,
             repr=known.repr,
             compare=bool(known.compare),
             metadata=known.metadata,
@@ -151,7 +156,12 @@ class _StandardFields:
         def standard(field: Field) -> Any:
             given = {"default": field.default, "default_factory": field.default_factory}
             options: Any = {name: value for name, value in given.items() if value is not MISSING}
-            options |= {"repr": field.repr, "compare": field.compare, "metadata": field.metadata}
+            options |= {
+                "init": field.init,
+                "repr": field.repr,
+                "compare": field.compare,
+                "metadata": field.metadata,
+            }
             return field.name, field.type, dataclasses.field(**options)
 
         made: Any = dataclasses.make_dataclass("Fields", [standard(field) for field in fields_of(self._owner)])
@@ -233,6 +243,8 @@ def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
     scope: dict[str, Any] = {"MISSING": MISSING, "set_any": object.__setattr__}
     parameters, lines = ["self"], []
     for field in fields:
+        if not field.init:
+            continue
         name, value = field.name, field.name
         if field.default_factory is not MISSING:
             scope[f"make_{name}"] = field.default_factory
@@ -250,6 +262,8 @@ def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
             lines.append(f"set_{name}(self, {value})")
         else:
             lines.append(f"set_any(self, {name!r}, {value})")
+    if hasattr(owner, "__post_init__"):
+        lines.append("self.__post_init__()")
     body = "".join(f"\n    {line}" for line in lines or ["pass"])
     exec(f"def __init__({', '.join(parameters)}):{body}", scope)
     construct: Callable[..., None] = scope["__init__"]
