@@ -33,7 +33,8 @@ def package(**scripts):
         (
             {"configure.ac": "", "Makefile.am": "", "a.c": ""},
             "autoreconf -fi && ./configure && make -j 4 && make check",
-            "autoreconf -fi && ./configure && make -j 4 && make check TESTS= && python3 -m loopty_sdk.cpu_time make check",
+            "autoreconf -fi && ./configure && make -j 4 && make check TESTS= "
+            "&& python3 -m loopty_sdk.cpu_time make check",
         ),
         (
             {"Makefile": "all: x\ntest: all\n\t./t\n", "a.c": ""},
