@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from loopty.causes.cause import Cause
     from loopty.domain.task import Task
 
-_NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.CANCELLED)
+_NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.STOPPED, Ending.CANCELLED)
 
 
 def explain_node(state: StateFolder, node: Node) -> Explanation | None:
@@ -36,7 +36,7 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
     is_failed_baseline = node.id.parent is None and node.verdict in (Verdict.DISCARDED, Verdict.REJECTED)
     if outcome.ending in _NO_FAILURE and not is_failed_baseline:
         return None
-    log = state.node_copy(node.id).file(outcome.log).shown_path if outcome.log else None
+    log = state.node_copy(node.id).file_at(outcome.log).shown_path if outcome.log else None
     cause = known_cause(state.top, node.reason, outcome.error_lines) if is_failed_baseline else None
     return Explanation(outcome.error_lines, str(log or ""), cause)
 

@@ -44,9 +44,10 @@ class TrialSetup:
     files: NodeFiles
     refresh: Callable[[], History]
 
-    def executor(self, width: int, serve_model: ServeTrial | None) -> LocalExecutor:
-        """The executor of trials; `serve_model` gives the benchmark its model."""
+    def executor(self, width: int, serve_model: ServeTrial | None, say: Callable[[str], None]) -> LocalExecutor:
+        """The executor of trials; `serve_model` gives the benchmark its model, `say` tells what they wait for."""
         from loopty.executors.local_slots import LocalExecutor
+        from loopty.executors.shared_slots import SharedSlots
 
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
@@ -54,7 +55,8 @@ class TrialSetup:
         benchmark = self.rig.benchmark
         resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
         machine = self._machine(sandbox.name, tools)
-        return LocalExecutor(evaluator.evaluate, width, (*benchmark.resources, *resources), machine)
+        slots = SharedSlots(self.state.slots, width, say)
+        return LocalExecutor(evaluator.evaluate, slots, (*benchmark.resources, *resources), machine)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
@@ -156,7 +158,7 @@ class TrialSetup:
         if sandbox.name.startswith("container"):
             return _Tools(Toolchain((), ""), "", tuple(environments), frozenset())
         benchmark, audit = self.rig.benchmark, self.rig.audit
-        commands = (benchmark.command, audit.command, *self.rig.gate_commands)
+        commands = (*benchmark.commands, audit.command, *self.rig.gate_commands)
         programs = command_programs(filter(None, commands), top)
         toolchain = user_toolchain(programs, top, [environment.folder for environment in environments])
         # After the shell's own: a program is the one that the user's shell finds, if it finds one.

@@ -195,7 +195,7 @@ class Stages:
         inbox = trial_folder.below("in").make()
         outbox = trial_folder.below("out").written_by(self._trial_user)
         inbox.file("params.json").write(json.dumps(dict(trial.node.params)).encode())
-        self._hand_over(outbox.make(), *(outbox.below(name).make() for name in ("traces", "checkpoint")))
+        self._fill_outbox(outbox.make())
         boxes = (Mount(inbox.path_for_programs(), INBOX), Mount(outbox.path_for_programs(), OUTBOX, writable=True))
         sdk = self._sdk_mounts(trial.root.commit)
         tree = (*sdk, *self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
@@ -209,9 +209,13 @@ class Stages:
             if is_baseline:
                 self._caches.save(root, caches)
 
+        def empty_outbox() -> None:
+            self._prepare_again(lambda: self._fill_outbox(outbox))
+
         if not self._rig.benchmark.isolated:
             mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
-            return Stage(mounts, inbox, outbox, results, (), lambda: self._prepare_again(fill), save)
+            again = lambda: self._prepare_again(fill)  # noqa: E731
+            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save)
         export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
@@ -222,7 +226,14 @@ class Stages:
             self._scratch_mounts(area)
             fill()
 
-        return Stage(benchmark, inbox, outbox, results, candidate, lambda: self._prepare_again(empty), save)
+        again = lambda: self._prepare_again(empty)  # noqa: E731
+        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save)
+
+    def _fill_outbox(self, outbox: SafeFolder) -> None:
+        """Leave nothing in the outbox but its folders."""
+        for name in outbox.names():
+            outbox.remove(name)
+        self._hand_over(outbox, *(outbox.below(name).make() for name in ("traces", "checkpoint")))
 
     def _prepare_again(self, prepare: Callable[[], object]) -> None:
         with self._preparation_lock, _readable_for_trials():
@@ -288,7 +299,7 @@ class Stages:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
         isolation = (benchmark.isolated, benchmark.data, part, "with imports")
-        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, isolation])
+        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
         exports, read_only = self._state.exports, bool(part)
         return export_commit(
             self._repository, commit, rules, is_shown, points, exports, covering_points, read_only, bytecode
