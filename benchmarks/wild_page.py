@@ -54,7 +54,7 @@ def sample_lines(seed: str, rows: Sequence[WildResult]) -> Iterator[str]:
         f"Of {len(tried)} repositories, {alone} were proven by `loopty init --yes` alone "
         f"({_percent(alone, tried)}), {with_line} more with the line of the message "
         f"(together {_percent(alone + with_line, tried)}). For {len(unhelped)} others the message had a line that "
-        f"did not lead there on this machine, and for {len(tried) - alone - with_line - len(unhelped)} it had none."
+        f"did not lead there here, and for {len(tried) - alone - with_line - len(unhelped)} it had none."
     )
     yield ""
     yield f"| {' | '.join(TITLES)} |"
