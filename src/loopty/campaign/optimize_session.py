@@ -9,7 +9,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
@@ -20,6 +19,7 @@ from loopty.engine.loop import Finish, Loop
 from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
 from loopty.evaluators.command import read_curve
+from loopty.kit.dataclass import dataclass
 from loopty.models.throttle import Throttle
 from loopty.taskfile.unused_roles import idle_roles
 from loopty.workspaces.node_leftovers import NodeLeftovers

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
+from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.taskfile.template import render_task_file
 

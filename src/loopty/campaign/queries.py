@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.removed_files import require_files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import loopty_sdk
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.devices import find_devices

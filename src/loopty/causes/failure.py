@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 
 from loopty.causes.cause import Setting, SettingValue
 from loopty.domain.gate_spec import Gate
 from loopty.domain.task import Task
+from loopty.kit.dataclass import dataclass
 
 TREE = "/loopty/tree/"
 """Where trials see the repository; with some sandboxes the same folder is below a temporary one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +10,7 @@ import click
 
 from loopty.cli.output import columns, here, json_option, print_explanation, print_json, say, unsafe_option
 from loopty.cli.own_path import say_own_path
+from loopty.kit.dataclass import replace
 
 if TYPE_CHECKING:
     from loopty.campaign.proven_task import ProvenTask

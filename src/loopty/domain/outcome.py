@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.objective import Direction
+from loopty.kit.dataclass import dataclass, field
 
 
 class Ending(enum.StrEnum):

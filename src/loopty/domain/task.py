@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopty.domain.access import Access
@@ -15,6 +14,7 @@ from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.domain.space import Space
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
 
 Criteria = Mapping[str, str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import Gate, metric_refusal
@@ -21,6 +20,7 @@ from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from loopty.domain.curve import Row
 from loopty.domain.errors import Exhausted, Misuse, Taken
@@ -22,6 +21,7 @@ from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Work
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.confirmation import seconds_to_confirm
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -6,12 +6,12 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
 from loopty.engine.protocols import Ask, Proposer, Purse
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.recorder import Recorder
@@ -148,7 +148,7 @@ class OpenQuestions:
         running = {trial_parts(name)[0]: trial.pool for name, trial in Trials.of(run).running.items()}
         busy = (path for node, of in running.items() if of is pool for path in self._history[node].edits)
         generator_at = _generators(run, pool)
-        return Ask(
+        ask = Ask(
             self._history,
             self._run,
             pool,
@@ -159,6 +159,8 @@ class OpenQuestions:
             early,
             frozenset(running),
         )
+        assert ask.position == answered + ahead  # read now: it belongs to the moment of the question
+        return ask
 
 
 def _generators(run: Run, pool: Pool) -> Callable[[int], random.Random]:

@@ -7,7 +7,6 @@ import random
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.curve import Curve, Row
@@ -20,6 +19,7 @@ from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -74,12 +74,10 @@ class Ask:
     running: Collection[NodeId] = frozenset()
     """Nodes whose trials were running when the question was asked: it knows nothing of their results."""
 
-    position: int = field(init=False)
-    """How many answers this pool's proposer had given, with those still expected, when it was asked."""
-
-    def __post_init__(self) -> None:
-        answered = Proposals.of(self.history.runs[self.run], self.pool).answer_count
-        object.__setattr__(self, "position", answered + self.ahead)
+    @functools.cached_property
+    def position(self) -> int:
+        """How many answers this pool's proposer had given, with those still expected, when this was first read."""
+        return Proposals.of(self.history.runs[self.run], self.pool).answer_count + self.ahead
 
     @functools.cached_property
     def rng(self) -> random.Random:

@@ -15,7 +15,6 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
@@ -23,6 +22,7 @@ from loopty.domain.task import Limits
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
 from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
@@ -28,6 +27,7 @@ from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.evaluators.trial_output import RESULT, TrialOutput
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
@@ -186,7 +186,7 @@ class CommandEvaluator:
                 outcome = Outcome(Ending.TIMED_OUT, metrics, directions, reason)
             return _with_lines(outcome, harvest.last_lines(*logs))
         if end.code != 0:
-            printed = harvest.printed_error(*logs)
+            printed = harvest.error_in_output(*logs)
             reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
             return _with_lines(Outcome(Ending.FAILED, reason=reason), printed)
         try:

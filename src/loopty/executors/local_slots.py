@@ -9,13 +9,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
+from loopty.kit.dataclass import replace
 
 _POLL_SECONDS = 0.05
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.token_count import tokens
 
 ScriptLine = str | Reply | ModelFault

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
@@ -12,6 +11,7 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials

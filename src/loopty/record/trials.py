@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record import samples
 from loopty.record.cohorts import Cohorts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut
 from loopty.report.figures import duration, figure, plural, rate

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

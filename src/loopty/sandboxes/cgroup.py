@@ -11,10 +11,10 @@ import secrets
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Bounds
+from loopty.kit.dataclass import dataclass
 
 UNCOUNTED_MEMORY = (
     "memory that no process shows (shared pages that it has released, the buffers of sockets) is not counted: "

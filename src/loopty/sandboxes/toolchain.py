@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass, field
 from loopty.sandboxes.installations import installation_of, steps_to
 from loopty.sandboxes.tool_caches import tool_caches
 from loopty.sandboxes.virtual_environment import interpreter_installations, is_virtual_environment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from loopty.domain.task import (
     VerifierSpec,
 )
 from loopty.evaluators.result_formats import FORMATS
+from loopty.kit.dataclass import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
 from loopty.domain.space import Parameter
+from loopty.kit.dataclass import dataclass, field, replace
 
 FIRST_TIMEOUT = 300.0
 """Seconds that the first checked run may take, before a limit is known."""

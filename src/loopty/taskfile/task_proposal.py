@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
+from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.workspaces.repository_facts import RepositoryFacts
 

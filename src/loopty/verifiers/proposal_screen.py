@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage, Prompt, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Suggestion
 from loopty.engine.protocols import Ask, Proposer
+from loopty.kit.dataclass import replace
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_count import tokens_of_data

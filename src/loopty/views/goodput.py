@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History

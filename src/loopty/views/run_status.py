@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
@@ -14,6 +13,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation

@@ -6,9 +6,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from loopty.kit.dataclass import dataclass, field
 
 _LARGEST_FILE = 1 << 20
 _LANGUAGES = {

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.ids import NodeId
@@ -15,6 +14,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Objection
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.code.node_texts import Origin, TextCache, origin_of
 from loopty.proposers.code.normal_form import normalise
 from loopty.proposers.code.reply_faults import ProposalFault
