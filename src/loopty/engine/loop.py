@@ -230,7 +230,8 @@ class Loop:
             raise
         else:
             if suggestion is not None:
-                self._questions.put(question.pool, ReadyAnswer(suggestion, known_event))
+                files = self._commit(suggestion) if isinstance(suggestion, Proposal) else ""
+                self._questions.put(question.pool, ReadyAnswer(suggestion, known_event, files))
             elif question.trials_ended == self._trials_ended:
                 self._waiting.add(question.pool)
 
@@ -281,7 +282,7 @@ class Loop:
             case Refusal() as refusal:
                 self._refuse(pool, refusal)
             case Proposal() as proposal:
-                if trial := self._add(proposal, pool, answer.known_event):
+                if trial := self._add(proposal, pool, answer):
                     self._run_in_background(trial)
 
     def _record_stall(self, outage: Outage, since: float) -> None:
@@ -293,16 +294,15 @@ class Loop:
     def _refuse(self, pool: Pool, refusal: Refusal) -> None:
         self._record_event(decisions.refuse_proposal(self._run, pool, refusal))
 
-    def _add(self, proposal: Proposal, pool: Pool, known_event: int) -> Trial | None:
-        """Commit the proposal and add its node before anything of it runs; None when it gets no trial now."""
-        parent = self.history[proposal.parent]
-        files = self._commit(parent, proposal)
+    def _add(self, proposal: Proposal, pool: Pool, answer: ReadyAnswer) -> Trial | None:
+        """Add the node of a proposal before anything of it runs; None when it gets no trial now."""
+        files = answer.files
         if isinstance(files, str):
             self._refuse(pool, proposal.as_refusal(files, Objection.FORBIDDEN))
             return None
 
         def add(history: History) -> list[Event]:
-            return decisions.add_node(history, proposal, files, pool, known_event=known_event)
+            return decisions.add_node(history, proposal, files, pool, known_event=answer.known_event)
 
         try:
             return self._trial_runner.trial(self._trial_runner.add_and_start(add))
@@ -310,8 +310,9 @@ class Loop:
             self._record(add)
             return None
 
-    def _commit(self, parent: Node, proposal: Proposal) -> CommittedFiles | str:
+    def _commit(self, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
+        parent = self.history[proposal.parent]
         if reason := decisions.parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
             return reason
         message = f"{proposal.operator}: {proposal.summary}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
-from loopty.engine.protocols import Ask, Proposer, Purse
+from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
@@ -39,6 +39,8 @@ class ReadyAnswer:
     suggestion: Suggestion
     known_event: int
     """The last event that the proposer knew of."""
+    files: CommittedFiles | str = ""
+    """The commit of a proposal, made while trials run so that none waits for it, or why it is not allowed."""
 
 
 Reply = tuple[Suggestion | None, int]
