@@ -1,7 +1,7 @@
 """CPU of one proposal whose model and evaluator answer at once: the cost of the harness itself.
 
-A machine is rarely idle, so the first hundred are also measured while other processes use every core, and after many
-files were deleted, which makes new ones slow on some disks. Loopty and its peer take turns under each condition.
+A machine is rarely idle, so the first hundred are also measured while other processes use every core, and after
+many files were deleted, which makes new ones slow on some disks. Loopty and its peer take turns each time.
 """
 
 import contextlib
