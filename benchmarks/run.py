@@ -18,6 +18,7 @@ import measure_proposal
 import measure_slots
 import measure_start
 import measure_trial
+import measure_verbs
 import measure_views
 import measure_workspace
 from bench import Bench
@@ -30,6 +31,7 @@ _MEASUREMENTS = {
     "slots": measure_slots.rows,
     "start": measure_start.rows,
     "trial": measure_trial.rows,
+    "verbs": measure_verbs.rows,
     "isolated": measure_isolation.rows,
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,

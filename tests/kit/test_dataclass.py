@@ -135,3 +135,19 @@ def test_a_mutable_default_is_refused() -> None:
         @dataclass
         class Shared:
             items: list[int] = []  # noqa: RUF012
+
+
+def test_a_field_that_is_worked_out_is_no_parameter() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Area:
+        width: int
+        height: int = 2
+        size: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "size", self.width * self.height)
+
+    assert Area(3).size == 6
+    assert replace(Area(3), height=4).size == dataclasses.replace(Area(3), height=4).size == 12
+    with pytest.raises(TypeError, match=r"Area\.__init__"):
+        Area(3, 2, 6)  # type: ignore[call-arg]

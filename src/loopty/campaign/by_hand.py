@@ -9,6 +9,7 @@ from loopty.campaign.explanations import known_cause
 from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
+from loopty.causes.error_lines import clean_lines
 from loopty.causes.explanation import Explanation
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -28,6 +29,9 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
 from loopty.workspaces.drafts import Drafts
+
+_LOG_END = 1 << 16
+"""Bytes of a log in which the cause of a failure is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +132,12 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if result.problem is None or outcome.ending is Ending.CANCELLED:
         return result
     lines, cause = outcome.error_lines, None
-    if trial.node.id.parent is None:
-        cause = known_cause(context.repository.top, result.problem, lines, context.task)
     checks = context.state.node_copy(trial.node.id).below("checks")
-    log = checks.below(checks.names()[-1]).file(outcome.log).shown_path if outcome.log and checks.names() else ""
-    return replace(result, explanation=Explanation(lines, str(log), cause))
+    log = checks.below(checks.names()[-1]).file_at(outcome.log) if outcome.log and checks.names() else None
+    if trial.node.id.parent is None:
+        output = "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace"))) if log else ""
+        cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
+    return replace(result, explanation=Explanation(lines, str(log.shown_path) if log else "", cause))
 
 
 def _check_trial(context: CampaignContext, node: Node) -> Trial:

@@ -145,7 +145,7 @@ class CampaignContext:
         """The executor of the trials of a run; without one, of a check."""
         task = self.task
         serve_model = self.role_models(run).serve_trial if task.roles.user.model else None
-        executor: Executor = self._setup(unsafe, run).executor(task.width, serve_model)
+        executor: Executor = self._setup(unsafe, run).executor(task.width, serve_model, self.say)
         if not task.verifier.judged or run is None:
             return executor
         from loopty.verifiers.judged_metrics import JudgedExecutor

@@ -22,6 +22,8 @@ class Failure:
     reason: str
     lines: tuple[str, ...]
     task: Task
+    output: str = ""
+    """The end of the log with the error; empty for failures of which only the record is known."""
 
     @property
     def text(self) -> str:

@@ -43,6 +43,7 @@ VERBS = {
     "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
+    "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }
 

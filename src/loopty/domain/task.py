@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.access import Access
+from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
@@ -86,6 +87,15 @@ class Benchmark:
     grace_seconds: float = option(
         "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
     )
+    cascade: tuple[CascadeStage, ...] = option(
+        "Cheap commands that run first and stop weak candidates, one `[[benchmark.cascade]]` table each.",
+        (),
+    )
+
+    @property
+    def commands(self) -> tuple[str | tuple[str, ...], ...]:
+        """Its command, and those of its cascade."""
+        return (self.command, *(stage.command for stage in self.cascade))
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -273,7 +283,8 @@ class SandboxSpec:
     """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(
-        "`bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required protections.",
+        "`namespaces`, `bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required "
+        "protections.",
         "auto",
     )
     require: tuple[Protection, ...] = option(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -237,7 +236,9 @@ async def _receive(
 
 
 async def _send(connection: socket.socket, reply: Mapping[str, object]) -> None:
-    await asyncio.get_running_loop().sock_sendall(connection, json.dumps(reply).encode())
+    """Send a reply: one line for each field, which the SDK reads without a parser."""
+    lines = (f"{name}={' '.join(str(value).splitlines())}" for name, value in reply.items() if value is not None)
+    await asyncio.get_running_loop().sock_sendall(connection, "\n".join(lines).encode(errors="replace"))
 
 
 def _append_to_log(stderr: SafeFile, log: SafeFile) -> None:

@@ -80,7 +80,7 @@ def is_noise_known(samples: Sequence[Metrics], noise: Noise) -> bool:
 
 
 def _judge_without_result(subject: NodeId, outcome: Outcome, when: str = "") -> NodeJudged:
-    if outcome.ending in (Ending.REFUSED, Ending.TAMPERED):
+    if outcome.ending in (Ending.REFUSED, Ending.STOPPED, Ending.TAMPERED):
         return NodeJudged(subject, Verdict.REJECTED, f"{when}{outcome.reason}")
     return NodeJudged(subject, Verdict.DISCARDED, f"{when}{outcome.ending}: {outcome.reason}")
 

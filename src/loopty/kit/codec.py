@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from loopty.kit.dataclass_methods import MISSING, fields_of, is_dataclass
+from loopty.kit.dataclass_methods import MISSING, field_types, fields_of, is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -81,6 +81,17 @@ def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
     return cls(**values)
 
 
+def prepare(cls: type) -> None:
+    """Work out now how values of this dataclass, and of those in its fields, are read and written."""
+    if cls not in _FLATTENERS:
+        _flattener(cls)
+        _plan(cls)
+        for hint in field_types(cls).values():
+            for inner in (hint, *typing.get_args(hint)):
+                if is_dataclass(inner):
+                    prepare(inner)
+
+
 @functools.cache
 def _defaults(cls: type) -> list[tuple[str, Any]]:
     return [
@@ -97,7 +108,7 @@ def _defaults(cls: type) -> list[tuple[str, Any]]:
 @functools.cache
 def _plan(cls: type) -> tuple[frozenset[str], list[tuple[str, Convert]]]:
     """The fields of a dataclass, and converters for those that are not stored unchanged."""
-    hints = typing.get_type_hints(cls)
+    hints = field_types(cls)
     names = [field.name for field in fields_of(cls)]
     converters = ((name, _converter(hints[name])) for name in names)
     return frozenset(names), [(name, convert) for name, convert in converters if convert is not _same]

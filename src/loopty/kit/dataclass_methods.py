@@ -7,30 +7,38 @@ standard `dataclasses` module work on these classes, too: what they look for is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from operator import attrgetter, ge, gt, le, lt
-from types import SimpleNamespace
+from sys import modules
+from types import CodeType, SimpleNamespace
 from typing import Any, cast
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING"})()
 _OWN_FIELDS = "__loopty_fields__"
+_NOT_COMPILED: list[Callable[[], None]] = []
+"""Compiles the constructor of each class that had no instance yet; some were compiled meanwhile."""
 
 
 class Field:
-    """One field; with `compare=False` it does not count for equality, with `repr=False` it is not shown."""
+    """One field; with `compare=False` it does not count for equality, with `repr=False` it is not shown.
 
-    __slots__ = ("compare", "default", "default_factory", "metadata", "name", "repr", "type")
+    With `init=False` the constructor leaves it to `__post_init__`.
+    """
+
+    __slots__ = ("compare", "default", "default_factory", "init", "metadata", "name", "repr", "type")
 
     def __init__(
         self,
         *,
         default: Any = MISSING,
         default_factory: Any = MISSING,
+        init: bool = True,
         repr: bool = True,
         compare: bool = True,
         metadata: Mapping[Any, Any] | None = None,
     ) -> None:
         self.default, self.default_factory = default, default_factory
-        self.repr, self.compare, self.metadata = repr, compare, metadata or {}
+        self.init, self.repr, self.compare, self.metadata = init, repr, compare, metadata or {}
         self.name, self.type = "", ""
 
     @property
@@ -63,11 +71,30 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     return tuple(_fields_by_name(cls).values())
 
 
+@cache
+def field_types(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's fields; raises NameError where one is only known to type checkers.
+
+    As `typing.get_type_hints`, in a third of the time: the same few texts occur again and again.
+    """
+    found: dict[str, Any] = {}
+    for base in cls.__mro__[::-1]:
+        scope = vars(modules[base.__module__])
+        for name, hint in base.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - its own alone
+            found[name] = eval(_compile_hint(hint), scope) if isinstance(hint, str) else hint
+    return found
+
+
+@cache
+def _compile_hint(hint: str) -> CodeType:
+    return compile(hint, "<hint>", "eval")
+
+
 def replace_fields(record: Any, /, **changes: Any) -> Any:
     """A copy with these values, made by the constructor."""
     cls = type(record)
-    for name in _fields_by_name(cls):
-        if name not in changes:
+    for name, field in _fields_by_name(cls).items():
+        if field.init and name not in changes:
             changes[name] = getattr(record, name)
     return cls(**changes)
 
@@ -131,6 +158,7 @@ def _from_standard(cls: Any) -> Iterator[tuple[str, Field]]:
         field = Field(
             default=MISSING if default is dataclasses.MISSING else default,
             default_factory=MISSING if factory is dataclasses.MISSING else factory,
+            init=known.init,
             repr=known.repr,
             compare=bool(known.compare),
             metadata=known.metadata,
@@ -151,7 +179,12 @@ class _StandardFields:
         def standard(field: Field) -> Any:
             given = {"default": field.default, "default_factory": field.default_factory}
             options: Any = {name: value for name, value in given.items() if value is not MISSING}
-            options |= {"repr": field.repr, "compare": field.compare, "metadata": field.metadata}
+            options |= {
+                "init": field.init,
+                "repr": field.repr,
+                "compare": field.compare,
+                "metadata": field.metadata,
+            }
             return field.name, field.type, dataclasses.field(**options)
 
         made: Any = dataclasses.make_dataclass("Fields", [standard(field) for field in fields_of(self._owner)])
@@ -219,11 +252,21 @@ def _refusal(what: str, names: frozenset[str], otherwise: Callable[..., None]) -
     return refuse
 
 
+def compile_constructors() -> None:
+    """Compile the constructors of all classes: for a process that other processes are forked from."""
+    while _NOT_COMPILED:
+        _NOT_COMPILED.pop()()
+
+
 def _constructor_at_first_call(owner: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+    def compile_it() -> None:
         owner.__init__ = _constructor(owner, frozen, slots)
+
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        compile_it()
         owner.__init__(self, *args, **kwargs)
 
+    _NOT_COMPILED.append(compile_it)
     return construct
 
 
@@ -233,6 +276,8 @@ def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
     scope: dict[str, Any] = {"MISSING": MISSING, "set_any": object.__setattr__}
     parameters, lines = ["self"], []
     for field in fields:
+        if not field.init:
+            continue
         name, value = field.name, field.name
         if field.default_factory is not MISSING:
             scope[f"make_{name}"] = field.default_factory
@@ -250,6 +295,8 @@ def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
             lines.append(f"set_{name}(self, {value})")
         else:
             lines.append(f"set_any(self, {name!r}, {value})")
+    if hasattr(owner, "__post_init__"):
+        lines.append("self.__post_init__()")
     body = "".join(f"\n    {line}" for line in lines or ["pass"])
     exec(f"def __init__({', '.join(parameters)}):{body}", scope)
     construct: Callable[..., None] = scope["__init__"]

@@ -78,6 +78,10 @@ class SafeFolder:
     def file(self, name: str) -> SafeFile:
         return SafeFile(self.below(name))
 
+    def file_at(self, path: str) -> SafeFile:
+        """The file at this path below. Raises UnsafePath for a step that leads elsewhere."""
+        return SafeFile(self.below(*path.split("/")))
+
     @contextlib.contextmanager
     def handle(self, make: bool = False) -> Iterator[int]:
         """An open descriptor of the directory. Raises FileNotFoundError unless `make`, and UnsafePath."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopty.report.cascade_text import stage_text
 from loopty.report.columns import cut, wrap
 from loopty.report.figures import duration, plural, three_digits
 from loopty.report.terminal import Terminal
@@ -19,6 +20,8 @@ def goodput_text(goodput: Goodput, columns: int = 80, terminal: Terminal | None 
     lines += [cut(_row(cost, goodput.busy_seconds), columns) for cost in goodput.waste]
     if goodput.refused:
         lines.append(cut(f"  {'refused proposals':<{_NAMES}}{goodput.refused:>8,}", columns))
+    for stage in goodput.cascade:
+        lines += wrap(stage_text(stage), columns)
     if goodput.repeats.trials:
         lines += wrap(_repeats_text(goodput), columns)
     if busy := _slots_text(goodput):

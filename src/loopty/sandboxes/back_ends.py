@@ -25,6 +25,7 @@ class BackEndEntry:
 
 
 BACK_ENDS = {
+    "namespaces": BackEndEntry("loopty.sandboxes.namespaces:make_sandbox"),
     "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap:make_sandbox"),
     "landlock": BackEndEntry("loopty.sandboxes.landlock:make_sandbox"),
     "container": BackEndEntry("loopty.sandboxes.container:make_sandbox", needs_image=True),

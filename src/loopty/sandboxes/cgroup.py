@@ -116,6 +116,10 @@ class Cgroup:
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                 (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
+    def open_processes(self) -> int:
+        """A descriptor by which any process can put itself into the group: the kernel asks who has opened it."""
+        return os.open(self._folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+
     def has_run_out_of_memory(self) -> bool:
         """Whether the kernel killed a process of the group for its memory."""
         for name in ("memory.events", "memory.oom_control"):

@@ -128,6 +128,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         )
     if tables["benchmark"] is not WRONG:
         _check_caches(tables["benchmark"], checker)
+        _check_cascade(tables["benchmark"], checker)
     space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences
     chosen: dict[str, Any] = {
@@ -194,6 +195,16 @@ def _check_caches(benchmark: Benchmark, checker: Checker) -> None:
             checker.add_fault(
                 ("benchmark", "caches", index), "overlaps another directory of caches or scratch: name one of them"
             )
+
+
+def _check_cascade(benchmark: Benchmark, checker: Checker) -> None:
+    names = [stage.name for stage in benchmark.cascade]
+    for index, stage in enumerate(benchmark.cascade):
+        path = ("benchmark", "cascade", index)
+        if fault := stage.fault():
+            checker.add_fault(path, fault)
+        if stage.name in names[:index]:
+            checker.add_fault((*path, "name"), f"is {stage.name!r} for two stages: give each its own name")
 
 
 def _parse_space(data: Any, checker: Checker) -> Space:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from loopty.kit.dataclass import dataclass
-from loopty.kit.dataclass_methods import fields_of, is_dataclass
+from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
 from loopty.taskfile.positions import KeyPath
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Checker:
         kind = typing.cast(type, cls)
         if not isinstance(data, Mapping):
             return typing.cast(T, self.add_fault(path, "must be a table"))
-        hints = typing.get_type_hints(kind)
+        hints = field_types(kind)
         fields = {field.name: field for field in fields_of(kind)}
         self.check_keys(data, {**dict.fromkeys(also_known), **fields}, path)
         values: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
+from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import comparable_result, incumbents
 
 _CAUSES = {
@@ -20,6 +21,7 @@ _CAUSES = {
     Ending.TIMED_OUT: "timed out",
     Ending.PRUNED: "pruned",
     Ending.REFUSED: "rejected by a gate",
+    Ending.STOPPED: "stopped by a stage",
     Ending.TAMPERED: "tampered",
     Ending.CANCELLED: "cancelled or lost",
 }
@@ -60,6 +62,8 @@ class Goodput:
     """The share of the time in which a trial slot had a trial, on average; None when no time was spent."""
     model_slots_busy: float | None = None
     """The share of the time in which a model slot had a call for a proposal; None when no model proposes."""
+    cascade: tuple[StageCost, ...] = ()
+    """The stages of the cascade, in their order."""
 
 
 def goodput(history: History, run: Run, seconds: float, trial_slots: int = 1, model_slots: int = 1) -> Goodput:
@@ -94,6 +98,7 @@ def goodput(history: History, run: Run, seconds: float, trial_slots: int = 1, mo
         sum(_repeats(node) for node in nodes if node.id not in kept),
         _share(busy_seconds, seconds, trial_slots),
         _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
+        stage_costs(run),
     )
 
 

@@ -26,6 +26,7 @@ from loopty.record.sessions import Session
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
+from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
@@ -172,6 +173,8 @@ class RunStatus:
     """None while it searches."""
     slots: SlotUse | None = None
     """None where no model proposes."""
+    cascade: tuple[StageCost, ...] = ()
+    """The stages of the cascade, in their order."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -250,6 +253,7 @@ def status(
         Session.of(run).stalled_seconds,
         run_phase(history, run, noise),
         _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
+        stage_costs(run),
     )
 
 

@@ -80,7 +80,7 @@ class ObjectStore:
             return header[0].decode()
 
         if not ref.startswith("refs/") or not ref.isprintable() or " " in ref:
-            raise GitError("cat-file", f"{ref!r} is not the name of a ref")
+            return None  # no ref has such a name, and a line break would be a second question
         try:
             return self._content_session.ask(f"{ref}\n".encode(), read_answer)
         except EOFError:

@@ -95,6 +95,11 @@ class StateFolder:
         return self.home.below("owners")
 
     @property
+    def slots(self) -> SafeFolder:
+        """Locks of the slots that all processes of this repository share."""
+        return self.home.below("slots")
+
+    @property
     def calls(self) -> SafeFolder:
         """Prompts and replies of the models."""
         return self.home.below("calls")
