@@ -79,6 +79,8 @@ class Loop:
         self._trials_ended = 0
         self._waiting: set[Pool] = set()
         """Pools whose proposer has nothing until a trial ends."""
+        self._not_ahead: set[Pool] = set()
+        """Pools whose proposer has nothing until a trial ends or can start."""
         self._exhausted: dict[Pool, str] = {}
         self._rung_changes: Counter[Pool] = Counter()
         """Consecutive changes of rung without a proposal."""
@@ -182,9 +184,12 @@ class Loop:
                 return
             elif not self._fill_slot(claims):
                 break
-        for pool in self._proposers if not self._cancel.is_set() else ():
+        for pool in self._pools_to_ask_ahead():
             while self._questions.can_ask_ahead(pool) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
+
+    def _pools_to_ask_ahead(self) -> list[Pool]:
+        return [pool for pool in self._proposers if pool not in self._not_ahead and not self._cancel.is_set()]
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
@@ -214,6 +219,7 @@ class Loop:
             self._trials.remove(task)
             self._trials_ended += 1
             self._waiting.clear()
+            self._not_ahead.clear()
             task.result()
         for question, task_of_question in self._questions.ended():
             self._collect_answer(question, task_of_question)
@@ -233,7 +239,7 @@ class Loop:
                 files = self._commit(suggestion) if isinstance(suggestion, Proposal) else ""
                 self._questions.put(question.pool, ReadyAnswer(suggestion, known_event, files))
             elif question.trials_ended == self._trials_ended:
-                self._waiting.add(question.pool)
+                (self._not_ahead if question.early else self._waiting).add(question.pool)
 
     def _wants_question(self, pool: Pool) -> bool:
         """Whether one more proposal of this pool could get a trial."""

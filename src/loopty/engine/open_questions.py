@@ -30,6 +30,8 @@ class Question:
     since: float
     trials_ended: int
     """How many trials of the session had ended when it was asked."""
+    early: bool
+    """Whether no slot was free for a trial of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class OpenQuestions:
         """Ask the pool's proposer; `early` says that no slot is free for a trial of the answer."""
         task = asyncio.create_task(self._reply(pool, early))
         task.add_done_callback(self._done.append)
-        self._open[task] = Question(pool, self._clock(), trials_ended)
+        self._open[task] = Question(pool, self._clock(), trials_ended, early)
 
     def put(self, pool: Pool, answer: ReadyAnswer) -> None:
         """Let an answer wait until it is taken."""
