@@ -183,6 +183,33 @@ async def test_a_trial_whose_processes_are_killed_at_any_instant_is_no_failure_o
     assert [group._folder for group in groups if group._folder.exists()] == []
 
 
+FORK = """
+import asyncio, os, sys
+from pathlib import Path
+from loopty.domain.launch import Bounds, Launch
+from loopty.sandboxes.namespaces import Namespaces
+
+root = Path(sys.argv[1])
+bounds = Bounds(seconds=60, memory_mb=256, processes=32, output_mb=4, disk_mb=32)
+
+def run(code):
+    launch = Launch(("/bin/sh", "-c", f"exit {code}"), "/", bounds, root / f"{code}.out", root / f"{code}.err")
+    assert asyncio.run(Namespaces().run(launch, asyncio.Event())).code == code
+
+run(3)
+if (child := os.fork()) == 0:
+    run(4)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+run(5)
+"""
+
+
+def test_a_forked_process_has_a_launcher_of_its_own(tmp_path):
+    env = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
+    subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], env=env, check=True, timeout=60)
+
+
 KEEP_STARTING = """
 import asyncio, sys
 from pathlib import Path

@@ -113,9 +113,7 @@ class TrialProcess:
 
     def _run_command(self, order: TrialOrder, outputs: list[int]) -> int | None:
         """The exit code of the command, or None when loopty is gone."""
-        wake_in, wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake_out, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        deaths = watch_children()
         try:
             if self._shared.call_filter is not None:
                 filter_calls(self._shared.call_filter)
@@ -128,14 +126,21 @@ class TrialProcess:
             os.close(descriptor)
         watch = select.poll()
         watch.register(self._connection, select.POLLIN)
-        watch.register(wake_in, select.POLLIN)
+        watch.register(deaths, select.POLLIN)
         while True:
             for descriptor, _ in watch.poll():
-                if descriptor != wake_in:
+                if descriptor != deaths:
                     return None
-            os.read(wake_in, _MESSAGE_BYTES)
+            os.read(deaths, _MESSAGE_BYTES)
             if (code := _reap(command)) is not None:
                 return code
+
+
+def watch_children() -> int:
+    """A descriptor that can be read when a child has died; SIGCHLD must have a handler."""
+    readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    return readable
 
 
 def write_identity(uid: int, outer_uid: int, gid: int, outer_gid: int) -> None:
