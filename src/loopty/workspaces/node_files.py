@@ -57,6 +57,9 @@ class NodeFiles:
         self._state = state
         self._task = task
         self._refs = NodeRefs(repository)
+        self._last_edits: tuple[str, Edits] | None = None
+        """The commit and the edits that were checked last: a proposer asks before the loop does."""
+        self._last_refusal: str | None = None
         self._named_in_command = frozenset(
             name for command in task.benchmark.commands for name in _paths_in_command(command)
         )
@@ -179,6 +182,12 @@ class NodeFiles:
             return fault
         if not edits:
             return None
+        if self._last_edits != (parent.commit, edits):
+            self._last_edits = parent.commit, dict(edits)
+            self._last_refusal = self._edits_refusal(parent, edits)
+        return self._last_refusal
+
+    def _edits_refusal(self, parent: Node, edits: Edits) -> str | None:
         if reason := self._task.access.refusal(edits):
             return reason
         entries = self._repository.entries(parent.commit, _with_parents(edits))
