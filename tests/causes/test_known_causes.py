@@ -354,6 +354,11 @@ def test_tests_are_left_out_only_where_more_of_them_pass():
     assert explain(missing, command=PYTEST_GOES_ON).shell == "python3 -m pip install hypothesis"
 
 
+def test_a_file_that_a_package_of_the_repository_lacks_is_nothing_to_install():
+    missing = "E   ModuleNotFoundError: No module named 'tests.declarativeunittest'\n1 error in 0.1s"
+    assert explain(missing, Facts(paths=("tests",)), command=PYTEST_GOES_ON) is None
+
+
 def test_of_many_tests_that_fail_their_files_are_left_out():
     failed = "".join(f"FAILED tests/test_net.py::test_{number} - OSError\n" for number in range(20))
     (setting,) = explain(f"{failed}20 failed, 80 passed in 3s", command=PYTEST_GOES_ON).settings

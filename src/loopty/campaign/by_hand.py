@@ -53,22 +53,22 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
         list(decisions.start_trial(history, node.id, context.owner, judging))
 
     require_same_criteria(context, node)
-    if node.draft:
-        # First of all: what is no new experiment costs nothing, not even the measurement of the baseline.
-        _sealable_files(context, node, require_startable)
+    # First of all: what is no new experiment costs nothing, not even the measurement of the baseline.
+    files = _sealable_files(context, node, require_startable) if node.draft else None
     runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
         context.say(f"measuring the baseline {root.id} first: {node.id} is compared with it")
         root = run_to_verdict(runner, root)
+        files = None  # that took its time: the draft may have been edited meanwhile
     if node.id != root.id and root.verdict is not Verdict.KEPT:
         why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
         remedy = "fix it, then run `loopty optimize --new-run`" if root.verdict else "wait for it"
         raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
     require_startable(context.history)
     if node.draft:
-        files = _sealable_files(context, node, require_startable)
-        context.recorder.record(lambda history: decisions.seal_node(history, node.id, files))
+        sealed = files or _sealable_files(context, node, require_startable)
+        context.recorder.record(lambda history: decisions.seal_node(history, node.id, sealed))
     return run_to_verdict(runner, node, lambda: remove_draft(context, node))
 
 

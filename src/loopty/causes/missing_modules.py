@@ -55,12 +55,14 @@ def python_module_elsewhere(failure: Failure, facts: HostFacts) -> Cause | None:
     return None
 
 
-def missing_python_module(failure: Failure, _facts: HostFacts) -> Cause | None:
+def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
     """A module that is not installed."""
     found = failure.match(*_PYTHON)
     if found is None:
         return None
     full, module = found["name"], found["name"].partition(".")[0]
+    if "." in full and facts.has_path(module):
+        return None  # a file that the repository itself has not
     return Cause(
         "missing-python-module",
         f"{full} is not installed for the python3 of your shell, which trials use",

@@ -15,6 +15,8 @@ from loopty.kit.dataclass import dataclass
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _TARGETS = ("test", "check", "tests")
+_JOBS = "-j 4"
+"""Compilers at the same time: of many, the memory of a trial would not be enough."""
 _C = ("c", "c++")
 _PYTEST = "python3 -m pytest -q -x -p no:cacheprovider"
 _NO_TESTS_THEMSELVES = re.compile(
@@ -136,15 +138,17 @@ def _make_tests(facts: RepositoryFacts, main: str) -> Iterator[RepositoryTests]:
         yield RepositoryTests(f"make {target}", warm_up=f"make {target}")
     if main not in _C:
         return
+    # Automake builds the programs of the tests with the tests, and runs none where TESTS is empty.
+    warm_up = "make check TESTS=" if "Makefile.am" in files else "make check"
     if "configure" in files:
-        yield RepositoryTests("make check", "sh ./configure && make", "make check", writable_copy=True)
+        yield RepositoryTests("make check", f"sh ./configure && make {_JOBS}", warm_up, writable_copy=True)
     elif "configure.ac" in files:
-        setup = "autoreconf -fi && ./configure && make"
-        yield RepositoryTests("make check", setup, "make check", writable_copy=True)
+        setup = f"autoreconf -fi && ./configure && make {_JOBS}"
+        yield RepositoryTests("make check", setup, warm_up, writable_copy=True)
     if "CMakeLists.txt" in files:
         folder = '"$TMPDIR/build"'
         configure = f"cmake -S . -B {folder} -DCMAKE_BUILD_TYPE=Release{_cmake_options(facts)}"
-        build = f"{configure} && cmake --build {folder} -j 2"
+        build = f"{configure} && cmake --build {folder} {_JOBS}"
         yield RepositoryTests(f"ctest --no-tests=error --test-dir {folder}", build)
     if "meson.build" in files:
         build = 'meson setup "$TMPDIR/build" --buildtype release && meson compile -C "$TMPDIR/build"'
