@@ -172,6 +172,12 @@ def test_the_login_is_copied_for_the_agent_alone_and_a_trial_never_sees_it(code_
     assert "tiger" not in printed
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/auth.json"])
+def test_a_login_is_always_below_the_home(code_place, name):
+    set_up(code_place, "echo 9 > src/x.txt", f'login = ["{name}"]')
+    assert "name files below your home" in code_place.loopty("optimize", code=2).stderr
+
+
 def wait_for(condition, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + 120
     while not condition():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from loopty.agents.agent_stream import AgentEvent, ReadLine
+from loopty.kit.dataclass import dataclass, field
 
 QUIET = {
     "DO_NOT_TRACK": "1",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from loopty.agents.agent_stream import AgentEnd, AgentStream
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 
 _LONGEST_REASON = 300

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.model import Usage
+from loopty.kit.dataclass import dataclass
 
 _LONGEST_LINE = 4 << 20
 _LONGEST_TEXT = 1 << 16

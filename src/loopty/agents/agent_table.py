@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from dataclasses import replace
 
 from loopty.agents.agent_driver import AgentDriver
+from loopty.kit.dataclass import replace
 
 ANY_COMMAND = "command"
 AGENTS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from loopty.agents.agent_endings import SessionEnd
@@ -11,6 +10,7 @@ from loopty.agents.agent_table import TEXT
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from loopty.agents.agent_table import load_driver
 from loopty.agents.agent_work import AgentChoice
@@ -12,10 +11,12 @@ from loopty.campaign.agent_login import AgentLogin
 from loopty.campaign.agent_records import SessionFolders
 from loopty.campaign.agent_sessions import SandboxedSessions
 from loopty.campaign.role_models import RoleModels
+from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.sandboxes.repository_environments import repository_environments
 from loopty.workspaces.agent_trees import AgentTrees
@@ -41,6 +42,8 @@ class AgentFactory:
         driver = load_driver(choice.agent, choice.stream)
         if not driver.program and not choice.command:
             raise Misuse('the agent "command" has no command: name it, as in [proposer] command = "…"')
+        if wrong := next((name for name in choice.login if not is_clean_path(name)), None):
+            raise Misuse(f"login of [proposer] names {wrong!r}: name files below your home, as .agent/auth.json")
         login = AgentLogin(driver, choice, os.environ)
         serve = self.models.serve_agent(driver.name)
         if serve is None and not login.is_there:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import loopty_sdk
@@ -19,6 +18,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.launch import Bounds, Launch, Mount, Sandbox, Stop
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand
 from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.program_folders import program_folders

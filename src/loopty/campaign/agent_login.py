@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.agents.agent_driver import AgentDriver
 from loopty.agents.agent_work import AgentChoice
 from loopty.kit import untrusted_files
 from loopty.kit.atomic_file import write_atomically
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 

@@ -7,7 +7,6 @@ import contextlib
 import math
 import socket
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from loopty.campaign.agent_records import AgentRecord, SessionFolder, SessionFol
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Message, Outage, Prompt, Reply, Role, Speaker, Usage
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.unix_socket import listen
 from loopty.models.archive import Archive
 from loopty.models.meter import CANCELLED

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.agents.agent_table import AGENTS, STREAMS, TEXT
 from loopty.agents.agent_work import AgentChoice
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 

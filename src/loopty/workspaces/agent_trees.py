@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.errors import LooptyError
 from loopty.domain.launch import Mount
 from loopty.domain.proposal import Edits
 from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
