@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopty.domain.outcome import Ending
-from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
-from loopty.views.comparable import comparable_result, incumbents
+from loopty.views.comparable import incumbents
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 
 _CAUSES = {
     Ending.FAILED: "failed",
@@ -58,10 +59,10 @@ class Goodput:
     """How many of these repeats were for candidates that were not kept, as far as the record remembers them."""
 
 
-def goodput(history: History, run: Run, seconds: float) -> Goodput:
-    """`seconds` is the time spent on the run so far. Reads every node."""
-    nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run.number, pool) if node.id.parent]
-    results = sum(comparable_result(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
+def goodput(history: History, run: Run, seconds: float, rated: Sequence[RatedNode] | None = None) -> Goodput:
+    """`seconds` is the time spent on the run so far; `rated` are its nodes, where they are known."""
+    rated = rated_nodes(history, run.number) if rated is None else rated
+    results = sum(node.is_comparable and not node.is_baseline for node in rated)
     tokens = Spend.of(run).total_tokens
     kept = frozenset(
         node for fingerprint in Cohorts.of(run).noise for node in incumbents(history, run, fingerprint)
@@ -86,10 +87,5 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
         tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
-        sum(_repeats(node) for node in nodes if node.id not in kept),
+        sum(node.repeats for node in rated if node.repeats and not node.is_baseline and node.id not in kept),
     )
-
-
-def _repeats(node: Node) -> int:
-    """How often the node and the incumbent beside it were measured again."""
-    return len(node.samples) - 1 + len(node.pairing.theirs) if node.pairing else 0
