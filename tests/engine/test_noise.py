@@ -1,5 +1,6 @@
 """Only differences that are larger than the noise count."""
 
+import asyncio
 import contextlib
 import itertools
 import random
@@ -426,9 +427,15 @@ async def test_a_pairing_that_is_won_resets_the_patience_that_was_about_to_end_t
 
 
 async def test_resuming_finishes_an_interrupted_pairing_even_when_the_patience_is_spent(bench):
+    all_run = asyncio.Event()
+
     async def pause(trial):
+        if trial.node.id == "1.3":
+            all_run.set()
         if trial.pool is Pool.REPEAT and trial.node.id == "1.3":
             loop.stop("stopped on request")
+        if trial.node.id in ("1.1", "1.2"):
+            await asyncio.wait_for(all_run.wait(), 60)
 
     noisy = Noisy(effect=20.0)
     proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]
@@ -596,3 +603,10 @@ async def test_after_keeps_that_never_varied_fewer_equal_results_are_needed(benc
     assert samples[:3] == [5, 5, 5]
     assert samples[-1] == 2
     assert samples == sorted(samples, reverse=True)
+
+
+async def test_a_reason_has_enough_digits_to_tell_two_scores_apart(bench):
+    scores = {"1": 2.359251, "1.1": 2.359254}
+    run = bench(lambda trial: scores[trial.node.id], proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    assert run.history[NodeId("1.1")].reason.startswith("better: score 2.359254 against 2.359251")

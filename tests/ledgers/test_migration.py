@@ -137,7 +137,7 @@ def give_previous_layout(path: Path) -> None:
         ((number, last),) = db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1")
         seal = (total, seal_digest(last, total), number)
         db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", seal)
-        db.execute("UPDATE fold SET version = 13")
+        db.execute("UPDATE fold SET version = 14")
         db.execute("PRAGMA user_version = 3")
 
 

@@ -9,16 +9,17 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.engine.loop import Finish, Loop, Pace
+from loopty.engine.loop import Finish, Loop
+from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
 from loopty.evaluators.command import read_curve
+from loopty.kit.dataclass import dataclass
 from loopty.models.throttle import Throttle
 from loopty.taskfile.unused_roles import idle_roles
 from loopty.workspaces.node_leftovers import NodeLeftovers

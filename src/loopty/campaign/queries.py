@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.removed_files import require_files
@@ -101,6 +101,8 @@ def report(
         names = ", ".join(known) or "none"
         raise Misuse(f"no trial has the parameter {parameter}: there are {names}")
     where, importance = run_status(record.state, history, run), parameter_importance(history, run, rated)
+    task = task_or_none(record.state.top)
+    trial_slots, model_slots = (task.width, task.questions) if task else (1, 1)
     drawn = parameter or (importance[0].name if importance else None)
     return Report(
         points(history, run, rated, most_points),
@@ -108,7 +110,7 @@ def report(
         other_cohorts(history, run, top, rated),
         where,
         tally(history, run, rated),
-        goodput(history, history.runs[run], where.work_seconds, rated),
+        goodput(history, history.runs[run], where.work_seconds, trial_slots, model_slots, rated),
         importance,
         parameter_slice(history, run, drawn, rated) if drawn else None,
     )

@@ -15,6 +15,8 @@ _CHECKED = 2_000
 @json_option
 def command(run: int | None, as_json: bool) -> None:
     """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
+    from loopty.resident.client import here as here_to_meet
+    from loopty.resident.server import process_number
     from loopty.views.verdict_tally import is_quick
 
     campaign = here()
@@ -23,6 +25,8 @@ def command(run: int | None, as_json: bool) -> None:
     events, nodes = campaign.history.number, campaign.history.count
     flaw = campaign.flaw(_CHECKED, _CHECKED)
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
+    place = here_to_meet()
+    resident = process_number(place) if place else None
     if as_json:
         from loopty.kit import codec
 
@@ -32,7 +36,8 @@ def command(run: int | None, as_json: bool) -> None:
             else {"checked_events": min(events, _CHECKED), "checked_nodes": min(nodes, _CHECKED)}
         )
         cause = {"explanation": found.plain()} if found else {}
-        print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause})
+        running = {"resident": resident} if resident else {}
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause, **running})
         return
     if flaw:
         say(f"warning: {flaw}")
@@ -45,3 +50,5 @@ def command(run: int | None, as_json: bool) -> None:
     from loopty.report.status_text import status_text
 
     click.echo(status_text(status, columns(), terminal(), tally, found))
+    if resident:
+        click.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")

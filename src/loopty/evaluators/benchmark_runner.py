@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
@@ -19,6 +18,7 @@ from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeCommandEnd
 from loopty.evaluators.writable_copy import in_writable_copy
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 
 FindTampering = Callable[[Trial], str | None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from dataclasses import dataclass
 
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Stop
@@ -15,6 +14,7 @@ from loopty.evaluators import contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ async def run_gate(
         printed = harvest.last_lines(command.stdout, command.stderr)
         reason = runner.stop_reason(end.stop, gate.timeout_seconds)
     elif end.code != 0:
-        printed = harvest.printed_error(command.stdout, command.stderr)
+        printed = harvest.error_in_output(command.stdout, command.stderr)
         reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
     else:
         return GateResult(gate, None, end.seconds)

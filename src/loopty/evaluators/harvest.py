@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.causes.error_lines import MAX_LINES, clean_lines, find_error_lines
 from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
@@ -63,7 +63,7 @@ class PrintedError:
     """The log that has the lines."""
 
 
-def printed_error(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
+def error_in_output(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
     """The error in the logs of a failed command: test runners print theirs to stdout."""
     found = [(find_error_lines(_tail(log)), log.name) for log in (stderr, stdout)]
     best = max(found, key=lambda item: item[0].is_certain + 1 if item[0] else 0)

@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from urllib.parse import quote
 import apsw
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
 from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
@@ -30,7 +30,7 @@ from loopty.record.pages import Page
 _BUSY_TIMEOUT_MS = 120_000
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
-_FOLD_WITHOUT_PLACES = 13
+_FOLD_WITHOUT_PLACES = 14
 """The version of the fold whose pages are those of today, without what nodes are found by."""
 _EVENT, _DIGESTS = "number, at, kind, body", "digest, page_sum, seal"
 _FILES = ("", "-wal", "-shm", "-journal")

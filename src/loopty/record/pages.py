@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 
 
 class NodeFacts(NamedTuple):

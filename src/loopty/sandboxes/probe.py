@@ -16,10 +16,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
+from loopty.kit.dataclass import dataclass
 from loopty.sandboxes.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=12, output_mb=1, disk_mb=3)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.views.rated_nodes import RatedNode, rated_nodes
 

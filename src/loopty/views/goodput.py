@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
+from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import incumbents
 from loopty.views.rated_nodes import RatedNode, rated_nodes
 
@@ -21,6 +23,7 @@ _CAUSES = {
     Ending.TIMED_OUT: "timed out",
     Ending.PRUNED: "pruned",
     Ending.REFUSED: "rejected by a gate",
+    Ending.STOPPED: "stopped by a stage",
     Ending.TAMPERED: "tampered",
     Ending.CANCELLED: "cancelled or lost",
 }
@@ -57,10 +60,26 @@ class Goodput:
     """Repeat measurements that separate a difference from noise: not waste, but the price of certainty."""
     repeats_of_discarded: int
     """How many of these repeats were for candidates that were not kept, as far as the record remembers them."""
+    trial_slots_busy: float | None = None
+    """The share of the time in which a trial slot had a trial, on average; None when no time was spent."""
+    model_slots_busy: float | None = None
+    """The share of the time in which a model slot had a call for a proposal; None when no model proposes."""
+    cascade: tuple[StageCost, ...] = ()
+    """The stages of the cascade, in their order."""
 
 
-def goodput(history: History, run: Run, seconds: float, rated: Sequence[RatedNode] | None = None) -> Goodput:
-    """`seconds` is the time spent on the run so far; `rated` are its nodes, where they are known."""
+def goodput(
+    history: History,
+    run: Run,
+    seconds: float,
+    trial_slots: int = 1,
+    model_slots: int = 1,
+    rated: Sequence[RatedNode] | None = None,
+) -> Goodput:
+    """`seconds` is the time spent on the run so far; the slots are those of the task.
+
+    `rated` are the nodes of the run, where they are known.
+    """
     rated = rated_nodes(history, run.number) if rated is None else rated
     results = sum(node.is_comparable and not node.is_baseline for node in rated)
     tokens = Spend.of(run).total_tokens
@@ -77,15 +96,24 @@ def goodput(history: History, run: Run, seconds: float, rated: Sequence[RatedNod
         for ending, cause in _CAUSES.items()
     ]
     repeats = TrialCounts.of(run, Pool.REPEAT)
+    busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
     finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
     return Goodput(
         results,
         seconds,
         results * 3600 / seconds if seconds > 0 else None,
         results * 1e6 / tokens if tokens else None,
-        sum(count.busy_seconds for count in counts),
+        busy_seconds,
         tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
         sum(node.repeats for node in rated if node.repeats and not node.is_baseline and node.id not in kept),
+        _share(busy_seconds, seconds, trial_slots),
+        _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
+        stage_costs(run),
     )
+
+
+def _share(busy_seconds: float, seconds: float, slots: int) -> float | None:
+    """The share of a slot's time that was used, at most 1: the slots of a task may change between sessions."""
+    return min(busy_seconds / (seconds * slots), 1.0) if seconds > 0 else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import machine_description

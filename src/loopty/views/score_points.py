@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import incumbents, sigma

@@ -17,12 +17,12 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.dataclass import dataclass
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository

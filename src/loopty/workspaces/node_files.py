@@ -19,7 +19,7 @@ from loopty.kit.markers import change_outside_blocks
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.workspaces.benchmark_imports import imported_files, module_files
+from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
@@ -57,7 +57,9 @@ class NodeFiles:
         self._state = state
         self._task = task
         self._refs = NodeRefs(repository)
-        self._named_in_command = _paths_in_command(task.benchmark.command)
+        self._named_in_command = frozenset(
+            name for command in task.benchmark.commands for name in _paths_in_command(command)
+        )
         self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
 
     def is_benchmark_file(self, path: str) -> bool:
@@ -102,10 +104,10 @@ class NodeFiles:
             )
 
         starts = [path for path in self._named_files(commit) if paths[path].mode in REGULAR_FILES]
-        commands = (task.benchmark.command, *(gate.command for gate in task.gates))
+        commands = (*task.benchmark.commands, *(gate.command for gate in task.gates))
         modules = [name for command in commands for name in _modules_in_command(command)]
         named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
-        return frozenset(named) | imported_files(
+        return frozenset(named) | files_of_imports(
             (*starts, *named), paths, lambda path: self.text(commit, path), follows
         )
 

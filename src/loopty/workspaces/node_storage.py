@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError

@@ -70,6 +70,8 @@ class Repository:
         self.top = folders.top
         self._git_dir = folders.git_dir
         self._allows_programs = not is_own  # its configuration was written by loopty
+        self._settings = ""
+        """The configuration as it was last listed."""
         self._env = {
             **environment_without_git(os.environ),
             **({} if is_own else _NO_USER_CONFIG),
@@ -96,7 +98,8 @@ class Repository:
 
     def program_settings(self) -> dict[str, str]:
         """The settings of the repository's own configuration that choose programs or servers, by key."""
-        return program_settings(self._git(*LIST_OPTIONS))
+        self._settings = self._git(*LIST_OPTIONS)
+        return program_settings(self._settings)
 
     def allow_programs(self) -> None:
         """Let git use the programs and servers that the repository's own configuration chooses."""
@@ -289,10 +292,7 @@ class Repository:
 
     def ref_tip(self, ref: str) -> str | None:
         """The object that a ref names, or None when there is no such ref."""
-        try:
-            return self._git("rev-parse", "--verify", "--quiet", _END_OF_OPTIONS, ref).strip()
-        except GitError:
-            return None
+        return self._store.name_of_ref(ref)
 
     def refs(self, prefix: str) -> list[str]:
         """The refs below this prefix, which ends with a slash."""
@@ -351,6 +351,8 @@ class Repository:
     @functools.cached_property
     def wants_branches(self) -> bool:
         """Whether the user wants a branch for each node: `git config loopty.branches true`."""
+        if self._settings and "\0loopty.branches" not in self._settings:
+            return False
         try:
             return self._git("config", "--type=bool", "--get", "loopty.branches").strip() == "true"
         except GitError:
@@ -468,9 +470,8 @@ class Repository:
     def _open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
         return GitSession(_git_command(*args, config=config), self._env, self._git_dir)
 
-    @functools.cache  # noqa: B019 - one repository per process
     def _object_folder(self) -> Path:
-        return self._git_dir / self._git("rev-parse", "--git-path", "objects").strip()
+        return self.folders.common_dir / "objects"
 
     def _git(self, *args: str, **options: object) -> str:
         return self._git_bytes(*args, **options).decode(errors="surrogateescape")  # type: ignore[arg-type]
