@@ -277,6 +277,7 @@ class SqliteLedger:
             yield
             self._db.execute("COMMIT")
         except BaseException:
+            self._pages.forget_sizes()
             if self._db.in_transaction:  # a full disk may have ended it already
                 self._db.execute("ROLLBACK")
             raise

@@ -27,6 +27,8 @@ class SqlitePages:
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
+        self._pool_sizes: dict[tuple[int, Pool], tuple[int, int]] = {}
+        """The size of a pool, with the newest handle when it was counted."""
         self._changed: dict[str, None] = {}
         """The keys of pages that were read and do not match their digests."""
 
@@ -57,8 +59,13 @@ class SqlitePages:
         return NodeId(key) if key else None
 
     def pool_size(self, run: int, pool: Pool) -> int:
-        query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle IS NOT NULL"
-        return int(self._db.execute(query, (run, pool.value)).get)
+        # Nodes are only ever added, so that only those since the last question are counted.
+        last, size = self._pool_sizes.get((run, pool), (0, 0))
+        if (newest := self.count()) > last:
+            query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle > ?"
+            size += int(self._db.execute(query, (run, pool.value, last)).get)
+            self._pool_sizes[run, pool] = newest, size
+        return size
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
         # From the nearer end: SQLite walks over what OFFSET leaves out.
@@ -100,13 +107,20 @@ class SqlitePages:
 
     def clear(self) -> None:
         self._db.execute("DELETE FROM pages")
+        self.forget_sizes()
+
+    def forget_sizes(self) -> None:
+        """Count the nodes of pools anew, because nodes were removed or a write was undone."""
+        self._pool_sizes.clear()
 
     def take_without_places(self) -> Iterator[list[Node]]:
         """Remove the pages of an older layout, some at a time and in their order, and yield the nodes in them."""
         last: int = self._db.execute("SELECT coalesce(max(place), 0) FROM pages").get
-        query = "SELECT place, key, body FROM pages WHERE place <= ? ORDER BY place LIMIT ?"
-        while rows := _rows(self._db, query, last, _PAGES_PER_MOVE):
-            self._db.execute("DELETE FROM pages WHERE place <= ?", (rows[-1][0],))
+        # From place to place: when the last page is gone, SQLite begins to count at 1 again.
+        query, done = "SELECT place, key, body FROM pages WHERE place > ? AND place <= ? ORDER BY place LIMIT ?", 0
+        while rows := _rows(self._db, query, done, last, _PAGES_PER_MOVE):
+            first, done = rows[0][0], rows[-1][0]
+            self._db.execute("DELETE FROM pages WHERE place >= ? AND place <= ?", (first, done))
             yield [codec.build(Node, json.loads(body)) for _, key, body in rows if not key.startswith("run ")]
 
     def first_change_seen(self) -> str | None:
