@@ -27,6 +27,9 @@ kind = "random"
 
 [pools]
 attempts = {attempts}
+
+[sandbox]
+kind = "{sandbox}"
 """
 
 
@@ -39,9 +42,9 @@ class Loopty:
         self._env = env
         self._experiments = 0
 
-    def init(self, attempts: int) -> None:
-        """Write and commit a task that allows `attempts` attempts."""
-        self.write({"loopty.toml": _TASK.format(attempts=attempts)})
+    def init(self, attempts: int, sandbox: str = "auto") -> None:
+        """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""
+        self.write({"loopty.toml": _TASK.format(attempts=attempts, sandbox=sandbox)})
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write and commit these files."""
