@@ -24,6 +24,9 @@ class Cost:
         memory = max(self.memory_mb, other.memory_mb)
         return Cost(self.cpu_seconds + other.cpu_seconds, self.wall_seconds + other.wall_seconds, memory)
 
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(self.cpu_seconds - other.cpu_seconds, self.wall_seconds - other.wall_seconds)
+
     def __truediv__(self, units: float) -> "Cost":
         return Cost(self.cpu_seconds / units, self.wall_seconds / units, self.memory_mb)
 

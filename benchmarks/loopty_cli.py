@@ -27,6 +27,9 @@ kind = "random"
 
 [pools]
 attempts = {attempts}
+
+[sandbox]
+kind = "{sandbox}"
 """
 
 
@@ -40,10 +43,10 @@ class Loopty:
         self._experiments = 0
         self._attempts = 0
 
-    def init(self, attempts: int) -> None:
-        """Write and commit a task that allows `attempts` attempts."""
+    def init(self, attempts: int, sandbox: str = "auto") -> None:
+        """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""
         self._attempts = attempts
-        self.write({"loopty.toml": _TASK.format(attempts=attempts)})
+        self.write({"loopty.toml": _TASK.format(attempts=attempts, sandbox=sandbox)})
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write and commit these files."""
@@ -76,7 +79,7 @@ class Loopty:
     def one_more_trial(self) -> Cost:
         """Resume `optimize` with a budget of one more attempt and return its cost."""
         self._attempts += 1
-        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=self._attempts))
+        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=self._attempts, sandbox="auto"))
         return self.verb("optimize")
 
     def watch_optimize(self) -> list[Sample]:

@@ -16,7 +16,7 @@ from loopty.record.node_record import Node
 from loopty.record.nodes_in_memory import NodesInMemory
 from loopty.record.pages import FactsRow, NodeFacts, NodePlace, Page, SavedNodes
 from loopty.record.pool_nodes import PoolNodes
-from loopty.record.run_record import Run
+from loopty.record.run_record import Run, RunPages
 from loopty.record.unsaved_nodes import UnsavedNodes
 
 _MOST_DECODED = 10_000
@@ -38,6 +38,7 @@ class FoldState:
         self._index = UnsavedNodes()
         self._counting: dict[int, tuple[Objective, Outcome | None, tuple[Metric, ...]]] = {}
         """The counting metrics of each run, with what they follow from."""
+        self._run_pages = RunPages()
         self._changed: dict[str, None] = {}
         """In the order in which pages first changed: a ledger keeps them so, and nodes in their order."""
 
@@ -166,7 +167,9 @@ class FoldState:
     def take_changed_pages(self) -> dict[str, Page]:
         """Take the pages that changed since the last call, to save them: from then on they are read back."""
         pages = {
-            key: Page(codec.text(self.runs[int(key[4:])])) if key.startswith("run ") else self._page(NodeId(key))
+            key: Page(self._run_pages.text(self.runs[int(key[4:])]))
+            if key.startswith("run ")
+            else self._page(NodeId(key))
             for key in self._changed
         }
         self._changed.clear()
