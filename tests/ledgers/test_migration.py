@@ -77,7 +77,6 @@ def test_the_run_is_unchanged(old_ledger):
     assert codec.plain(NodeGates.of(run).by_node) == before["gates"]
     assert Directive.of(run).text == before.get("directive", "")
     spend = codec.plain(Spend.of(run))
-    assert all(reservation.pop("since") for reservation in spend.get("reservations", {}).values())
     reservations = {
         call: {name.replace("worst_", "max_"): value for name, value in hold.items()}
         for call, hold in before.get("holds", {}).items()
