@@ -109,6 +109,11 @@ class StateFolder:
         """Cached replies of the user role's model, for equal requests."""
         return self.home.below("replies")
 
+    @property
+    def agents(self) -> SafeFolder:
+        """The sessions of coding agents, each removed when its proposal is recorded."""
+        return self.home.below("agents")
+
     def node_folder(self, node: NodeId) -> SafeFolder:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.home.below("nodes", node.name)
