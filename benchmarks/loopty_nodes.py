@@ -19,7 +19,7 @@ def main(kind: str, count: int) -> None:
         edits = {"src0/file0.py": f"VALUE = {-number}\n"}
         commit = repository.commit(base, edits, modes, f"mutate: {number}\n").commit
         if kind == "branches":
-            repository.make_branch(f"loopty-1.{number + 1}", commit)
+            repository.refs.make_branch(f"loopty-1.{number + 1}", commit)
         else:
             refs.hold(1, [commit])
 

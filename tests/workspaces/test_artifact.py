@@ -32,6 +32,7 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Result
 from loopty.workspaces.artifact import open_artifact, unpack_artifact
 from loopty.workspaces.artifact_pack import pack_artifact
+from loopty.workspaces.git_bundle import write_bundle
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
 
@@ -98,7 +99,7 @@ def make_winner(user) -> Winner:
     node = repository.commit(
         baseline.commit, {"src/x.txt": "6\n", "src/raw.bin": b"\0\xff\r\n", "a/b/c.txt": None}, {}, "six\n"
     )
-    repository.make_branch("loopty-1.3", node.commit)
+    repository.refs.make_branch("loopty-1.3", node.commit)
     folder = user.top.parent / "node"
     folder.mkdir()
     (folder / "result.json").write_text('{"score": 6}')
@@ -172,7 +173,7 @@ def test_an_unpacked_artifact_is_a_repository_at_the_baseline_without_history(wi
     assert user.git("log", "--all", "--format=%s", at=top).split() == [b"baseline", b"winner"]
     assert user.git("status", "--porcelain", at=top) == b""
     assert b"secret" not in user.git("rev-list", "--objects", "--all", at=top)
-    assert unpacked.repository.snapshot("as it is").tree == winner.manifest.baseline_tree
+    assert unpacked.repository.working_tree.snapshot("as it is").tree == winner.manifest.baseline_tree
 
 
 def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
@@ -183,7 +184,7 @@ def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
     with open_artifact(tmp_path / "winner") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
-    assert unpacked.repository.snapshot("as it is").tree == baseline.tree
+    assert unpacked.repository.working_tree.snapshot("as it is").tree == baseline.tree
     assert unpacked.contradictions == ()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/loopty.toml").write_text("mine")
@@ -651,7 +652,7 @@ def test_existing_files_are_not_overwritten(folder, tmp_path, user):
 def test_files_that_differ_from_the_manifest_are_reported(folder, tmp_path, user):
     other = user.commits({"bench.sh": "echo the best of all\n"})
     better = user.repository.commit(other, {"src/x.txt": "9\n"}, {}, "nine\n")
-    user.repository.write_bundle(user.repository.head().tree, better.tree, folder / "source.bundle")
+    write_bundle(user.repository.git, user.repository.head().tree, better.tree, folder / "source.bundle")
     rewrite_sums(folder)
     with open_artifact(folder) as artifact:
         contradictions = unpack_artifact(artifact, tmp_path / "there").contradictions

@@ -37,7 +37,7 @@ def use_clone(arena: Arena) -> None:
     (arena.outbox / "clone").rename(top)
     os.chown(top, os.geteuid(), os.getegid())
     commit_all(top)
-    if Repository.open(top).foreign_state_path() is None:
+    if Repository.open(top).working_tree.foreign_state_path() is None:
         raise RuntimeError("files of the clone in loopty's folder were not noticed")
     state, node = StateFolder.of(GitFolders.find(top)), NodeId("1")
     with contextlib.suppress(LooptyError):

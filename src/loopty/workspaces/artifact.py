@@ -23,6 +23,7 @@ from pathlib import Path
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.protocols import CommittedFiles
+from loopty.workspaces.git_bundle import unpack_bundle
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
@@ -89,8 +90,8 @@ def unpack_artifact(artifact: Artifact, target: Path) -> UnpackedArtifact:
         raise Misuse(f"{target} is already a repository: name another directory")
     try:
         target.mkdir(parents=True, exist_ok=True)
-        repository, baseline, node = Repository.from_bundle(artifact.folder / BUNDLE, target)
-        patched_tree = repository.tree_with_patch(baseline.tree, (artifact.folder / PATCH).read_bytes())
+        repository, baseline, node = unpack_bundle(artifact.folder / BUNDLE, target)
+        patched_tree = repository.patches.apply_to_tree(baseline.tree, (artifact.folder / PATCH).read_bytes())
         if tracked := TASK_FILE in repository.entries(baseline.commit, [TASK_FILE]):
             tracked_content = repository.content(baseline.commit, TASK_FILE)
         else:

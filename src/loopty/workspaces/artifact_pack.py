@@ -29,6 +29,7 @@ from loopty.workspaces.artifact import (
     size_limit,
     sums_text,
 )
+from loopty.workspaces.git_bundle import write_bundle
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
@@ -113,8 +114,8 @@ def _fill_folder(
     (folder / MANIFEST).write_bytes(manifest.text.encode())
     (folder / PARAMS).write_text(params_text(manifest))
     (folder / TASK_FILE).write_bytes(task_file)
-    (folder / PATCH).write_bytes(repository.patch(manifest.baseline_commit, manifest.commit))
-    repository.write_bundle(manifest.baseline_tree, manifest.tree, folder / BUNDLE)
+    (folder / PATCH).write_bytes(repository.patches.between(manifest.baseline_commit, manifest.commit))
+    write_bundle(repository.git, manifest.baseline_tree, manifest.tree, folder / BUNDLE)
     for name in FROM_THE_NODE:
         if node_folder.file(name).exists():
             (folder / name).write_bytes(node_folder.file(name).read())

@@ -66,7 +66,7 @@ class Drafts:
                 return [path for path in touched if _has_content(Path(temporary, path), touched[path])]
 
         def files_to_ignore(paths: Sequence[str]) -> Collection[str]:
-            return self._repository.ignored_files(folder.path_for_programs(), paths)
+            return self._repository.working_tree.ignored_files(folder.path_for_programs(), paths)
 
         return edits_in(folder, layout, same_as_committed, files_to_ignore)
 

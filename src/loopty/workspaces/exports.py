@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
-from loopty.workspaces.git_objects import TreeEntry
-from loopty.workspaces.repository import SUBMODULE, Repository
+from loopty.workspaces.git_objects import SUBMODULE, TreeEntry
+from loopty.workspaces.repository import Repository
 from loopty.workspaces.submodules import submodules_of, write_submodule
 
 

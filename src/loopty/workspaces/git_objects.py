@@ -17,6 +17,7 @@ from loopty.workspaces.object_store import BoundedCache, ObjectStore
 REGULAR_FILES = ("100644", "100755")
 DIRECTORY = "040000"
 LINK = "120000"
+SUBMODULE = "160000"
 _AUTHOR = "loopty <loopty@localhost>"
 
 

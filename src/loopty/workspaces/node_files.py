@@ -231,11 +231,11 @@ class NodeFiles:
             return
         if parent is None or parent.commit != node.commit:
             self._refs.hold(node.id.run, [node.commit])
-        if self._repository.wants_branches:
-            self._repository.make_branch(node.id.branch, node.commit)
+        if self._repository.refs.wants_branches:
+            self._repository.refs.make_branch(node.id.branch, node.commit)
         params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
         changed = parent is not None and parent.commit != node.commit
-        patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
+        patch = self._repository.patches.between(parent.commit, node.commit) if parent and changed else b""
         # The description is last, because its presence says that the rest is complete.
         self._state.write_node_files(node.id, {**params, "change.diff": patch, _DESCRIPTION: description})
 

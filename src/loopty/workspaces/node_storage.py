@@ -77,9 +77,9 @@ class NodeStorage:
 
         None where the user wants branches. A branch that is checked out somewhere stays.
         """
-        if self._repository.wants_branches:
+        if self._repository.refs.wants_branches:
             return {}
-        tips = self._repository.unused_branches("loopty-*")
+        tips = self._repository.refs.unused_branches("loopty-*")
         held = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} if tips else set()
         return {
             node.id.branch: node.commit
@@ -96,7 +96,7 @@ class NodeStorage:
         for run, held in commits.items():
             self._refs.hold(run, list(dict.fromkeys(held)))
         for branch, commit in branches.items():
-            self._repository.swap_ref(f"refs/heads/{branch}", None, commit)
+            self._repository.refs.swap(f"refs/heads/{branch}", None, commit)
 
     def release(self, removed: Iterable[Node], kept: Collection[str]) -> None:
         """Let git drop the commits of removed nodes, except those that other nodes have, too."""
@@ -119,7 +119,7 @@ class NodeStorage:
             names = self._lonely_names(removed, kept, branches)
         except GitError:
             return []  # another process removes some just now: what git cannot tell, nobody removes
-        loose = (self._repository.loose_object(name) for name in reversed(names))
+        loose = (self._repository.graph.loose_object(name) for name in reversed(names))
         found = ((path, status) for path in loose if (status := _status(path)))
         newest = time.time() - _GRACE_SECONDS
         return [LooseObject(path, status.st_size) for path, status in found if status.st_mtime < newest]
@@ -127,14 +127,14 @@ class NodeStorage:
     def _lonely_names(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str]
     ) -> list[str]:
-        gone = self._repository.existing_objects([commit for commit in removed if commit not in kept])
+        gone = self._repository.graph.existing([commit for commit in removed if commit not in kept])
         if not gone:
             return []
         kept_here = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} - set(gone)
-        candidates = dict.fromkeys(self._repository.reachable_objects(gone))
-        tips = self._repository.existing_objects([*kept_here, *kept])
+        candidates = dict.fromkeys(self._repository.graph.reachable(gone))
+        tips = self._repository.graph.existing([*kept_here, *kept])
         ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))
-        for name in self._repository.reachable_objects(tips, everything_except=ours):
+        for name in self._repository.graph.reachable(tips, everything_except=ours):
             candidates.pop(name, None)
         return list(candidates)
 
