@@ -189,7 +189,48 @@ def test_old_exports_go_and_are_made_again(old_place):
     assert "reproduced" in old_place.loopty("replay", "1.3.1").stdout
 
 
+def make_cache(place: Place, name: str, age_days: float, size: int) -> None:
+    folder = place.state / "caches" / name
+    (folder / "0").mkdir(parents=True)
+    (folder / "0/object.o").write_bytes(bytes(size))
+    at = time.time() - age_days * 86_400
+    os.utime(folder, (at, at))
+
+
+def caches(place: Place) -> set[str]:
+    return {path.name for path in (place.state / "caches").iterdir()}
+
+
+def test_build_caches_that_nobody_has_used_for_long_go(old_place):
+    make_cache(old_place, "old", 15, 2000)
+    make_cache(old_place, "young", 13, 2000)
+    assert "1 build cache  2.0 kB" in old_place.loopty("gc").stdout
+    assert caches(old_place) == {"old", "young"}
+    removed = old_place.json("gc", "--yes")
+    assert (removed["caches"], removed["cache_bytes"]) == (["old"], 2000)
+    assert caches(old_place) == {"young"}
+
+
+def test_build_caches_go_before_nodes_until_the_rest_fits(old_place):
+    make_cache(old_place, "old", 2, 2000)
+    make_cache(old_place, "young", 1, 2000)
+    nodes = sum(folder_size(old_place, node) for node in LOST | NEEDED)
+    shown = old_place.json("gc", "--max-size", str(nodes + 2000))
+    assert (shown["caches"], shown["nodes"]) == (["old"], [])
+    shown = old_place.json("gc", "--max-size", str(nodes - 1))
+    assert (shown["caches"], shown["nodes"]) == (["old", "young"], ["1.1.1"])
+    assert old_place.json("gc", "--max-size", str(nodes + 4000))["caches"] == []
+
+
+def test_the_tree_marks_nodes_without_files(old_place):
+    old_place.loopty("gc", "--older-than", "0s", "--yes")
+    lines = old_place.loopty("tree", "--all").stdout.splitlines()
+    marked = {line.lstrip("│├└─┄ ").split()[0] for line in lines if "(files removed)" in line}
+    assert marked == LOST
+
+
 def test_nothing_of_a_living_run_goes(old_place):
+    make_cache(old_place, "old", 100, 2000)
     sleeper = [sys.executable, "-c", LIVING, str(old_place.top)]
     with subprocess.Popen(sleeper, stdout=subprocess.PIPE, text=True) as living:
         try:

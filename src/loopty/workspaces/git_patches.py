@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
 from loopty.workspaces.git_session import GitError, read_line
 
@@ -50,7 +50,7 @@ class GitPatches:
         """The tree with this patch applied, or None when the patch does not apply."""
         if not patch:
             return tree
-        with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
+        with temporary_folder("index") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
             self._git.run("read-tree", END_OF_OPTIONS, tree, env=env)
             try:

@@ -1,10 +1,10 @@
-"""What nodes take on disk: folders, copies, exports, git objects; how much that is, and how it is removed."""
+"""What nodes take on disk: folders, copies, git objects; how much that is, and how it is removed."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_refs import NodeRefs
+from loopty.workspaces.rebuildable_folders import bytes_below
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -39,7 +40,7 @@ class NodeStorage:
 
     def folder_bytes(self, node: NodeId) -> int:
         """The size of the files in the node's folder and in its copy for people."""
-        return sum(map(_bytes_below, self._folders(node)))
+        return sum(map(bytes_below, self._folders(node)))
 
     def remove_folders(self, node: NodeId) -> None:
         """Remove the node's folder and its copy, and what is left of a draft."""
@@ -50,27 +51,6 @@ class NodeStorage:
 
     def _folders(self, node: NodeId) -> tuple[SafeFolder, SafeFolder]:
         return self._state.node_folder(node), self._state.node_copy(node)
-
-    def old_exports(self, before: float) -> dict[str, int]:
-        """The exports from before this time, with their sizes. Each can be made again from its commit."""
-        exports = self._state.exports
-        made = {name: _made_at(exports.below(name)) for name in exports.names() if not name.startswith("making-")}
-        return {name: _bytes_below(exports.below(name)) for name, at in made.items() if 0 < at < before}
-
-    def remove_export(self, name: str, is_wanted: Callable[[], bool]) -> None:
-        """Remove an export, unless somebody wants it just now."""
-        exports, aside = self._state.exports, f"making-{name}-{os.getpid()}-gc"
-        try:
-            exports.rename(name, aside)
-        except OSError:
-            return  # another process was faster
-        if is_wanted():
-            try:
-                exports.rename(aside, name)
-            except OSError:
-                exports.remove(aside)  # it was made again meanwhile
-        else:
-            exports.remove(aside)
 
     def branches_to_move(self, nodes: Iterable[Node]) -> dict[str, str]:
         """Branches that an earlier version made for nodes, with their commits: those that nobody has changed.
@@ -151,24 +131,3 @@ def _status(path: Path) -> os.stat_result | None:
         return path.lstat()
     except FileNotFoundError:
         return None
-
-
-def _made_at(folder: SafeFolder) -> float:
-    """When the directory was made or last changed; 0 where it is gone."""
-    try:
-        with folder.handle() as descriptor:
-            return os.fstat(descriptor).st_mtime
-    except OSError:
-        return 0.0
-
-
-def _bytes_below(folder: SafeFolder) -> int:
-    try:
-        with folder.handle() as top:
-            return sum(
-                os.stat(name, dir_fd=inner, follow_symlinks=False).st_size
-                for _, _, names, inner in os.fwalk(".", dir_fd=top)
-                for name in names
-            )
-    except OSError:
-        return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, PathChange, TreeEntry
@@ -145,7 +145,7 @@ class Repository:
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of one of the user's commits into an empty directory, through the user's filters."""
         self._refuse_programs()
-        with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
+        with temporary_folder("index") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
             self.git.run("read-tree", END_OF_OPTIONS, commit, env=env)
             names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")

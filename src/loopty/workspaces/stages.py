@@ -25,6 +25,7 @@ from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.overlay import overlay_mounts
+from loopty.workspaces.rebuildable_folders import RebuildableFolders
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.seals import Seal, Signature, current_seal, load_or_make_seal
 from loopty.workspaces.state_folder import StateFolder
@@ -122,11 +123,10 @@ class Stages:
         return None
 
     def sweep(self, refresh: Callable[[], History]) -> None:
-        """Remove leftovers of trials and exports of dead processes."""
-        exports, trials = self._state.exports, self._state.trials
-        for name in exports.names():
-            if name.startswith("making-") and not _is_alive(name.split("-")[2]):
-                exports.remove(name)
+        """Remove what dead processes left of trials, exports and caches."""
+        trials = self._state.trials
+        for rebuildable in (self._state.exports, self._state.caches):
+            RebuildableFolders(rebuildable).sweep()
         # List the folders first, then read the history: a trial is recorded before its directory is made.
         if not (folders := trials.names()):
             return

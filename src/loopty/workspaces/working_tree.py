@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
 from loopty.workspaces.git_folders import is_work_folder
 from loopty.workspaces.git_objects import SUBMODULE
@@ -53,7 +53,7 @@ class WorkingTree:
         """
         self._refuse_programs()
         head = head_of(self._git)
-        with tempfile.TemporaryDirectory(prefix="loopty-index-") as folder:
+        with temporary_folder("index") as folder:
             index = Path(folder, "index")
             if (self._git.git_dir / "index").exists():
                 # With its time: git compares it with those of the files to know which of them it must read again.
