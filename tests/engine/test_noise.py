@@ -596,3 +596,10 @@ async def test_after_keeps_that_never_varied_fewer_equal_results_are_needed(benc
     assert samples[:3] == [5, 5, 5]
     assert samples[-1] == 2
     assert samples == sorted(samples, reverse=True)
+
+
+async def test_a_reason_has_enough_digits_to_tell_two_scores_apart(bench):
+    scores = {"1": 2.359251, "1.1": 2.359254}
+    run = bench(lambda trial: scores[trial.node.id], proposer=one_proposal(), pools=Pools(attempts=1))
+    await run.drive()
+    assert run.history[NodeId("1.1")].reason.startswith("better: score 2.359254 against 2.359251")

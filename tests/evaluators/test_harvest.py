@@ -87,10 +87,10 @@ def test_an_error_on_stdout_counts_more_than_the_last_line_of_stderr(tmp_path: P
     (tmp_path / "stdout.log").write_text("E       assert 1 == 2\nbye\n")
     (tmp_path / "stderr.log").write_text("make: *** [Makefile:2: test] Error 1\n")
     logs = [SafeFolder(tmp_path).file(f"{name}.log") for name in ("stdout", "stderr")]
-    found = harvest.printed_error(*logs)
+    found = harvest.error_in_output(*logs)
     assert (found.cause, found.log) == ("E       assert 1 == 2", "stdout.log")
     (tmp_path / "stderr.log").write_text("sh: 1: cargo: not found\n")
-    assert harvest.printed_error(*logs).log == "stderr.log"
+    assert harvest.error_in_output(*logs).log == "stderr.log"
 
 
 def test_traces_that_come_and_go_do_not_fill_the_disk(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign import lookup
 from loopty.campaign.reader import CampaignReader
-from loopty.campaign.typed_text import typed_reason, typed_text
+from loopty.campaign.user_text import parse_reason, parse_text
 from loopty.domain.errors import Misuse
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Campaign(CampaignReader):
         """Keep a node that was held because its gain is too good to be true."""
         from loopty.engine import decisions
 
-        context, found, reason = self.context, self.find_node(node), typed_reason(why)
+        context, found, reason = self.context, self.find_node(node), parse_reason(why)
         context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
 
@@ -214,7 +214,7 @@ class Campaign(CampaignReader):
         if fault := gate.fault():
             raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
         for part in (gate.name, gate.metric, *gate.argv):
-            typed_text(part, "gate")
+            parse_text(part, "gate")
         if any(gate.name == other.name for other in self.context.task.gates):
             raise Misuse(f"loopty.toml already has a gate {gate.name}: choose another name")
         return add_gate(self.context, self.find_node(node), gate, unsafe)
@@ -266,7 +266,7 @@ class Campaign(CampaignReader):
         from loopty.record.directives import Directive, DirectiveSet
         from loopty.record.recorder import Recorder
 
-        run, directive = self.newest_run(), typed_text(text, "directive")
+        run, directive = self.newest_run(), parse_text(text, "directive")
 
         def decide(history: History) -> Iterator[Event]:
             if Directive.of(history.runs[run]).text != directive:

@@ -24,19 +24,19 @@ def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: b
         raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}): it measures them itself")
     if node:
         _require_reopened(context.history[node])
-    elif not reopened_nodes(context.history, run):
+    elif not nodes_to_judge_again(context.history, run):
         return []
     require_same_criteria(context, context.history[context.history.runs[run].root])
     runner = context.trial_runner(run, context.executor(unsafe, run))
     judged: list[Node] = []
-    while waiting := [node] if node else reopened_nodes(context.history, run):
+    while waiting := [node] if node else nodes_to_judge_again(context.history, run):
         judged.append(run_to_verdict(runner, context.history[waiting[0]]))
         if node or judged[-1].verdict is None:  # it was stopped
             break
     return judged
 
 
-def reopened_nodes(history: History, run: int) -> Sequence[NodeId]:
+def nodes_to_judge_again(history: History, run: int) -> Sequence[NodeId]:
     """The nodes that wait to be judged once more, oldest first."""
     undecided = Trials.of(history.runs[run]).undecided
     return [node for node in undecided if history[node].reopened_for and history[node].is_pending]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.stoppable import run_until_stopped
-from loopty.campaign.typed_text import typed_reason
+from loopty.campaign.user_text import parse_reason
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate, metric_refusal
 from loopty.domain.ids import NodeId
@@ -36,13 +36,13 @@ class VerdictChange:
 
 def discard(context: CampaignContext, node: NodeId, why: str) -> VerdictChange:
     """Take back that a node was kept."""
-    text = typed_reason(why)
+    text = parse_reason(why)
     return _record(context, node, lambda history: withdrawals.discard_node(history, node, text))
 
 
 def invalidate(context: CampaignContext, node: NodeId, why: str) -> VerdictChange:
     """Take back everything about a node that cheats, and about its descendants."""
-    text = typed_reason(why)
+    text = parse_reason(why)
     return _record(context, node, lambda history: withdrawals.invalidate_node(history, node, text))
 
 

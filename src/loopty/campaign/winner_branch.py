@@ -31,7 +31,7 @@ def make_winner_branch(
     record: SavedRecord, node: NodeId, branch: str | None, force: bool, say: Say
 ) -> WinnerBranch:
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
-    found, root = _edited_node(record, node, say)
+    found, root = _node_with_edits(record, node, say)
     repository = open_own_repository(record.state.top)
     name = branch or f"loopty-best-{node.name}"
     if repository.refs.branch_tip(name) and not force:
@@ -69,7 +69,7 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
 
 def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
-    found, root = _edited_node(record, node, say)
+    found, root = _node_with_edits(record, node, say)
     repository = open_own_repository(record.state.top)
     patch = repository.patches.between(root.commit, found.commit)
     if any(
@@ -106,7 +106,7 @@ def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, 
     return found, root
 
 
-def _edited_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
+def _node_with_edits(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
     """The node and its baseline, if the node changes a file."""
     found, root = applicable_node(record, node, say)
     if found.commit == root.commit:

@@ -10,6 +10,7 @@ import click
 
 from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, say_control
 from loopty.domain.ids import NodeId
+from loopty.report.node_name import name_to_type, node_name
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -62,38 +63,47 @@ def command(
         _apply_params(campaign, node, to, as_json)
         return
     if found.params != root.params:
-        say(f"its parameters are not part of the code; they come with: loopty apply {node} --to FILE (or --env)")
+        typed = name_to_type(node, found.handle)
+        say(f"its parameters are not part of the code; they come with: loopty apply {typed} --to FILE (or --env)")
     if patch:
         _patch(campaign, node, as_json)
         return
     made = campaign.make_branch(node, branch, force)
     if as_json:
         integrity = found.outcome.integrity if found.outcome else None
-        result = {"node": node, "branch": made.branch, "commit": made.commit, "integrity": integrity}
+        result = {
+            "node": node,
+            "handle": found.handle,
+            "branch": made.branch,
+            "commit": made.commit,
+            "integrity": integrity,
+        }
         print_json({**result, "params": dict(found.params)})
         return
-    click.echo(f"branch {made.branch} holds {node}")
+    click.echo(f"branch {made.branch} holds {node_name(node, found.handle)}")
     print_integrity(found.outcome)
     say(f"look: git diff {made.onto[:12]} {made.branch}   take: git merge {made.branch}")
 
 
 def _patch(campaign: Campaign, node: NodeId, as_json: bool) -> None:
     campaign.patch_working_tree(node)
+    found = campaign.node(node)
     if as_json:
-        print_json({"node": node, "applied": "working tree"})
+        print_json({"node": node, "handle": found.handle, "applied": "working tree"})
         return
-    click.echo(f"{node} applied to the working tree")
-    print_integrity(campaign.node(node).outcome)
+    click.echo(f"{node_name(node, found.handle)} applied to the working tree")
+    print_integrity(found.outcome)
 
 
 def _apply_params(campaign: Campaign, node: NodeId, to: Path | None, as_json: bool) -> None:
-    made = campaign.write_params(node, to)
+    made, handle = campaign.write_params(node, to), campaign.node(node).handle
     if as_json:
-        print_json({"node": node, "params": dict(made.params), "path": str(made.path) if made.path else None})
+        path = str(made.path) if made.path else None
+        print_json({"node": node, "handle": handle, "params": dict(made.params), "path": path})
     elif made.path is None:
         click.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
         say('to write them: loopty apply --to FILE, or parameters_file = "params.json" in loopty.toml')
     else:
         from loopty.report.closing_text import params_text
 
-        click.echo(f"{made.path} has the parameters of {node}: {params_text(made.params)}")
+        click.echo(f"{made.path} has the parameters of {node_name(node, handle)}: {params_text(made.params)}")

@@ -105,7 +105,9 @@ def main() -> None:
         loopty(standalone_mode=False)
     except LooptyError as error:
         _exit_if_outage(error)
-        _exit_for_misuse(str(error))
+        from loopty.report.node_name import shorten_ids
+
+        _exit_for_misuse(shorten_ids(str(error)))
     except click.ClickException as error:
         _exit_for_misuse(error.format_message())
     except OSError as error:

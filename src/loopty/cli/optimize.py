@@ -92,7 +92,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
     from loopty.report.closing_text import closing_text
-    from loopty.report.node_name import typed_name
+    from loopty.report.node_name import name_to_type
 
     status, tally, history = campaign.status(run), campaign.tally(run), campaign.history
     if as_json:
@@ -107,7 +107,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     fruitless = finish.reason == fruitless_reason(history.runs[run], Pool.ATTEMPT)
     # A pass over the whole ledger: only where a model made the proposals is there more to see.
     if fruitless and (parent := campaign.last_fruitless_parent(run)):
-        say(f"see what was refused: loopty show {typed_name(parent, history.handle(parent))} --refused")
+        say(f"see what was refused: loopty show {name_to_type(parent, history.handle(parent))} --refused")
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))

@@ -33,11 +33,11 @@ def paired_estimate(gains: Sequence[float]) -> PairedEstimate | None:
     if count < FEWEST_PAIRS:
         return None
     means = sorted(one / 2 + other / 2 for place, one in enumerate(gains) for other in gains[place:])
-    excluded = _excluded_ranks(count)
+    excluded = _ranks_to_leave_out(count)
     return PairedEstimate(median(means), means[excluded], means[-1 - excluded], count)
 
 
-def _excluded_ranks(pairs: int) -> int:
+def _ranks_to_leave_out(pairs: int) -> int:
     """How many of the smallest, and of the largest, means lie outside of the interval."""
     # ways[s]: the number of ways to choose ranks with the sum s, each rank with the chance of one half.
     ways = [1]

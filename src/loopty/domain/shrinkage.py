@@ -22,11 +22,11 @@ def shrunk_gain(gain: float, standard_error: float) -> float:
     low, high = 0.0, observed
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _expected_if_stated(middle) < observed else (low, middle)
+        low, high = (middle, high) if _expectation_if_stated(middle) < observed else (low, middle)
     return low * standard_error
 
 
-def _expected_if_stated(true: float) -> float:
+def _expectation_if_stated(true: float) -> float:
     """The mean of a normal variable around `true`, of those draws that exceed the threshold."""
     beyond = _STATED_ABOVE - true
     tail = math.erfc(beyond / math.sqrt(2)) / 2

@@ -186,7 +186,7 @@ class CommandEvaluator:
                 outcome = Outcome(Ending.TIMED_OUT, metrics, directions, reason)
             return _with_lines(outcome, harvest.last_lines(*logs))
         if end.code != 0:
-            printed = harvest.printed_error(*logs)
+            printed = harvest.error_in_output(*logs)
             reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
             return _with_lines(Outcome(Ending.FAILED, reason=reason), printed)
         try:

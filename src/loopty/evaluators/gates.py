@@ -57,7 +57,7 @@ async def run_gate(
         printed = harvest.last_lines(command.stdout, command.stderr)
         reason = runner.stop_reason(end.stop, gate.timeout_seconds)
     elif end.code != 0:
-        printed = harvest.printed_error(command.stdout, command.stderr)
+        printed = harvest.error_in_output(command.stdout, command.stderr)
         reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
     else:
         return GateResult(gate, None, end.seconds)

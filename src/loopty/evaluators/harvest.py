@@ -63,7 +63,7 @@ class PrintedError:
     """The log that has the lines."""
 
 
-def printed_error(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
+def error_in_output(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
     """The error in the logs of a failed command: test runners print theirs to stdout."""
     found = [(find_error_lines(_tail(log)), log.name) for log in (stderr, stdout)]
     best = max(found, key=lambda item: item[0].is_certain + 1 if item[0] else 0)

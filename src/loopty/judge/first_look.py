@@ -20,6 +20,8 @@ _SHIFTED = 3.0
 """The machine has changed if the newest measurement differs from the record by this many times the noise."""
 _MOST_REFRESHES = 3
 """Enough to turn the median of the newest five."""
+_DIGITS = range(6, 18)
+"""Significant digits of a score in a reason; 17 tell any two floats apart."""
 
 
 def judge_first_result(
@@ -38,7 +40,7 @@ def judge_first_result(
         if over_fresh.amount > difference.amount:
             difference, theirs = over_fresh, fresh
     reason = _comparison(difference, mine, theirs, incumbent)
-    noise = _observed_noise(known_noise, node.samples, result.samples)
+    noise = _largest_noise(known_noise, node.samples, result.samples)
     sigma = noise_of(difference, rules.metrics, noise)
     if difference.amount <= max(sigma * _bar(node, rules), 0.0):
         if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
@@ -95,7 +97,7 @@ def _medians(samples: Sequence[Metrics]) -> dict[str, float]:
     return {name: median([sample[name] for sample in samples]) for name in samples[0]}
 
 
-def _observed_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
+def _largest_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
     """The largest noise seen for each metric: a candidate may add some to a benchmark that had none.
 
     It decides whether to compare in pairs, never how to bet on them: bets must not depend on the pairs' results.
@@ -109,4 +111,11 @@ def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: Nod
     if difference.metric is None:
         return f"{word}: the weighted sum by {difference.amount:.6g}{incumbent.phrase('of')}"
     name = difference.metric.name
-    return f"{word}: {name} {mine[name]:.6g} against {theirs[name]:.6g}{incumbent.phrase('of')}"
+    left, right = _texts_apart(mine[name], theirs[name])
+    return f"{word}: {name} {left} against {right}{incumbent.phrase('of')}"
+
+
+def _texts_apart(left: float, right: float) -> tuple[str, str]:
+    """Both numbers in the fewest digits, six or more, that tell them apart."""
+    digits = next((count for count in _DIGITS if f"{left:.{count}g}" != f"{right:.{count}g}"), _DIGITS[0])
+    return f"{left:.{digits}g}", f"{right:.{digits}g}"

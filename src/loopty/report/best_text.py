@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loopty.domain.outcome import Verdict
 from loopty.report.change_line import Change, ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
-from loopty.report.node_name import fitted_name, node_name
+from loopty.report.node_name import name_within, node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_remark
@@ -33,7 +33,7 @@ def leaderboard_text(
     changes = ChangeLine.of(every_change, room - remarks - 1 if remarks else room)
     lines = [terminal.paint(cut(f"{head}  {changes.head}", columns).rstrip(), "dim")]
     for row in rows:
-        name = pad(fitted_name(row.node.id, row.node.handle, names), names)
+        name = pad(name_within(row.node.id, row.node.handle, names), names)
         better = scores.change(row.over_baseline) if row.over_baseline else ""
         line = f"{row.rank:>3}  {name}  {scores.score(row.score):>{values}}  {better:>9}"
         remark, change = node_remark(row.node, _remark(row)), changes.text(Change(row.node, row.changed_params))

@@ -9,7 +9,7 @@ from loopty.domain.space import Value
 from loopty.report.columns import Fact, wrap
 from loopty.report.control_text import control_text
 from loopty.report.figures import plural, value_text
-from loopty.report.node_name import node_name, typed_name
+from loopty.report.node_name import name_to_type, node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.status_text import endings_text, integrity_text, stalls_text, time_text, usage_text
 from loopty.report.tally_text import uplift_text
@@ -78,6 +78,6 @@ def _next_steps(status: RunStatus) -> Iterator[Fact]:
         if status.baseline:
             yield Fact("see what was tried", "loopty tree", "dim")
         return
-    name = typed_name(leader.node, leader.handle) if status.control_leads else "best"
+    name = name_to_type(leader.node, leader.handle) if status.control_leads else "best"
     yield Fact("see it", f"loopty diff {name} --baseline" if leader.edited else f"loopty show {name}", "dim")
     yield Fact("use it", f"loopty apply {name}", "dim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.report.node_name import node_name, typed_name
+from loopty.report.node_name import name_to_type, node_name
 from loopty.report.score_text import ScoreText
 from loopty.views.run_status import RunStatus
 
@@ -34,6 +34,6 @@ def control_hint(status: RunStatus) -> str:
     if control is None or not status.control_leads:
         return ""
     score = ScoreText.of_run(status).score(control.score)
-    name, typed = node_name(control.node, control.handle), typed_name(control.node, control.handle)
+    name, typed = node_name(control.node, control.handle), name_to_type(control.node, control.handle)
     found = f"the control's node {name} is better: {status.metric} {score}, by random changes"
     return f"{found}. To use it instead: loopty apply {typed}"

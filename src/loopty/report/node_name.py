@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 
 _LONGEST_ID = 16
+_DEEP_ID = re.compile(r"(?<![\w./-])\d+(?:\.\d++){2,}+(?![\w/-])")
 
 
 def node_name(node: str, handle: int) -> str:
@@ -18,13 +20,13 @@ def node_name(node: str, handle: int) -> str:
     return f"{short_id(node)} #{handle}" if handle else short_id(node)
 
 
-def fitted_name(node: str, handle: int, columns: int) -> str:
+def name_within(node: str, handle: int, columns: int) -> str:
     """The name in at most this many columns: the handle alone where there is no room for both."""
     name = node_name(node, handle)
     return name if len(name) <= columns or not handle else f"#{handle}"
 
 
-def typed_name(node: str, handle: int) -> str:
+def name_to_type(node: str, handle: int) -> str:
     """What to type for the node: its id, or for a deep one the handle, with an `@` for the sake of shells."""
     return str(node) if short_id(node) == node or not handle else f"@{handle}"
 
@@ -37,6 +39,11 @@ def short_id(node: str) -> str:
     return f"{run}…{above}.{last}"
 
 
+def shorten_ids(text: str) -> str:
+    """The text with its deep ids shortened, as every verb shows and accepts them."""
+    return _DEEP_ID.sub(lambda found: short_id(found[0]), text)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeNames:
     """The names of nodes that a text has only the ids of; without a way to their handles, the ids alone."""
@@ -47,4 +54,4 @@ class NodeNames:
         return node_name(node, self.handle(NodeId(node)))
 
     def argument(self, node: str) -> str:
-        return typed_name(node, self.handle(NodeId(node)))
+        return name_to_type(node, self.handle(NodeId(node)))

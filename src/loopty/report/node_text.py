@@ -19,7 +19,7 @@ from loopty.report.figures import (
     three_digits,
     value_text,
 )
-from loopty.report.node_name import node_name, short_id, typed_name
+from loopty.report.node_name import name_to_type, node_name, short_id
 from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
@@ -50,7 +50,7 @@ def node_text(
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
     waiting = (
-        f"unjudged again: loopty remeasure {typed_name(node.id, node.handle)}" if node.reopened_for else waiting
+        f"unjudged again: loopty remeasure {name_to_type(node.id, node.handle)}" if node.reopened_for else waiting
     )
     state = node.verdict or (
         "dropped" if node.dropped else "draft" if node.draft else "running" if node.running else waiting
@@ -79,14 +79,14 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, _incumbent(detail)))
-    if change := _confirmed_change(detail):
+    if change := _change_in_fresh_pairs(detail):
         yield Fact("confirmed", _scores(detail.metrics[0]).change_words(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
     yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
     if node.calls:
         calls = plural(len(node.calls), "model call")
-        yield Fact("calls", f"made with {calls}: loopty show {typed_name(node.id, node.handle)} --prompt")
+        yield Fact("calls", f"made with {calls}: loopty show {name_to_type(node.id, node.handle)} --prompt")
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:
@@ -166,7 +166,7 @@ def _over_parent(detail: NodeDetail) -> str:
     )
 
 
-def _confirmed_change(detail: NodeDetail) -> ScoreChange | None:
+def _change_in_fresh_pairs(detail: NodeDetail) -> ScoreChange | None:
     """The change over the baseline in fresh pairs."""
     change = detail.metrics[0].over_baseline if detail.metrics else None
     return change if change and change.is_confirmed else None

@@ -22,7 +22,10 @@ class Throughput:
 
 
 class Pace:
-    """Counts from `start`, later over the last few events. The rate falls while nothing happens."""
+    """Counts from `start`, later over the last few events.
+
+    The rate falls once nothing has happened for longer than usual.
+    """
 
     def __init__(self, start: float) -> None:
         self._trials: deque[float] = deque([start], maxlen=_MEMORY)
@@ -40,5 +43,8 @@ class Pace:
 
 
 def _per_second(times: deque[float], now: float) -> float | None:
-    start, count = times[0], len(times) - 1
-    return count / (now - start) if count and now > start else None
+    start, last, count = times[0], times[-1], len(times) - 1
+    if not count or last <= start:
+        return None
+    usual = (last - start) / count
+    return count / (last - start + max(now - last - usual, 0.0))

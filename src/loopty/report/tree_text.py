@@ -10,7 +10,7 @@ from loopty.record.node_record import Node
 from loopty.report.change_line import Change, ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
-from loopty.report.node_name import fitted_name, node_name
+from loopty.report.node_name import name_within, node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow
@@ -187,7 +187,7 @@ def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str,
 def _name(row: TreeRow, columns: int = 80) -> str:
     """The name, and the number of nodes hidden below it."""
     hidden = f" +{row.hidden_below:,}" if row.hidden_below else ""
-    return fitted_name(row.node.id, row.node.handle, columns - len(hidden)) + hidden
+    return name_within(row.node.id, row.node.handle, columns - len(hidden)) + hidden
 
 
 def _elsewhere(row: TreeRow) -> str:

@@ -29,7 +29,7 @@ def over_baseline(history: History, node: NodeId, fingerprint: str, metric: Metr
     older = baseline.outcome.metrics[metric.name]
     if not is_varying(history, node, fingerprint, metric.name):
         return score_change(result.outcome.metrics[metric.name], older, metric.direction, noise)
-    if confirmed := _confirmed_change(history, node, fingerprint, metric):
+    if confirmed := _change_in_fresh_pairs(history, node, fingerprint, metric):
         return confirmed
     amount = _sum_of_effects(history, node, metric)
     if amount is None:
@@ -37,7 +37,7 @@ def over_baseline(history: History, node: NodeId, fingerprint: str, metric: Metr
     return ScoreChange(amount, percent_of(amount, older, noise), is_confirmed=False)
 
 
-def _confirmed_change(history: History, node: NodeId, fingerprint: str, metric: Metric) -> ScoreChange | None:
+def _change_in_fresh_pairs(history: History, node: NodeId, fingerprint: str, metric: Metric) -> ScoreChange | None:
     run = history.runs[node.run]
     pairing = Confirmation.of(run).pairing_of(node, fingerprint)
     if pairing is None:

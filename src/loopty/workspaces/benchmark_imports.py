@@ -20,7 +20,7 @@ MayFollow = Callable[[str], bool]
 ReadText = Callable[[str], str | None]
 
 
-def imported_files(
+def files_of_imports(
     starts: Iterable[str], paths: Collection[str], text: ReadText, follows: MayFollow
 ) -> frozenset[str]:
     """The files among `paths` that the starts load, directly or through others.

@@ -19,7 +19,7 @@ from loopty.kit.markers import change_outside_blocks
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
-from loopty.workspaces.benchmark_imports import imported_files, module_files
+from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
@@ -105,7 +105,7 @@ class NodeFiles:
         commands = (task.benchmark.command, *(gate.command for gate in task.gates))
         modules = [name for command in commands for name in _modules_in_command(command)]
         named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
-        return frozenset(named) | imported_files(
+        return frozenset(named) | files_of_imports(
             (*starts, *named), paths, lambda path: self.text(commit, path), follows
         )
 

@@ -27,12 +27,12 @@ def _read(output: TrialOutput, score_key: str) -> ParsedResult | None:
         if match := _OBJECT.search(raw):
             return parse_result(raw[match.start() :], score_key)
         lines = [line.strip() for line in raw.decode(errors="replace").splitlines() if line.strip()]
-        return _printed_score(lines, score_key)
+        return _score_in_output(lines, score_key)
     except Unreadable as error:
         raise Unreadable(f"stdout {error}") from None
 
 
-def _printed_score(lines: list[str], score_key: str) -> ParsedResult:
+def _score_in_output(lines: list[str], score_key: str) -> ParsedResult:
     """Lines like `accuracy: 0.93` are metrics; the score is `score`, or else the only number of the last line."""
     named: dict[str, float] = {}
     for line in lines:

@@ -8,7 +8,7 @@ _LONGEST = 4_000
 """Characters: a directive is part of every prompt and must leave room for the rest; a reason is one line."""
 
 
-def typed_text(text: str, name: str) -> str:
+def parse_text(text: str, name: str) -> str:
     """The text without blanks around it. Raises Misuse when it is too long, or no text in this encoding."""
     stripped = text.strip()
     if len(stripped) > _LONGEST:
@@ -20,9 +20,9 @@ def typed_text(text: str, name: str) -> str:
     return stripped
 
 
-def typed_reason(text: str) -> str:
+def parse_reason(text: str) -> str:
     """The reason for a change of a verdict, in one line. Raises Misuse when there is none."""
-    reason = " ".join(typed_text(text, "reason").split())
+    reason = " ".join(parse_text(text, "reason").split())
     if not reason:
         raise Misuse("say why the verdict changes: --why TEXT; it stays in the record")
     return reason
