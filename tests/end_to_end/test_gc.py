@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.outcome import Verdict
+from loopty.workspaces.repository import Repository
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .state import events
@@ -187,6 +188,20 @@ def test_old_exports_go_and_are_made_again(old_place):
     assert len(old_place.json("gc", "--yes")["exports"]) == 1
     assert list(exports.iterdir()) == []
     assert "reproduced" in old_place.loopty("replay", "1.3.1").stdout
+
+
+def test_objects_of_discarded_nodes_leave_the_packs_too(old_place):
+    repository = Repository.open(old_place.top)
+    repository.packs.pack_loose("refs/loopty/runs/1")
+    packs = list((old_place.top / ".git/objects/pack").glob("loopty-*.pack"))
+    assert len(packs) == 1
+    own = old_place.git("rev-parse", f"{old_place.commit_of('1.2')}:src/own").strip()
+    assert old_place.json("gc", "--older-than", "0s")["objects"] == 0  # git may need the pack for a new commit
+    for path in packs:
+        os.utime(path, (1, 1))
+    assert old_place.json("gc", "--older-than", "0s", "--yes")["objects"] > 3
+    assert own not in objects(old_place)
+    assert_sound(old_place)
 
 
 def make_cache(place: Place, name: str, age_days: float, size: int) -> None:

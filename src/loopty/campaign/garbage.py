@@ -20,7 +20,7 @@ from loopty.record.history import History
 from loopty.record.recorder import Recorder
 from loopty.record.removed_files import FilesRemoved
 from loopty.views.removable_nodes import removable_nodes
-from loopty.workspaces.node_storage import LooseObject, NodeStorage, remove_object
+from loopty.workspaces.node_storage import LonelyObjects, NodeStorage
 from loopty.workspaces.rebuildable_folders import RebuildableFolder, RebuildableFolders
 from loopty.workspaces.repository import Repository
 
@@ -47,7 +47,7 @@ class Garbage:
     node_bytes: int
     """Of their folders, logs and copies."""
     objects: int
-    """Git objects that only these nodes and those of earlier times need; objects in packs are left to git."""
+    """Git objects that only these nodes and those of earlier times need; the user's packs are left to git."""
     object_bytes: int
     exports: tuple[str, ...]
     export_bytes: int
@@ -109,8 +109,7 @@ class GarbageCollector:
             self._exports.remove(name, self._has_living_owner)
         for name in garbage.caches:
             self._caches.remove(name, self._has_living_owner)
-        for found in self._lonely_objects(recorder.refresh(), ()):
-            remove_object(found)
+        self._storage.remove_objects(self._lonely_objects(recorder.refresh(), ()))
         return garbage
 
     def _nodes_to_clear(self, history: History) -> list[NodeId]:
@@ -147,8 +146,8 @@ class GarbageCollector:
         return Garbage(
             tuple(chosen),
             sum(map(self._size, chosen)),
-            len(objects),
-            sum(found.size for found in objects),
+            objects.count,
+            objects.size,
             tuple(export.name for export in exports),
             _size_of(exports),
             tuple(cache.name for cache in caches),
@@ -158,7 +157,7 @@ class GarbageCollector:
 
     def _lonely_objects(
         self, history: History, chosen: Collection[NodeId], branches: Collection[str] = ()
-    ) -> list[LooseObject]:
+    ) -> LonelyObjects:
         """The objects that nobody needs when the files of these nodes are gone, and these branches."""
         gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
         commits = {history[node].commit for node in gone}

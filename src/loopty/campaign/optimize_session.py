@@ -61,6 +61,7 @@ class OptimizeSession:
         finally:
             if ticks:
                 ticks.cancel()
+            self.context.files.finish_session(self.run)
 
 
 def start_session(

@@ -20,6 +20,8 @@ _NO_USER_CONFIG = {
     "GIT_ATTR_NOSYSTEM": "1",
 }
 """For a stranger's repository: its `.gitattributes` may name programs, but only the user's files define them."""
+LOOPTY = "loopty <loopty@localhost>"
+"""The author of what loopty commits."""
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "loopty",
     "GIT_AUTHOR_EMAIL": "loopty@localhost",

@@ -231,6 +231,7 @@ class NodeFiles:
             return
         if parent is None or parent.commit != node.commit:
             self._refs.hold(node.id.run, [node.commit])
+        self._refs.pack(node.id.run, node.handle)
         if self._repository.refs.wants_branches:
             self._repository.refs.make_branch(node.id.branch, node.commit)
         params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
@@ -244,6 +245,10 @@ class NodeFiles:
             return self._state.node_folder(node.id).file(_DESCRIPTION).read() == description
         except FileNotFoundError:
             return False
+
+    def finish_session(self, run: int) -> None:
+        """Pack what the session has added to the repository."""
+        self._refs.finish_packs(run)
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason."""

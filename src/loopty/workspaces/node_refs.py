@@ -33,6 +33,14 @@ class NodeRefs:
         names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs.names_below(_PREFIX))
         return sorted(int(name) for name in names if name.isdecimal())
 
+    def pack(self, run: int, handle: int) -> None:
+        """Let the objects of nodes be packed in the background, if this is the node at which that is due."""
+        self._repository.packs.after_node(handle, f"{_PREFIX}{run}")
+
+    def finish_packs(self, run: int) -> None:
+        """Pack what is left at the end of a session."""
+        self._repository.packs.finish(f"{_PREFIX}{run}")
+
     def commits(self, run: int) -> list[str]:
         """The commits that the run holds, newest first."""
         tip = self._repository.refs.tip(f"{_PREFIX}{run}")

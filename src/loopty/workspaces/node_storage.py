@@ -23,11 +23,21 @@ _OURS = "refs/loopty/runs/*"
 
 
 @dataclass(frozen=True, slots=True)
-class LooseObject:
-    """A git object in a file of its own."""
+class LonelyObjects:
+    """Git objects that nobody needs, with their sizes on disk."""
 
-    path: Path
-    size: int
+    loose: Mapping[Path, int]
+    """In files of their own, commits last."""
+    packed: Mapping[str, int]
+    """In loopty's packs, by name."""
+
+    @property
+    def count(self) -> int:
+        return len(self.loose) + len(self.packed)
+
+    @property
+    def size(self) -> int:
+        return sum(self.loose.values()) + sum(self.packed.values())
 
 
 class NodeStorage:
@@ -89,20 +99,31 @@ class NodeStorage:
 
     def lonely_objects(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str] = ()
-    ) -> list[LooseObject]:
-        """The loose objects that only these removed commits and branches need, commits last.
+    ) -> LonelyObjects:
+        """The objects that only these removed commits and branches need.
 
         Every ref, reflog, index and working tree of the repository, and every kept commit, keeps what it reaches.
-        Objects in packs are left to `git gc`.
+        Objects in packs of the user are left to `git gc`.
         """
         try:
             names = self._lonely_names(removed, kept, branches)
         except GitError:
-            return []  # another process removes some just now: what git cannot tell, nobody removes
-        loose = (self._repository.graph.loose_object(name) for name in reversed(names))
-        found = ((path, status) for path in loose if (status := _status(path)))
+            return LonelyObjects({}, {})  # another process removes some: what git cannot tell, nobody removes
+        paths = {name: self._repository.graph.loose_object(name) for name in reversed(names)}
+        found = {name: status for name, path in paths.items() if (status := _status(path))}
         newest = time.time() - _GRACE_SECONDS
-        return [LooseObject(path, status.st_size) for path, status in found if status.st_mtime < newest]
+        loose = {paths[name]: status.st_size for name, status in found.items() if status.st_mtime < newest}
+        return LonelyObjects(
+            loose, self._repository.packs.removable([name for name in names if name not in found])
+        )
+
+    def remove_objects(self, lonely: LonelyObjects) -> None:
+        """Remove these objects, except those that somebody has written again meanwhile."""
+        for path in lonely.loose:
+            if (status := _status(path)) and status.st_mtime < time.time() - _GRACE_SECONDS:
+                path.unlink(missing_ok=True)
+        if lonely.packed:
+            self._repository.packs.remove(lonely.packed)
 
     def _lonely_names(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str]
@@ -117,13 +138,6 @@ class NodeStorage:
         for name in self._repository.graph.reachable(tips, everything_except=ours):
             candidates.pop(name, None)
         return list(candidates)
-
-
-def remove_object(found: LooseObject) -> None:
-    """Remove an object, unless somebody has written it again meanwhile."""
-    status = _status(found.path)
-    if status and status.st_mtime < time.time() - _GRACE_SECONDS:
-        found.path.unlink(missing_ok=True)
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -20,6 +20,7 @@ from loopty.workspaces.git_programs import LIST_OPTIONS, program_settings, setti
 from loopty.workspaces.git_refs import GitRefs
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.object_graph import ObjectGraph
+from loopty.workspaces.object_packs import ObjectPacks
 from loopty.workspaces.object_store import ObjectStore
 from loopty.workspaces.working_tree import WorkingTree, head_of
 
@@ -42,7 +43,8 @@ class Repository:
             git.open_session("cat-file", "--batch"),
             git.open_session("cat-file", "--batch-check"),
         )
-        self._store = ObjectStore(content_session, size_session, self.graph.folder)
+        self.packs = ObjectPacks(git, self.graph)
+        self._store = ObjectStore(content_session, size_session, self.graph.folder, self.packs.add)
         self._objects = GitObjects(self._store)
         self.refs = GitRefs(git)
         self.patches = GitPatches(git, self._objects.tree_of)
