@@ -43,7 +43,7 @@ refs.finish_packs(worker)
 @pytest.fixture(autouse=True)
 def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_packs, "_OBJECTS_PER_PACK", 50)
-    monkeypatch.setattr(object_packs, "_FEWEST_AT_END", 10)
+    monkeypatch.setattr(object_packs, "_FEWEST", 10)
 
 
 def add_nodes(repository: Repository, count: int, run: int = 1) -> list[str]:

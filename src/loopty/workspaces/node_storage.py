@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
-from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.rebuildable_folders import bytes_below
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -47,20 +46,18 @@ class NodeStorage:
         self._repository = repository
         self._state = state
         self._refs = NodeRefs(repository)
+        self._folders = NodeFolders(state)
 
     def folder_bytes(self, node: NodeId) -> int:
-        """The size of the files in the node's folder and in its copy for people."""
-        return sum(map(bytes_below, self._folders(node)))
+        """The size of what is kept of the node, with its copy for people."""
+        return self._folders.size(node)
 
     def remove_folders(self, node: NodeId) -> None:
         """Remove the node's folder and its copy, and what is left of a draft."""
-        for folder in (*self._folders(node), self._state.draft_folder(node)):
-            if folder.exists():
-                folder.remove_all()
+        self._folders.remove(node)
+        if (draft := self._state.draft_folder(node)).exists():
+            draft.remove_all()
         self._state.draft_layout(node).remove()
-
-    def _folders(self, node: NodeId) -> tuple[SafeFolder, SafeFolder]:
-        return self._state.node_folder(node), self._state.node_copy(node)
 
     def branches_to_move(self, nodes: Iterable[Node]) -> dict[str, str]:
         """Branches that an earlier version made for nodes, with their commits: those that nobody has changed.

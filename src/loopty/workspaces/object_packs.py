@@ -30,8 +30,8 @@ _LARGEST_REMEMBERED = 1 << 20
 _NODES_PER_LOOK = 100
 _LINKS_TO_LOOK_AT = 1024
 """What a killed process left further back than this stays loose."""
-_FEWEST_AT_END = 50
-"""Fewer loose objects than this are not worth a pack when a session ends."""
+_FEWEST = 50
+"""Fewer loose objects than this are not worth a pack."""
 _MOST_PACKS = 10
 _HARMLESS = (OSError, GitError)
 """Another process packs, the repository is read-only, the disk is full: the objects stay as they are."""
@@ -89,15 +89,16 @@ class ObjectPacks:
         if self._thread:
             self._thread.join()
         self._new, self._new_bytes = {}, 0
-        self.pack_loose(ref, _FEWEST_AT_END)
+        self.pack_loose(ref)
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change:
                 self._merge(1)
+                self._remove_empty_folders()
 
-    def pack_loose(self, ref: str, fewest: int = 1) -> None:
-        """Pack the loose objects that the newest nodes of this ref added, whoever wrote them."""
+    def pack_loose(self, ref: str) -> None:
+        """Pack the loose objects that the newest nodes of this ref added, by any process, unless they are few."""
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
-            if may_change and len(loose := list(self._loose_objects(ref))) >= fewest:
+            if may_change and len(loose := list(self._loose_objects(ref))) >= _FEWEST:
                 self._drop_loose(self._join(loose))
                 self._merge(_MOST_PACKS)
 
@@ -207,6 +208,12 @@ class ObjectPacks:
         self._join(dict.fromkeys(name for pack in packs[:count] for name in pack.names))
         for pack in packs[:count] if {pack.path for pack in self.packs()} - before else ():
             _remove_pack(pack.path)
+
+    def _remove_empty_folders(self) -> None:
+        """Remove the folders that loose objects have left empty, as git does: it looks into every one."""
+        for number in range(256):
+            with contextlib.suppress(OSError):
+                (self._graph.folder() / f"{number:02x}").rmdir()
 
     def _has_shared_index(self) -> bool:
         """Whether an index of the user's names all packs: then only the user's own git may remove one."""

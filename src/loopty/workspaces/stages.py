@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,7 +108,9 @@ class Stages:
             self._signatures_at_start.pop(trial_folder, None)
             trial_folder.remove_all()
             _staged_here.discard(trial_folder.name)
-            if trial.pool is not Pool.AUDIT:
+            _remove_empty_logs(results)
+            # What a trial of the search leaves is copied with the verdict, if the node is kept.
+            if trial.pool is not Pool.AUDIT and not trial.pool.rules.searches:
                 self._copy_for_people(trial.node.id, results)
 
     def find_tampering(self, trial: Trial) -> str | None:
@@ -291,6 +295,15 @@ def _readable_for_trials() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def _remove_empty_logs(results: SafeFolder) -> None:
+    with contextlib.suppress(FileNotFoundError), results.handle() as folder:
+        for name in os.listdir(folder):  # noqa: PTH208
+            if name.endswith(".log"):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and not status.st_size:
+                    os.unlink(name, dir_fd=folder)
 
 
 def _is_alive(pid: str) -> bool:

@@ -104,6 +104,11 @@ class StateFolder:
         """Cached replies of the user role's model, for equal requests."""
         return self.home.below("replies")
 
+    @property
+    def folded(self) -> SafeFile:
+        """The folders of discarded nodes."""
+        return self.home.file("folded.sqlite")
+
     def node_folder(self, node: NodeId) -> SafeFolder:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.home.below("nodes", node.name)
@@ -123,11 +128,6 @@ class StateFolder:
     def draft_layout(self, node: NodeId) -> SafeFile:
         """The digests of what was laid out in a draft: out of reach of whoever edits it."""
         return self.home.below("drafts").file(f"{node.name}.json")
-
-    def write_node_files(self, node: NodeId, files: Mapping[str, bytes]) -> None:
-        """Write files of a node's folder in order, and their copies."""
-        for folder in (self.node_folder(node), self.node_copy(node)):
-            folder.write_files(files)
 
     def prepare(self) -> None:
         """Create both places; `.loopty/` gets a .gitignore, and the user's stays unchanged. Raises Misuse."""
