@@ -1,6 +1,7 @@
 """Drive loopty through its command line, as a user would."""
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,6 +64,12 @@ class Loopty:
     def run_baseline(self) -> None:
         """Run the baseline: `optimize` does that first, and a node by hand needs it for comparison."""
         self.verb("run", "1")
+
+    def start_resident(self) -> int:
+        """Start a resident process and return its number."""
+        printed = run_for_output([self._loopty, "serve", "--json"], self._folder, self._env)
+        process: int = json.loads(printed)["resident"]
+        return process
 
     def verb(self, *words: str) -> Cost:
         return measure_cost([self._loopty, *words], self._folder, self._env)

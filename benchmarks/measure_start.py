@@ -7,7 +7,7 @@ from bench import Bench
 from cost import Cost, measure_cost, measure_in_turns
 from table import Row, Target, cpu
 
-_TARGET = Target("ratio below 0.5", 0.5)
+_TARGET = Target("ratio below 0.25", 0.25)
 
 
 def rows(bench: Bench) -> Iterator[Row]:

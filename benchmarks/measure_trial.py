@@ -24,8 +24,3 @@ def rows(bench: Bench) -> Iterator[Row]:
     ours, theirs = measure_in_turns(3, optimize, experiment)
     what = f"no-op trial in `optimize`, 1 of {trials}"
     yield Row(what, cpu(ours), cpu(theirs, "evo new + run"), _TARGET, of_ratio=True)
-
-    by_verbs = bench.loopty("trial-verbs", _FILES, attempts=100)
-    by_verbs.run_baseline()
-    ours, theirs = measure_in_turns(bench.repeats, by_verbs.new_and_run, experiment)
-    yield Row("no-op trial by `new` + `run`", cpu(ours), cpu(theirs, "evo new + run"))

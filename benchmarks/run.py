@@ -16,8 +16,10 @@ import measure_git
 import measure_growth
 import measure_isolation
 import measure_proposal
+import measure_slots
 import measure_start
 import measure_trial
+import measure_verbs
 import measure_views
 import measure_workspace
 from bench import Bench
@@ -27,8 +29,10 @@ from table import NOTHING, Row, cpu, render_table, save
 _MEASUREMENTS = {
     # First: on some disks new files are slow for minutes after many were deleted, and trials delete thousands.
     "proposal": measure_proposal.rows,
+    "slots": measure_slots.rows,
     "start": measure_start.rows,
     "trial": measure_trial.rows,
+    "verbs": measure_verbs.rows,
     "isolated": measure_isolation.rows,
     "views": measure_views.rows,
     "workspace": measure_workspace.rows,

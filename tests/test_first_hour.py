@@ -1,4 +1,7 @@
-"""`loopty init` proves a benchmark in each repository of benchmarks/first_hour.toml: `pytest -m registry`."""
+"""`loopty init` proves a benchmark in repositories of benchmarks/first_hour.toml and of the random samples.
+
+`pytest -m registry` fetches them; without it only the lists and their page are tested.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,22 @@ import pytest
 TOP = Path(__file__).parents[1]
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("first_hour", TOP / "benchmarks/first_hour.py")
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOP / f"benchmarks/{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules["first_hour"] = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-script = load_script()
+script = load_script("first_hour")
+for module in ("wild_types", "wild_preparation", "wild_page"):  # in the order in which they import each other
+    load_script(module)
+wild = load_script("wild")
 REPOSITORIES = script.repositories()
+SAMPLES = wild.load_results()
+TRIED = [row for rows in SAMPLES.values() for row in rows if not row.passed_over]
 
 
 def test_the_list_has_many_languages_and_registries() -> None:
@@ -49,4 +57,43 @@ def test_init_proves_a_benchmark(repository: Any, tmp_path: Path) -> None:
     tried = script.try_init(repository, tmp_path, script.CACHE)
     assert tried.code == 0, tried.output
     assert tried.command
+    shutil.rmtree(tmp_path)
+
+
+def test_the_names_are_many_and_none_was_chosen_by_hand() -> None:
+    names = [(one.registry, one.name) for group in wild.groups() for one in group]
+    assert len(names) == len(set(names)) > 500
+    assert not set(names) & {(one.registry, one.name) for one in REPOSITORIES}
+
+
+def test_a_seed_draws_the_same_names_again_and_none_of_an_earlier_sample() -> None:
+    first = wild.draw(1, set())
+    assert wild.draw(1, set()) == first
+    used = {group[0].name for group in first}
+    assert not used & {one.name for group in wild.draw(2, used) for one in group}
+
+
+def test_each_group_gives_its_share() -> None:
+    assert wild.quotas([173, 87, 45, 78, 36, 31, 35, 20], 30) == [10, 5, 3, 5, 2, 2, 2, 1]
+    assert sum(wild.quotas([173, 87, 45, 78, 36, 31, 35, 20], 20)) == 20
+
+
+def test_the_page_has_a_row_for_each_repository_that_was_drawn_and_the_figures_of_each_sample() -> None:
+    page = script.PAGE.read_text()
+    for row in TRIED:
+        assert f"| {row.name} {row.version} |" in page
+    for rows in SAMPLES.values():
+        tried = [row for row in rows if not row.passed_over]
+        assert f"Of {len(tried)} repositories, {sum(row.proven for row in tried)} were proven" in page
+
+
+@pytest.mark.registry
+@pytest.mark.parametrize("drawn", TRIED, ids=[row.name for row in TRIED])
+def test_init_does_no_worse_than_it_did_in_a_repository_that_was_drawn(drawn: Any, tmp_path: Path) -> None:
+    if not (drawn.proven or drawn.proven_with_line):
+        pytest.skip("it was not proven before")
+    result = wild.try_wild(wild.WildRepository(drawn.name, drawn.registry, drawn.language), script.CACHE, tmp_path)
+    if result.passed_over:
+        pytest.skip(result.passed_over)
+    assert result.proven or (drawn.proven_with_line and result.proven_with_line), result.message
     shutil.rmtree(tmp_path)

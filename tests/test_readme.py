@@ -35,7 +35,7 @@ def test_every_link_has_a_target():
 
 
 def test_every_verb_of_the_readme_exists():
-    from loopty.cli.main import VERBS
+    from loopty.cli.verbs import VERBS
 
     named = set(re.findall(r"loopty ([a-z]+)", (TOP / "README.md").read_text()))
     assert named - {"closes"} <= set(VERBS), named - set(VERBS)

@@ -1,8 +1,8 @@
 """Autonomous experimentation loops for code. `Campaign` is the one class that Python callers need."""
 
-from typing import TYPE_CHECKING
-
 from loopty.version import __version__
+
+TYPE_CHECKING = False  # `typing` takes as long to import as all else that `loopty --version` needs
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign

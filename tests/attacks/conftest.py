@@ -25,10 +25,12 @@ from loopty.attacks.runner import run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.unsafe import Unsafe
 
 kind, hold_seconds, names = sys.argv[1], float(sys.argv[2]), json.loads(sys.argv[3])
-sandbox = {"bubblewrap": Bubblewrap, "landlock": Landlock, "unsafe": Unsafe}[kind]()
+kinds = {"namespaces": Namespaces, "bubblewrap": Bubblewrap, "landlock": Landlock, "unsafe": Unsafe}
+sandbox = kinds[kind]()
 attacks = [attack for attack in ATTACKS if attack.name in names]
 results = asyncio.run(run_attacks(sandbox, attacks, hold_seconds))
 print(json.dumps({result.attack.name: [result.standing, result.detail] for result in results}))

@@ -13,6 +13,7 @@ from loopty.attacks.suite import ATTACKS
 from loopty.attacks.threats import Threat
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.probe import probe
 
 ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
@@ -20,16 +21,18 @@ ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 HOLD_SECONDS = 8.0
 
 
-async def test_bubblewrap_holds_every_attack(count_standing):
-    results = await run_attacks(Bubblewrap(), ATTACKS, HOLD_SECONDS)
+@pytest.mark.parametrize("make", [Namespaces, Bubblewrap])
+async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing):
+    results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
     for result in results:
         count_standing(result.standing)
     assert {result.attack.name: result.detail for result in results if result.is_alarming} == {}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other test runs as an ordinary user already")
-def test_bubblewrap_holds_every_attack_when_an_ordinary_user_starts_it(as_ordinary_user):
-    assert harms_of(as_ordinary_user, "bubblewrap") == {}
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
+def test_a_back_end_holds_every_attack_when_an_ordinary_user_starts_it(kind, as_ordinary_user):
+    assert harms_of(as_ordinary_user, kind) == {}
 
 
 def test_landlock_holds_every_attack(as_ordinary_user):

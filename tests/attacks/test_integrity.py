@@ -23,6 +23,7 @@ from loopty.domain.outcome import Ending, Integrity, Verdict
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.node_record import Node
 from loopty.record.proposals import ProposalRefused
+from loopty.workspaces.git_folders import GitFolders
 
 from . import cheats
 from .cheats import CHEATS, CHEATS_AT_TESTS, HELD_BY_THE_SANDBOX, REFUSED, SLOW_CALLS_SECONDS, Cheat
@@ -73,7 +74,7 @@ class CheatRun:
 def run_cheats(folder: Path, benchmark: dict[str, str], proposals: dict[str, Cheat], isolated: bool) -> CheatRun:
     top = create_repository(folder, benchmark, proposals, isolated)
     optimize(top)
-    history = SavedRecord(top).history
+    history = SavedRecord(GitFolders.find(top)).history
     events = [item.event for item in SqliteLedger(top / ".git/loopty/ledger.sqlite").read()]
     return CheatRun(
         top,
@@ -196,7 +197,7 @@ def test_a_benchmark_that_is_replaced_while_it_runs_is_noticed(tmp_path, isolate
     thread.start()
     optimize(top)
     thread.join()
-    baseline = SavedRecord(top).history["1"]
+    baseline = SavedRecord(GitFolders.find(top)).history["1"]
     assert baseline.outcome.ending is Ending.TAMPERED, baseline.outcome
     assert baseline.verdict is not Verdict.KEPT
 

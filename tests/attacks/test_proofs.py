@@ -29,7 +29,7 @@ from loopty.attacks.folder_state import paths_below
 from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
-from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, resource_usage
+from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, resource_usage, trial_view
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.signal_freezer import SignalFreezer
@@ -125,7 +125,7 @@ def spawn_with(patch: pytest.MonkeyPatch, change: Callable[[dict], dict]) -> Non
 
 
 def with_mounts_anywhere(patch: pytest.MonkeyPatch) -> Sandbox:
-    patch.setattr(bubblewrap_options, "refuse_mount_points_that_a_trial_could_move", lambda _: None)
+    patch.setattr(trial_view, "refuse_mount_points_that_a_trial_could_move", lambda _: None)
     return Bubblewrap()
 
 

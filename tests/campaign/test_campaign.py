@@ -8,7 +8,7 @@ import pytest
 import loopty
 from loopty import Campaign
 from loopty.campaign.reader import CampaignReader
-from loopty.cli.main import VERBS
+from loopty.cli.verbs import VERBS
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.outcome import Verdict

@@ -74,11 +74,14 @@ def task(command="bench", more=""):
     return parse(f"{text}{more}\n[access]\nwrite = ['a']\n[[gates]]\nname = 'tests'\ncommand = 'pytest'\n")
 
 
-def explain(output: str, facts: Facts | None = None, reason: str = "", more: str = "") -> Cause | None:
+def explain(
+    output: str, facts: Facts | None = None, reason: str = "", more: str = "", command: str = "bench"
+) -> Cause | None:
     """The cause of a failure with this output, or with this reason."""
     found = find_error_lines(output)
     lines, cause = (found.lines, found.cause) if found else ((), "")
-    return explain_failure(Failure(reason or f"exit code 1: {cause}", lines, task(more=more)), facts or Facts())
+    failure = Failure(reason or f"exit code 1: {cause}", lines, task(command, more), output)
+    return explain_failure(failure, facts or Facts())
 
 
 NODE_MODULES = Facts(paths=("node_modules/left", "node_modules"), ignored=("node_modules",))
@@ -86,6 +89,22 @@ NOT_WRITTEN = "the result file was not written, and neither was the metrics CSV 
 
 KNOWN = [
     # program outside the sandbox
+    ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
+    (
+        "Can't locate Test/Deep.pm in @INC (you may need to install it) at t/a.t line 3.",
+        Facts(),
+        "cpan -T Test::Deep",
+    ),
+    (
+        "/bin/sh: 1: autoreconf: not found",
+        Facts({"apt-get": "/usr/bin/apt-get", "sudo": "/usr/bin/sudo"}),
+        "run: sudo apt-get install -y autoconf automake libtool",
+    ),
+    (
+        "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
+        Facts({"dnf": "/usr/bin/dnf"}),
+        "run: dnf install -y autoconf automake libtool",
+    ),
     (
         "/bin/sh: 1: cargo: not found",
         Facts({"cargo": "/home/u/.cargo/bin/cargo"}, ("/home/u/.cargo/bin", "/home/u/.rustup")),
@@ -195,6 +214,7 @@ KNOWN = [
         "writable_copy = true",
     ),
     ("/bin/sh: 1: cannot create out/log: Read-only file system", Facts(), 'scratch = ["out"]'),
+    ("CMake Error: : System Error: Read-only file system", Facts(), "writable_copy = true"),
     ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "writable_copy = true"),
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
@@ -233,6 +253,43 @@ KNOWN = [
     ("LookupError: setuptools-scm was unable to detect version for /loopty/tree.", Facts(), "PRETEND_VERSION"),
     ("fatal: not a git repository (or any parent up to mount point /loopty)", Facts(), "another way"),
 ]
+
+
+PYTEST_STOPS = "python3 -m pytest -q -x -p no:cacheprovider tests"
+PYTEST_GOES_ON = "python3 -m pytest -q --continue-on-collection-errors -p no:cacheprovider tests"
+SUMMARY = (
+    "E           OSError: protocol not found\n"
+    "=========================== short test summary info ============================\n"
+    "FAILED tests/test_rdata.py::RdataTestCase::test_wks - OSError: protocol not found\n"
+    "FAILED tests/test_rdata.py::test_names[a b] - assert 1 == 2\n"
+    "ERROR tests/test_doh.py - ModuleNotFoundError: No module named 'httpx'\n"
+    "2 failed, 1300 passed, 1 error in 20.71s"
+)
+
+OF_COMMANDS = [
+    (PYTEST_STOPS, "FAILED tests/test_a.py::test_b - OSError: x\n1 failed in 0.1s", Facts(), PYTEST_GOES_ON),
+    (
+        PYTEST_GOES_ON,
+        SUMMARY,
+        Facts(),
+        "python3 -m pytest -q -x --ignore=tests/test_doh.py "
+        "--deselect=tests/test_rdata.py::RdataTestCase::test_wks "
+        "'--deselect=tests/test_rdata.py::test_names[a b]' -p no:cacheprovider tests",
+    ),
+    (
+        PYTEST_STOPS,
+        "ERROR: usage: pytest\n__main__.py: error: unrecognized arguments: --cov=pkg --cov-report=term",
+        Facts(),
+        PYTEST_STOPS.replace("pytest", "pytest -o addopts="),
+    ),
+    (
+        "go mod init loopty.invalid/tests && go test ./...",
+        "spew/common_test.go:24:2: no required module provides package github.com/davecgh/go-spew/spew; to add",
+        Facts(tracked=("spew",)),
+        "go mod init github.com/davecgh/go-spew && go test ./...",
+    ),
+]
+"""Failures whose remedy depends on the command: it becomes another one."""
 
 
 WITHOUT_AN_ERROR = [
@@ -283,6 +340,29 @@ def test_a_known_cause_has_a_sentence_and_the_line_to_paste(output, facts, remed
     assert "\n" not in cause.remedy + cause.sentence
     for setting in cause.settings:
         assert tomllib.loads(setting.line)
+
+
+@pytest.mark.parametrize(("command", "output", "facts", "wanted"), OF_COMMANDS)
+def test_a_command_is_changed_where_that_is_the_remedy(command, output, facts, wanted):
+    (setting,) = explain(output, facts, command=command).settings
+    assert (setting.key, setting.value) == ("command", wanted)
+
+
+def test_tests_are_left_out_only_where_more_of_them_pass():
+    assert explain("FAILED t.py::a - E\nFAILED t.py::b - E\n2 failed, 2 passed", command=PYTEST_GOES_ON) is None
+    missing = "E   ModuleNotFoundError: No module named 'hypothesis'\nERROR t.py\n1 error in 0.1s"
+    assert explain(missing, command=PYTEST_GOES_ON).shell == "python3 -m pip install hypothesis"
+
+
+def test_a_file_that_a_package_of_the_repository_lacks_is_nothing_to_install():
+    missing = "E   ModuleNotFoundError: No module named 'tests.declarativeunittest'\n1 error in 0.1s"
+    assert explain(missing, Facts(paths=("tests",)), command=PYTEST_GOES_ON) is None
+
+
+def test_of_many_tests_that_fail_their_files_are_left_out():
+    failed = "".join(f"FAILED tests/test_net.py::test_{number} - OSError\n" for number in range(20))
+    (setting,) = explain(f"{failed}20 failed, 80 passed in 3s", command=PYTEST_GOES_ON).settings
+    assert " --ignore=tests/test_net.py -p" in setting.value
 
 
 @pytest.mark.parametrize(("reason", "printed", "remedy"), WITHOUT_AN_ERROR)
@@ -336,6 +416,10 @@ def failures() -> Iterator[tuple[str, str, Cause]]:
         found = find_error_lines(output)
         last = output.splitlines()[-1].strip()
         yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts)
+    for command, output, facts, _ in OF_COMMANDS:
+        found = find_error_lines(output)
+        last = output.splitlines()[-1].strip()
+        yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts, command=command)
     for reason, printed, _ in WITHOUT_AN_ERROR:
         cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
         yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause

@@ -24,6 +24,7 @@ from loopty.domain.launch import Bounds, Launch, LooptyError, Mount, Sandbox
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.toolchain import user_toolchain
 
 PROGRAM = """
@@ -148,7 +149,7 @@ async def main() -> int:
         (folder / "tree/gpu.py").write_text(PROGRAM)
         run_on_host(folder / "tree/gpu.py")
         good = []
-        for make in (Bubblewrap, Landlock):
+        for make in (Namespaces, Bubblewrap, Landlock):
             sandbox: Sandbox = make()
             report(f"{sandbox.name}, no devices", *await run_in(sandbox, folder, ()))
             good.append(report(f"{sandbox.name}, devices", *await run_in(sandbox, folder, devices.paths)))
@@ -156,7 +157,7 @@ async def main() -> int:
                 sandbox._filter = None  # to learn whether the system call filter is the reason
                 report("bubblewrap, no call filter", *await run_in(sandbox, folder, devices.paths))
         if shutil.which("git") and importlib.util.find_spec("click") and importlib.util.find_spec("apsw"):
-            good += [whole_run(kind, folder) for kind in ("bubblewrap", "landlock")]
+            good += [whole_run(kind, folder) for kind in ("namespaces", "bubblewrap", "landlock")]
     return 0 if all(good) else 1
 
 

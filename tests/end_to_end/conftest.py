@@ -108,8 +108,9 @@ class Place:
 
     def history(self):
         from loopty.campaign.saved_record import SavedRecord
+        from loopty.workspaces.git_folders import GitFolders
 
-        return SavedRecord(self.top).history
+        return SavedRecord(GitFolders.find(self.top)).history
 
     def commit_of(self, node: str) -> str:
         return self.history()[node].commit

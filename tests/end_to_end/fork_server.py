@@ -113,7 +113,7 @@ def _become(order: dict, files: list[int]) -> None:
 
 
 def _main() -> NoReturn:
-    from loopty.cli.main import VERBS, main, verb_module
+    from loopty.cli.verbs import VERBS, run_verb, verb_module
 
     for verb in VERBS:
         importlib.import_module(verb_module(verb))
@@ -121,7 +121,7 @@ def _main() -> NoReturn:
         importlib.import_module(f"loopty.{name}")
     gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    run_verb()
     sys.exit()
 
 

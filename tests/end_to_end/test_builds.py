@@ -24,7 +24,8 @@ MAKEFILE = """
 src/x.o: src/x.txt
 \tcp src/x.txt src/x.o
 run: src/x.o
-\ttest -d node_modules/one && touch out/y && ! touch node_modules/z 2> /dev/null
+\ttest -d node_modules/one && touch out/y && ! touch node_modules/one/z 2> /dev/null
+\tmkdir node_modules/.cache
 \techo score: `cat src/x.o`
 """
 

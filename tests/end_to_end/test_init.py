@@ -1,7 +1,9 @@
 """`loopty init` writes a working task file, or says what does not work."""
 
+import json
 import os
 import pty
+import shlex
 import sys
 
 import pytest
@@ -10,6 +12,7 @@ from loopty.taskfile.read import load
 
 from .state import events
 
+PASSING = "".join(f"def test_{name}(): pass\n" for name in "abc")
 FLAGS = ("--command", "sh bench.sh", "--write", "src/**")
 
 
@@ -201,6 +204,57 @@ def test_trials_see_nothing_outside_the_repository_without_a_yes(bare, tmp_path)
     assert load(bare.top).benchmark.network is False
 
 
+def test_tests_that_fail_on_the_files_as_they_are_are_left_out_of_the_time_and_of_the_gate(bare):
+    bare.write("src/solve.py", "x = 5\n")
+    bare.write("tests/test_bad.py", "import not_there\n")
+    bare.write("tests/test_solve.py", f"def test_x(): assert 1 == 2\n{PASSING}")
+    left_out = "-x --ignore=tests/test_bad.py --deselect=tests/test_solve.py::test_x -p no:cacheprovider tests"
+    bare.loopty("init", "--yes")
+    (gate,) = load(bare.top).gates
+    assert gate.command == f"python3 -m pytest -q {left_out}"
+    (bare.top / "bench.sh").unlink()
+    bare.loopty("init", "--yes", "--force", "--gate", "true")
+    task = load(bare.top)
+    assert task.benchmark.command == f"python3 -m loopty_sdk.cpu_time python3 -m pytest -q {left_out}"
+    assert task.objective.direction == "min"
+    assert "do not pass on the files as they are" in (bare.top / "loopty.toml").read_text()
+
+
+def test_where_nothing_is_found_it_says_which_line_to_paste_and_that_line_works(bare):
+    (bare.top / "bench.sh").unlink()
+    bare.write("src/solve/__init__.py", "x = 5\n")
+    bare.commit()
+    message = bare.loopty("init", "--yes", code=2).stderr
+    assert message.count("\n") == 1
+    line = message.strip().partition(": loopty ")[2]
+    assert line == "init --yes --force --command 'python3 -c \"import solve\"'"
+    bare.loopty(*shlex.split(line))
+    assert load(bare.top).benchmark.command.startswith("python3 -m loopty_sdk.cpu_time ")
+
+
+def test_where_all_that_was_found_fails_the_line_to_paste_is_the_last_word(bare):
+    (bare.top / "bench.sh").unlink()
+    bare.write("Makefile", "bench:\n\texit 3\n")
+    bare.write("src/solve/__init__.py", "x = 5\n")
+    found = json.loads(bare.loopty("init", "--yes", "--json", code=1).stdout)
+    assert found["line"] == "loopty init --yes --force --command 'python3 -c \"import solve\"'"
+    assert bare.loopty("init", "--yes", "--force", code=1).stderr.strip().endswith(found["line"])
+
+
+def test_a_benchmark_that_does_not_end_gives_way_after_the_limit_that_was_named(bare):
+    bare.write("Makefile", "bench:\n\tsleep 60\n")
+    done = bare.loopty("init", "--yes", "--write", "src/**", "--timeout", "1")
+    text = " ".join(done.stderr.split())
+    assert "checking for at most 1 s (--timeout; Ctrl-C stops): make bench" in text
+    assert load(bare.top).benchmark.command == "sh bench.sh"
+
+
+def test_of_a_command_that_waits_the_time_on_the_clock_counts(bare):
+    bare.loopty("init", "--command", "sleep 0.5", "--write", "src/**", "--yes")
+    assert load(bare.top).benchmark.score_key == "wall_seconds"
+    assert "waits most of the time" in (bare.top / "loopty.toml").read_text()
+
+
 def test_a_proposed_gate_that_does_not_pass_is_left_out_with_the_reason(bare):
     bare.write("src/solve.py", "x = 5\n")
     bare.write("tests/test_solve.py", "def test_x():\n    assert 1 == 2\n")
@@ -222,7 +276,7 @@ def test_a_benchmark_without_a_score_is_timed_only_after_a_yes(bare):
     bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", code=1)
     done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", "--force", "--yes")
     assert load(bare.top).objective.direction == "min"
-    assert "(lower is better)" in done.stderr
+    assert "(lower is better)" in " ".join(done.stderr.split())
 
 
 def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
@@ -231,6 +285,16 @@ def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
     task = load(bare.top)
     assert (task.benchmark.result, task.objective.direction) == ("benchmark-js", "min")
     assert "(lower is better)" in " ".join(done.stderr.split())
+
+
+def test_of_a_package_and_its_rivals_the_time_of_the_package_counts(bare):
+    bare.write("package.json", '{"name": "@me/ours"}')
+    bare.write(
+        "work.sh", "echo 'ours x 1,000 ops/sec ±1.4% (83 runs sampled)'; echo 'theirs x 10 ops/sec ±1% (9 runs'\n"
+    )
+    bare.loopty("init", "--command", "sh work.sh", "--write", "src/**")
+    assert load(bare.top).benchmark.score_key == "ours.mean"
+    assert "rivals" in (bare.top / "loopty.toml").read_text()
 
 
 def test_what_was_changed_for_a_gate_that_is_left_out_is_changed_back(bare):

@@ -12,6 +12,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
+from loopty.workspaces.git_folders import GitFolders
 
 from .conftest import ECHO_X, PARAMETER_TASK
 
@@ -41,7 +42,7 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
         process.communicate()
         assert_soon_gone(TOKEN)
     place.loopty("optimize", "--quiet")
-    events = [item.event for item in SavedRecord(place.top).events()]
+    events = [item.event for item in SavedRecord(GitFolders.find(place.top)).events()]
     run = place.history().runs[1]
     pools = {(e.node, e.number): e.pool for e in events if isinstance(e, TrialStarted)}
     finished = [e for e in events if isinstance(e, TrialEnded) and e.outcome.ending is Ending.FINISHED]
@@ -57,7 +58,7 @@ def test_twenty_kills_in_a_row_lose_and_repeat_nothing(place):
     assert TrialCounts.of(run, Pool.ATTEMPT).started == 30
     assert all(place.history()[node].verdict for node in place.history().ids)
     assert_never_over(events, 30)
-    assert SavedRecord(place.top).state.trials.names() == []
+    assert SavedRecord(GitFolders.find(place.top)).state.trials.names() == []
 
 
 def assert_soon_gone(token: str) -> None:

@@ -29,6 +29,7 @@ def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
 
 
 ISOLATED = """
+width = 8
 [benchmark]
 command = "python3 evaluate.py"
 files = ["evaluate.py"]

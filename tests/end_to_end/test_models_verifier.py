@@ -52,9 +52,9 @@ def test_a_screened_proposal_gets_no_trial_and_a_winner_that_breaks_a_rule_is_re
     (refused,) = [event for event in events(code_place) if isinstance(event, ProposalRefused)]
     assert (refused.objection, "number of the beast" in refused.reason) == ("screened", True)
     history = code_place.history()
-    assert [history[node].verdict for node in ("1.1", "1.1.1", "1.1.2")] == ["kept", "rejected", "kept"]
-    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.2", "although 1.1.1 has the better score"
-    assert "rejected 1.1.1 #3: the verifier: rule 2: no nines" in done.stderr
+    assert [history[node].verdict for node in ("1.1", "1.2", "1.1.1")] == ["kept", "rejected", "kept"]
+    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.1", "although 1.2 has the better score"
+    assert "rejected 1.2 #3: the verifier: rule 2: no nines" in done.stderr
     assert code_place.json("status")["verified"] == {
         "passed": 2,
         "disagreements": 1,
@@ -126,12 +126,12 @@ def test_a_judged_metric_does_not_depend_on_the_order_and_a_flagged_winner_stays
         code_place.write("loopty.toml", (code_place.top / "loopty.toml").read_text() + JUDGED)
         code_place.loopty("optimize")
     history = code_place.history()
-    eight, nine = (history[node].outcome.metrics for node in ("1.1", "1.1.1"))
+    eight, nine = (history[node].outcome.metrics for node in ("1.1", "1.2"))
     assert (eight["taste"], eight["taste swaps"]) == (1.0, 0.0)
     assert (nine["taste"], nine["taste swaps"]) == (0.5, 1.0), (
         "a verifier that always prefers the first result prefers neither"
     )
-    assert [history[node].verdict for node in ("1.1", "1.1.1")] == ["kept", "discarded"]
+    assert [history[node].verdict for node in ("1.1", "1.2")] == ["kept", "discarded"]
     assert "the verifier objects: rule 1: it is too round" in history["1.1"].reason
     compared = [words(request.body) for request in verifying.requests if "rounder" in words(request.body)]
     assert len(compared) == 8

@@ -154,7 +154,7 @@ def test_a_closed_pipe_is_not_reported_as_an_error(finished):
     assert err == ""
 
 
-def test_without_bubblewrap_landlock_is_used_unless_the_task_requires_bubblewrap(finished, tmp_path, monkeypatch):
+def test_trials_need_no_bubblewrap_unless_the_task_requires_it(finished, tmp_path, monkeypatch):
     place = Place(shutil.copytree(finished.top, tmp_path / "repo"))
     (tmp_path / "git").symlink_to(shutil.which("git"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -99,7 +99,7 @@ class Bench:
         judging = self.judging()
         return self.recorder.record(lambda h: decisions.end_trial(h, NodeId(node), number, outcome, judging))
 
-    def loop(self, owner="me", pruner=None):
+    def loop(self, owner="me", pruner=None, pace=None):
         proposers = {Pool.ATTEMPT: self.proposer}
         if self.task.pools.control:
             proposers[Pool.CONTROL] = self.control
@@ -114,6 +114,7 @@ class Bench:
             RunPurse(self.recorder, 1, self.task.pools, owner, self.task.roles),
             owner,
             lambda: next(self.ticks) / 100,
+            pace,
         )
 
     async def drive(self, **how):

@@ -214,8 +214,7 @@ async def test_each_question_waits_for_the_pace(bench):
         waits.append(True)
 
     run = bench(x_of, proposer=Scripted(point, point), pools=Pools(attempts=2))
-    loop = run.loop()
-    loop._pace = pace
+    loop = run.loop(pace=pace)
     await loop.drive()
     assert len(waits) == 2
 

@@ -1,6 +1,7 @@
 """How a session ends: nothing new starts, everything is closed, and no loop repeats for ever."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -116,8 +117,7 @@ async def test_no_question_is_asked_after_a_stop_during_the_wait_for_the_pace(be
         return point(ask)
 
     run = bench(x_of, proposer=CountingProposer(answer))
-    loop = run.loop()
-    loop._pace = pace
+    loop = run.loop(pace=pace)
     driving = asyncio.create_task(loop.drive())
     await asyncio.wait_for(waiting.wait(), 60)
     loop.stop("enough")
@@ -212,7 +212,7 @@ async def test_attempts_that_another_process_spends_cause_no_endless_loop(bench)
         )
     loop = run.loop()
     # The loop learns of the other process's events only when it tries to start the first pending node.
-    assert loop._start_next() is False
+    assert loop._fill_slot(Counter()) is False
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 2
     assert run.history["1.1"].is_pending
 

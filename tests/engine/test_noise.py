@@ -1,5 +1,6 @@
 """Only differences that are larger than the noise count."""
 
+import asyncio
 import contextlib
 import itertools
 import random
@@ -426,9 +427,15 @@ async def test_a_pairing_that_is_won_resets_the_patience_that_was_about_to_end_t
 
 
 async def test_resuming_finishes_an_interrupted_pairing_even_when_the_patience_is_spent(bench):
+    all_run = asyncio.Event()
+
     async def pause(trial):
+        if trial.node.id == "1.3":
+            all_run.set()
         if trial.pool is Pool.REPEAT and trial.node.id == "1.3":
             loop.stop("stopped on request")
+        if trial.node.id in ("1.1", "1.2"):
+            await asyncio.wait_for(all_run.wait(), 60)
 
     noisy = Noisy(effect=20.0)
     proposals = [Proposal("hand", NodeId("1"), "a change", {"x": x / 10}) for x in range(1, 4)]

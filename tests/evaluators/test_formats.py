@@ -119,19 +119,19 @@ def test_a_failed_google_benchmark_is_no_result(output: Output) -> None:
 
 
 def test_criterion(output: Output) -> None:
-    for path in ("fib/recursive/10/new", "fib/recursive/10/base", "sort/new"):
+    for path in ("sizes/10/new", "sizes/10/base", "sum/new"):
         output.write_recorded(f"criterion/{path}/estimates.json", "criterion-estimates.json")
     parsed = output.read("criterion")
-    assert parsed.metrics[SCORE] == pytest.approx(25821.9e-9)
-    assert {name.rpartition(".")[0] for name in parsed.metrics} == {"", "fib/recursive/10", "sort"}
+    assert parsed.metrics[SCORE] == pytest.approx(12.338998e-9)
+    assert {name.rpartition(".")[0] for name in parsed.metrics} == {"", "sizes/10", "sum"}
 
 
 def test_go_bench(output: Output) -> None:
     output.print((RECORDED / "go-bench.txt").read_text())
     parsed = output.read("go-bench")
-    assert parsed.metrics["BenchmarkFib/10.median"] == pytest.approx(238.2e-9)
-    assert parsed.metrics["BenchmarkFib/10.min"] == pytest.approx(236.1e-9)
-    assert parsed.metrics["BenchmarkSort.median"] == pytest.approx(11223344e-9)
+    assert parsed.metrics["BenchmarkSum/10.median"] == pytest.approx(29.88e-9)
+    assert parsed.metrics["BenchmarkSum/10.min"] == pytest.approx(20.22e-9)
+    assert parsed.metrics["BenchmarkFill.median"] == pytest.approx(3966.5e-9)
 
 
 def test_benchmark_js(output: Output) -> None:

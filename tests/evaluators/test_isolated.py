@@ -298,7 +298,7 @@ def ask(raw, *descriptors):
     loopty.connect(os.environ["LOOPTY_CANDIDATE"])
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     loopty.sendmsg([raw], rights)
-    return json.loads(loopty.recv(65536)).get("error", "no error")
+    return loopty.recv(65536).decode().partition("error=")[2] or "no error"
 ours, theirs = socket.socketpair()
 file = os.open("evaluate.py", os.O_RDONLY)
 start = {"argv": ["true"]}

@@ -17,18 +17,22 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.local_slots import LocalExecutor, lock_path
 from loopty.executors.process_locks import ProcessLocks
+from loopty.executors.shared_slots import SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 
 NODE = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", 0.0, order=1, position=0)
 TRIAL = Trial(NODE, NODE, 1, Pool.ATTEMPT, 0)
 SCRIPT = """
-import asyncio, sys, time
+import asyncio, os, sys, time
+from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from test_local_slots import TRIAL
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.machine import Machine
 from loopty.executors.local_slots import LocalExecutor
+from loopty.executors.shared_slots import SharedSlots
+from loopty.kit.safe_folder import SafeFolder
 
 async def evaluate(trial, on_metrics, cancel):
     with open(sys.argv[2], "a") as log:
@@ -38,7 +42,8 @@ async def evaluate(trial, on_metrics, cancel):
     return Outcome(Ending.FINISHED)
 
 async def main():
-    executor = LocalExecutor(evaluate, 4, [sys.argv[1], "another-" + sys.argv[1]], Machine({}))
+    slots = SharedSlots(SafeFolder(Path(sys.argv[2]).parent, ("slots-" + str(os.getpid()),)), 4)
+    executor = LocalExecutor(evaluate, slots, [sys.argv[1], "another-" + sys.argv[1]], Machine({}))
     await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(6)))
 
 asyncio.run(main())
@@ -58,7 +63,7 @@ def test_trials_of_two_processes_that_name_one_resource_take_turns(resource: str
     assert log.read_text().split() == ["in", "out"] * 12
 
 
-async def test_no_more_trials_run_than_there_are_slots() -> None:
+async def test_no_more_trials_run_than_there_are_slots(tmp_path: Path) -> None:
     running, peak = 0, 0
 
     async def evaluate(_trial: Trial, _on_metrics: OnMetrics, _cancel: asyncio.Event) -> Outcome:
@@ -69,12 +74,12 @@ async def test_no_more_trials_run_than_there_are_slots() -> None:
         running -= 1
         return Outcome(Ending.FINISHED)
 
-    executor = LocalExecutor(evaluate, 3, [], Machine({}))
+    executor = LocalExecutor(evaluate, SharedSlots(SafeFolder(tmp_path), 3), [], Machine({}))
     await asyncio.gather(*(executor.execute(TRIAL, lambda *_: None, asyncio.Event()) for _ in range(10)))
     assert peak == 3
 
 
-async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: str) -> None:
+async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: str, tmp_path: Path) -> None:
     started: list[str] = []
     release = asyncio.Event()
 
@@ -83,7 +88,7 @@ async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: s
         await release.wait()
         return Outcome(Ending.FINISHED)
 
-    executor = LocalExecutor(evaluate, 2, [resource], Machine({}))
+    executor = LocalExecutor(evaluate, SharedSlots(SafeFolder(tmp_path), 2), [resource], Machine({}))
     cancel = asyncio.Event()
     first = asyncio.create_task(executor.execute(TRIAL, lambda *_: None, asyncio.Event()))
     await asyncio.sleep(0.01)
@@ -97,11 +102,11 @@ async def test_a_trial_that_is_cancelled_while_it_waits_never_starts(resource: s
     assert started == ["trial"]
 
 
-async def test_a_resource_is_free_again_after_a_trial_that_raised(resource: str) -> None:
+async def test_a_resource_is_free_again_after_a_trial_that_raised(resource: str, tmp_path: Path) -> None:
     async def broken(_trial: Trial, _on_metrics: OnMetrics, _cancel: asyncio.Event) -> Outcome:
         raise RuntimeError("the sandbox failed")
 
-    executor = LocalExecutor(broken, 1, [resource], Machine({}))
+    executor = LocalExecutor(broken, SharedSlots(SafeFolder(tmp_path), 1), [resource], Machine({}))
     for _ in range(2):
         with pytest.raises(RuntimeError):
             await executor.execute(TRIAL, lambda *_: None, asyncio.Event())

@@ -1,5 +1,7 @@
 """Models that cost nothing: from a script, and from a recording."""
 
+import asyncio
+
 import pytest
 
 from loopty.domain.errors import Misuse
@@ -54,6 +56,17 @@ def test_a_malformed_line_is_named(tmp_path, line):
     (tmp_path / "s").write_text(f'{{"text": "fine"}}\n{line}\n')
     with pytest.raises(Misuse, match=r"s:2 is not a line of a script"):
         make_scripted_model("fake", tmp_path / "s")
+
+
+async def test_a_line_may_say_how_long_the_model_takes(tmp_path):
+    file = tmp_path / "script.jsonl"
+    file.write_text('{"text": "slow", "seconds": 0.01}\n{"text": "fast"}\n')
+    model = make_scripted_model("m", file)
+    slow = asyncio.ensure_future(model.reply(Prompt("", ())))
+    await asyncio.sleep(0)
+    fast = await model.reply(Prompt("", ()))
+    assert not slow.done()
+    assert [(await slow).text, fast.text] == ["slow", "fast"]
 
 
 def test_missing_files_are_named(tmp_path):

@@ -11,6 +11,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.report.best_text import leaderboard_text, other_cohorts_text
 from loopty.report.chart import chart
 from loopty.report.closing_text import closing_text
@@ -252,6 +253,15 @@ def test_goodput_is_a_small_table() -> None:
     story.reserves(100_000, 0.1)
     history = story.history
     assert goodput_text(goodput(history, history.runs[1], 1800.0)) == GOODPUT.strip("\n")
+
+
+def test_the_slots_of_trials_and_models_are_a_line_of_the_goodput_where_a_model_proposes() -> None:
+    story = Story(baseline=1.0)
+    story.tell(CallReserved(1, "a", "evolver", 9, 0.0, "me", pool=Pool.ATTEMPT))
+    story.tell(CallSettled(1, "a", 9, 0.0))
+    history = story.history
+    last = goodput_text(goodput(history, history.runs[1], 2.0)).splitlines()[-1]
+    assert last == "trial slots were busy 25 % of the time, model slots 50 %"
 
 
 def controlled(attempts: list[float], control: list[float], direction: Direction = Direction.MAX) -> Story:

@@ -13,6 +13,7 @@ from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
 from loopty.judge.withdrawals import discard_node
 from loopty.record.calls import CallReserved, CallSettled
@@ -67,6 +68,33 @@ def test_the_live_display_shows_what_matters() -> None:
         "last 1.2 #3 discarded: worse: score 1 against 2.41 of 1.1",
         "running 1.3 #4 for 0.0 s: step 300 loss 0.41",
     ]
+
+
+def test_both_displays_show_the_slots_of_trials_and_of_models() -> None:
+    story, screen, out = Story(), Screen(), io.StringIO()
+    pools = Pools(attempts=20, questions=4)
+    shown = LiveProgress(
+        story.recorder,
+        1,
+        pools,
+        screen.stream,
+        Terminal(),
+        lambda: story.now,
+        lambda: screen.size,
+        lambda _: None,
+        trials_at_once=2,
+    )
+    lines = PlainProgress(story.recorder, 1, pools, out, Terminal(), lambda: story.now, trials_at_once=2)
+    story.recorder.listeners += [shown.on_event, lines.on_event]
+    story.starts(story.adds("1"))
+    story.tell(CallReserved(1, "a", "evolver", 9, 0.0, "me", pool=Pool.ATTEMPT))
+    assert screen.frames[-1][-1] == "1/2 trial slots and 1/4 model slots busy"
+    story.tell(CallSettled(1, "a", 9, 0.0))
+    assert screen.frames[-1][-1] == "1/2 trial slots and 0/4 model slots busy"
+    story.now += 60
+    lines.tick()
+    assert "1/2 trial slots and 0/4 model slots busy" in out.getvalue()
+    assert max(map(len, screen.frames[-1])) <= 80
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(40, 24), (10, 24), (1, 1), (200, 3)])

@@ -9,12 +9,14 @@ import pytest
 
 from loopty.domain.launch import Sandbox
 from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.testing.sandbox_harness import SandboxHarness
 
 
-@pytest.fixture
-def harness(tmp_path: Path) -> SandboxHarness:
-    return SandboxHarness.create(tmp_path, Bubblewrap())
+@pytest.fixture(params=[Namespaces, Bubblewrap])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> SandboxHarness:
+    """Each of the back ends with namespaces: a trial must not see a difference."""
+    return SandboxHarness.create(tmp_path, request.param())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a trial under bubblewrap can see and reach."""
+"""What a trial with namespaces of its own can see and reach."""
 
 from __future__ import annotations
 

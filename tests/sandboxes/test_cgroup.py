@@ -13,8 +13,10 @@ import pytest
 import loopty
 from loopty.domain.launch import Bounds, Stop
 from loopty.sandboxes import cgroup
+from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup, can_make_cgroups
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.testing.sandbox_harness import bounds_with
 
 pytestmark = pytest.mark.skipif(not can_make_cgroups(), reason="this user cannot create cgroups here")
@@ -87,13 +89,11 @@ def test_only_groups_of_dead_processes_are_removed_by_the_next_loopty(group):
     assert group._folder.exists()
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
-def isolated(request, harness):
-    if request.param == "bubblewrap":
-        return harness
-    if not Landlock()._abi:
+@pytest.fixture(params=[Namespaces, Bubblewrap, Landlock])
+def isolated(request, harness_of):
+    if request.param is Landlock and not Landlock()._abi:
         pytest.skip("this kernel has no Landlock")
-    return type(harness)(harness.root, Landlock())
+    return harness_of(request.param())
 
 
 async def test_memory_that_no_process_shows_is_counted(isolated):
@@ -143,6 +143,7 @@ MAKE_MANY = """
 import sys
 from loopty.domain.launch import Bounds
 from loopty.sandboxes import cgroup
+from loopty.sandboxes.bubblewrap import Bubblewrap
 for number in range(12):
     cgroup._parent.cache_clear()
     group = cgroup.Cgroup.create(Bounds(1, 16, 1, 1, 1))

@@ -14,6 +14,7 @@ from loopty.domain.task import SandboxSpec
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes import choice
 from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.probe import ProbeReport
 
 try:
     LANDLOCK = landlock_domain.version()
@@ -21,12 +22,27 @@ except OSError:
     LANDLOCK = 0
 
 
-def test_bubblewrap_comes_first():
+def forbid_namespaces(monkeypatch):
+    """Let the launcher fail as where the kernel denies user namespaces to this program."""
+    refusal = ProbeReport("namespaces", "Operation not permitted", ())
+    real = choice._probe_with_cache
+    monkeypatch.setattr(
+        choice, "_probe_with_cache", lambda kind, *rest: refusal if kind == "namespaces" else real(kind, *rest)
+    )
+
+
+def test_namespaces_come_first():
+    assert choice.choose_sandbox(SandboxSpec()).name == "namespaces"
+
+
+def test_bubblewrap_comes_second(monkeypatch):
+    forbid_namespaces(monkeypatch)
     assert choice.choose_sandbox(SandboxSpec()).name == "bubblewrap"
 
 
 @pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
-def test_landlock_comes_second(monkeypatch):
+def test_landlock_comes_third(monkeypatch):
+    forbid_namespaces(monkeypatch)
     monkeypatch.setenv("PATH", "")
     sandbox = choice.choose_sandbox(SandboxSpec())
     assert sandbox.name == "landlock"
@@ -45,10 +61,12 @@ async def test_a_sandbox_can_be_chosen_from_within_an_event_loop():
 
 
 def test_when_no_sandbox_will_do_the_message_has_every_reason_and_the_way_out(monkeypatch):
+    forbid_namespaces(monkeypatch)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(SandboxError) as error:
         choice.choose_sandbox(SandboxSpec(require=tuple(Protection)))
     message = str(error.value)
+    assert "namespaces: Operation not permitted" in message
     assert "bubblewrap: bwrap is not installed: apt install bubblewrap" in message
     assert "landlock: " in message
     assert "container: neither podman nor docker is installed" in message
@@ -72,17 +90,17 @@ def test_the_report_of_a_probe_is_cached(tmp_path):
     cache = SafeFolder(tmp_path).file("probes.json")
     choice.choose_sandbox(SandboxSpec(), cache)
     known = json.loads(cache.read())
-    known["bubblewrap"]["probe"]["gaps"] = [{"protection": "calls", "words": "from the cache"}]
+    known["namespaces"]["probe"]["gaps"] = [{"protection": "calls", "words": "from the cache"}]
     cache.write(json.dumps(known).encode())
     assert [gap.words for gap in choice.choose_sandbox(SandboxSpec(), cache).gaps] == ["from the cache"]
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"bubblewrap": 3}', '{"bubblewrap": {"key": "stale"}}'])
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"namespaces": 3}', '{"namespaces": {"key": "stale"}}'])
 def test_a_stale_or_broken_cache_is_ignored(tmp_path, text):
     cache = SafeFolder(tmp_path).file("probes.json")
     cache.write(text.encode())
     assert choice.choose_sandbox(SandboxSpec(), cache).gaps == ()
-    assert json.loads(cache.read())["bubblewrap"]["probe"]["name"] == "bubblewrap"
+    assert json.loads(cache.read())["namespaces"]["probe"]["name"] == "namespaces"
 
 
 def test_a_problem_is_not_cached(tmp_path, monkeypatch):
@@ -98,7 +116,7 @@ def test_a_problem_is_not_cached(tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_written_is_no_problem(tmp_path):
     (tmp_path / "file").touch()
     cache = SafeFolder(tmp_path, ("file",)).file("probes.json")
-    assert choice.choose_sandbox(SandboxSpec(), cache).name == "bubblewrap"
+    assert choice.choose_sandbox(SandboxSpec(), cache).name == "namespaces"
 
 
 def test_the_image_is_part_of_the_cache_key():

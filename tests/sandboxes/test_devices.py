@@ -11,6 +11,7 @@ from loopty.domain.errors import Misuse
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.devices import DeviceNodes, device_facts, find_devices
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.testing.sandbox_harness import SandboxHarness
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
@@ -36,7 +37,7 @@ def zeros():
 
 
 @needs_root
-@pytest.mark.parametrize("make", [Bubblewrap, Landlock])
+@pytest.mark.parametrize("make", [Namespaces, Bubblewrap, Landlock])
 async def test_a_trial_reads_and_writes_a_device_that_it_is_given_and_no_other(make, tmp_path, zeros):
     harness = SandboxHarness.create(tmp_path, make())
     script = f"head -c 4 {zeros} && echo x > {zeros}"

@@ -11,6 +11,7 @@ from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.probe import bind_same_port, probe
 from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.unsafe import Unsafe
@@ -24,9 +25,10 @@ TESTED = set(Protection) - {Protection.MEMORY}
 CGROUP_GAPS = [] if can_make_cgroups() else [Protection.MEMORY]
 
 
-async def test_a_working_sandbox_has_a_report_without_a_problem():
-    report = await probe(Bubblewrap())
-    assert (report.name, report.ok, report.problem) == ("bubblewrap", True, "")
+@pytest.mark.parametrize("make", [Namespaces, Bubblewrap])
+async def test_a_working_sandbox_has_a_report_without_a_problem(make):
+    report = await probe(make())
+    assert (report.name, report.ok, report.problem) == (make.name, True, "")
     assert [gap.protection for gap in report.gaps] == CGROUP_GAPS
     assert set(report.tried) == TESTED
 

@@ -1,4 +1,4 @@
-"""Bubblewrap, started by an ordinary user."""
+"""The back ends with namespaces, started by an ordinary user."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ import asyncio, json, os, sys
 from pathlib import Path
 from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.trial_user import trial_owner
 
-root = Path(sys.argv[1])
+root, sandbox = Path(sys.argv[1]), {"bubblewrap": Bubblewrap, "namespaces": Namespaces}[sys.argv[2]]()
 bounds = Bounds(seconds=60, memory_mb=60, processes=16, output_mb=4, disk_mb=64)
 edit = Mount(root / "edit", "/edit", writable=True)
 
@@ -31,7 +32,7 @@ async def stop(script):
     launch = Launch(
         ("/bin/sh", "-c", script), "/", bounds, root / "out", root / "err", {"PATH": "/usr/bin:/bin"}, (edit,)
     )
-    result = await Bubblewrap().run(launch, asyncio.Event())
+    result = await sandbox.run(launch, asyncio.Event())
     return result.stop or result.code
 
 async def main():
@@ -50,20 +51,21 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
-def test_bounds_hold_for_an_ordinary_user():
+def test_bounds_hold_for_an_ordinary_user(kind):
     importable = subprocess.run(
         as_user(PYTHON, "-c", "import loopty.domain.launch"), capture_output=True, check=False
     )
     if importable.returncode:
         pytest.skip("an ordinary user has no interpreter here that can import loopty")
-    root = Path("/var/tmp") / f"loopty-test-{os.getpid()}"
+    root = Path("/var/tmp") / f"loopty-test-{os.getpid()}-{kind}"
     (root / "edit").mkdir(parents=True)
     try:
         for directory in (root, root / "edit"):
             os.chown(directory, USER, USER)
-        done = subprocess.run(as_user(PYTHON, "-c", SCRIPT, str(root)), stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(as_user(PYTHON, "-c", SCRIPT, str(root), kind), stdout=subprocess.PIPE, check=True)
         assert (root / "edit" / "file").stat().st_uid == USER
     finally:
         shutil.rmtree(root)

@@ -71,4 +71,4 @@ def test_metrics_may_be_named_like_the_arguments(trial: Any) -> None:
 
 def test_parameters_that_are_not_an_object_are_refused(trial: Any) -> None:
     trial.params.write_text("[1]")
-    assert "JSON object" in trial.run("python", PREAMBLE).stderr
+    assert "JSON object" in trial.run("python", PREAMBLE + "run.params").stderr

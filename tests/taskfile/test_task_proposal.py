@@ -48,7 +48,8 @@ def test_a_benchmark_of_the_repository_is_proposed_first(tmp_path, files, comman
 def test_without_a_benchmark_the_time_of_the_tests_is_proposed(tmp_path):
     draft = propose_tasks(facts_of(tmp_path, PYTHON))[0]
     assert "pytest -q -x -p no:cacheprovider tests/test_core.py" in draft.command
-    assert (draft.result, draft.direction, draft.gates) == ("stdout", "min", ())
+    assert draft.command.startswith("python3 -m loopty_sdk.cpu_time python3 -m pytest ")
+    assert (draft.result, draft.direction, draft.gates) == ("file", "min", ())
     assert "no benchmark was found" in draft.notes["command"]
 
 
@@ -70,7 +71,7 @@ def test_tests_are_a_gate_and_nobody_may_change_them(tmp_path):
     ("files", "command"),
     [
         ({"Cargo.toml": "", "src/lib.rs": ""}, "cargo test --quiet"),
-        ({"go.mod": "", "a.go": "", "a_test.go": ""}, "go test ./..."),
+        ({"go.mod": "", "a.go": "", "a_test.go": ""}, "go test -count=1 ./..."),
         ({"package.json": '{"scripts": {"test": "tap"}}', "i.js": ""}, "npm test --silent"),
         ({"Makefile": "check:\n\t./t\n", "a.c": ""}, "make check"),
     ],

@@ -155,7 +155,7 @@ def test_it_has_the_name_and_the_width_of_the_proposer():
     assert (
         screened_proposer(None, ScriptedVerifier()).name,
         screened_proposer(None, ScriptedVerifier()).width,
-    ) == ("fixed", 1)
+    ) == ("fixed", 0)
     proposer.width = 4
     wide = ScreenedProposer(proposer, ScriptedVerifier(), "", "", lambda _: [], lambda *_: None, MAX_TOKENS)
     assert wide.width == 4

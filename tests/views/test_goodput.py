@@ -9,6 +9,7 @@ import pytest
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.trials import TrialCounts
 from loopty.views.goodput import Goodput, goodput
 
@@ -77,3 +78,19 @@ def test_results_of_another_machine_are_not_comparable() -> None:
     story.tries("1", 1.5)
     story.moves("server", {"1": 50.0, "1.1": 60.0}, incumbent="1.1")
     assert goodput_of(story).results == 1
+
+
+def test_the_slots_of_trials_and_of_models_are_busy_a_share_of_the_time() -> None:
+    story = Story()
+    assert goodput_of(story).model_slots_busy is None
+    story.tries("1", 2.0)
+    story.tell(CallReserved(1, "a", "evolver", 9, 0.0, "me", pool=Pool.ATTEMPT))
+    story.tell(CallSettled(1, "a", 9, 0.0))  # a second later, by the clock of the story
+    story.tell(CallReserved(1, "b", "verifier", 9, 0.0, "me"))
+    story.tell(CallSettled(1, "b", 9, 0.0))
+    story.tell(CallReserved(1, "c", "evolver", 9, 0.0, "me", pool=Pool.ATTEMPT))
+    story.tell(CallSettled(1, "c", 9, 0.0, lost=True))
+    history = story.history
+    found = goodput(history, history.runs[1], 10.0, trial_slots=2, model_slots=4)
+    assert found.trial_slots_busy == pytest.approx(found.busy_seconds / 20)
+    assert found.model_slots_busy == pytest.approx(1 / 40), "a call whose process died has no known time"

@@ -294,6 +294,14 @@ def test_eight_processes_that_export_at_once_make_one_good_export(user: Any, tmp
     assert (export / "build").is_dir()
 
 
+def test_all_files_of_an_export_have_the_same_time(user: Any, tmp_path: Path) -> None:
+    user.commits({"configure": "1", "configure.ac": "2", "src/aclocal.m4": "3"})
+    exports = SafeFolder(tmp_path, ("exports",))
+    head = user.repository.head().commit
+    export = export_commit(user.repository, head, "", lambda _: True, (), exports).shown_path
+    assert len({path.stat().st_mtime_ns for path in export.rglob("*") if path.is_file()}) == 1
+
+
 def test_no_mount_point_is_made_through_a_link_of_the_repository(user: Any, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/set.csv").write_text("1")

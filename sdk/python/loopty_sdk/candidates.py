@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from .calls import Function
-from .errors import CandidateError
-from .function_process import FunctionProcess
-from .sessions import Session, limit_error, no_cpu_time
-from .start_candidate import read_file, start_process
-from .wire import Deadline, OverTime, Wire
+# What only one kind of call needs is imported by that call: a short trial notices each file.
+from .errors import CandidateError, limit_text, no_cpu_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from .calls import Function
     from .process import ProcessEnd
+    from .sessions import Session
 
 LARGEST_ANSWER = 16 << 20
 
@@ -38,7 +36,7 @@ class CommandResult:
     def cpu_seconds(self) -> float:
         """The CPU time of all its processes. Raises CandidateError where nothing measured it."""
         if self._cpu_seconds is None:
-            raise no_cpu_time(self._name)
+            raise CandidateError("refused", no_cpu_time(self._name))
         return self._cpu_seconds
 
 
@@ -73,6 +71,9 @@ class Candidate:
         compared with what the reference returns, numbers within `tolerance`. An answer that differs is a
         CandidateError of kind `wrong`.
         """
+        from .calls import Function
+        from .function_process import FunctionProcess
+
         checks = None
         if check is not None:
             from .answer_checks import AnswerChecks
@@ -92,6 +93,9 @@ class Candidate:
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
         """Run a command of the candidate to its end; a non-zero exit code is an answer, not an error."""
+        from .start_candidate import start_process
+        from .wire import Deadline, OverTime, Wire
+
         process = start_process(argv, seconds, memory_mb, env)
         wire = Wire(process.channel)
         try:
@@ -105,7 +109,7 @@ class Candidate:
         if len(printed) > limit:
             raise CandidateError("output", f"{argv[0]} printed more than {limit} bytes")
         if end.stop:
-            raise limit_error(argv[0], end)
+            raise CandidateError(end.stop, f"{argv[0]} {limit_text(end.stop)}")
         return CommandResult(argv[0], printed, end)
 
     def open(
@@ -120,10 +124,14 @@ class Candidate:
 
         In a trial it starts with the first exchange, so that it cannot slow down what comes before.
         """
+        from .sessions import Session
+
         return Session(argv, seconds, memory_mb, env, held=True)
 
     def read(self, path: str, *, limit: int = LARGEST_ANSWER) -> str:
         """Read one of the candidate's files as text; bytes that are not UTF-8 are replaced."""
+        from .start_candidate import read_file
+
         return read_file(path, limit).decode(errors="replace")
 
 

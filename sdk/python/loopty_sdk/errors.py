@@ -17,3 +17,20 @@ class CandidateError(Exception):
 
 
 CandidateError.__module__ = "loopty_sdk"  # so that tracebacks show the name that users import
+
+_STOPS = {
+    "memory": "used too much memory",
+    "output": "printed too much",
+    "disk": "wrote too much to disk",
+    "time": "ran out of time",
+}
+
+
+def limit_text(stop: str) -> str:
+    """What a candidate did that a limit has ended."""
+    return _STOPS.get(stop, "was stopped")
+
+
+def no_cpu_time(name: str) -> str:
+    """The message where the CPU time of a candidate is wanted but was not measured."""
+    return f"the CPU time of {name} is not measured here: use its seconds"

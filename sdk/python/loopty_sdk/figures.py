@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 
 
 def finite_number(value: object, label: str) -> float:
@@ -11,9 +10,7 @@ def finite_number(value: object, label: str) -> float:
 
     Raises TypeError for booleans and for anything that is no real number, ValueError for NaN and infinities.
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{label} must be a number, not {value!r} ({type(value).__name__})")
-    number = int(value) if isinstance(value, Integral) else float(value)
+    number: float = value if type(value) is int or type(value) is float else _plain_number(value, label)
     try:
         is_finite = math.isfinite(number)
     except OverflowError:
@@ -21,3 +18,11 @@ def finite_number(value: object, label: str) -> float:
     if not is_finite:
         raise ValueError(f"{label} must be finite, not {value!r}: exit non-zero when nothing was measured")
     return number
+
+
+def _plain_number(value: object, label: str) -> float:
+    from numbers import Integral, Real
+
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{label} must be a number, not {value!r} ({type(value).__name__})")
+    return int(value) if isinstance(value, Integral) else float(value)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from numbers import Integral
-from pathlib import Path
 
 from .figures import finite_number
 
@@ -19,7 +18,7 @@ STEP_COLUMN = "iteration"
 class MetricsStream:
     """The rows of one CSV, which several processes may share; without a path rows are checked but not written."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: str | None) -> None:
         self._path = path
         self._columns: list[str] | None = None
 
@@ -38,7 +37,7 @@ class MetricsStream:
         else:
             self._append_to(self._path, row)
 
-    def _append_to(self, path: Path, row: Mapping[str, float]) -> None:
+    def _append_to(self, path: str, row: Mapping[str, float]) -> None:
         # With O_APPEND and one write per line, the lines of several processes never mix.
         stream = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -60,8 +59,8 @@ def _column(name: str) -> str:
     return name
 
 
-def _header_of(path: Path) -> list[str]:
-    with path.open(encoding="utf-8", newline="") as file:
+def _header_of(path: str) -> list[str]:
+    with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123
         line = file.readline()
     if line and not line.endswith("\n"):
         raise ValueError(f"the header of {path} is cut short: remove the file and start again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
+    from .sockets import Socket
 
 
 class ProcessEnd:
@@ -25,7 +25,7 @@ class ProcessEnd:
 class Process:
     """A started candidate; `channel` is connected to its standard input and output."""
 
-    channel: socket.socket
+    channel: Socket
 
     def freeze(self) -> None:
         """Stop all processes of the candidate until `thaw`, where loopty runs it."""

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
 
 
-def encode(value: Mapping[str, object]) -> str:
-    """One line of standard JSON. Raises ValueError for NaN and Infinity, which are not JSON."""
-    return json.dumps(value, allow_nan=False)
-
-
-def publish_once(path: Path, text: str) -> None:
+def publish_once(path: str, text: str) -> None:
     """Claim the path, then fill it; a crash in between leaves it empty, which reads as a failure."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # noqa: PTH103, PTH120 - pathlib is slow to import
     try:
         os.close(_create(path))
     except FileExistsError:
@@ -25,23 +17,26 @@ def publish_once(path: Path, text: str) -> None:
     _replace(path, text)
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: str, text: str) -> None:
     """Write the file so that a reader sees either the old text or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _temporary_path(path).unlink(missing_ok=True)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # noqa: PTH103, PTH120 - pathlib is slow to import
+    try:  # noqa: SIM105 - contextlib is slow to import
+        os.unlink(_temporary_path(path))  # noqa: PTH108
+    except FileNotFoundError:
+        pass
     _replace(path, text)
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: str, text: str) -> None:
     with os.fdopen(_create(_temporary_path(path)), "w", encoding="utf-8") as file:
         file.write(text)
-    _temporary_path(path).replace(path)
+    os.replace(_temporary_path(path), path)  # noqa: PTH105
 
 
-def _create(path: Path) -> int:
+def _create(path: str) -> int:
     # Exclusive creation does not follow a link that somebody planted at the path.
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
 
 
-def _temporary_path(path: Path) -> Path:
-    return path.with_name(path.name + ".tmp")
+def _temporary_path(path: str) -> str:
+    return f"{path}.tmp"

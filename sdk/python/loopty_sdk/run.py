@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sys
-import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Any
-from urllib.parse import quote
+from _thread import allocate_lock  # threading takes half as long to import as Python to start
 
 from .figures import finite_number
-from .metrics import MetricsStream
-from .publish import encode, publish_once, replace
+from .json_text import encode
+from .publish import publish_once, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Any
+
+    from .metrics import MetricsStream
 
 
 class Run:
@@ -31,18 +32,25 @@ class Run:
         self.mode = os.environ.get("LOOPTY_MODE") or "attempt"
         seed = os.environ.get("LOOPTY_SEED")
         self.seed = int(seed) if seed else None
-        self.params = _params(_path("LOOPTY_PARAMS"))
+        self._params: dict[str, Any] | None = None
         self._result_path = _path("EVO_RESULT_PATH")
         self._traces = _path("EVO_TRACES_DIR")
         self._stop_path = _path("LOOPTY_STOP_PATH")
-        self._metrics = MetricsStream(_path("LOOPTY_METRICS_CSV"))
+        self._metrics: MetricsStream | None = None
         # Benchmarks often redirect sys.stdout while they work; the result goes to the original one.
         self._stdout = sys.stdout
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._tasks: dict[str, float] = {}
         self._directions: dict[str, str] = {}
         self._started_at = _now()
         self._finished = False
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the trial; empty outside loopty."""
+        if self._params is None:
+            self._params = _read_params(_path("LOOPTY_PARAMS"))
+        return self._params
 
     def log_task(
         self,
@@ -80,18 +88,22 @@ class Run:
             if direction is not None:
                 self._directions[name] = direction
         if self._traces is not None:
-            replace(self._traces / _trace_name(name), text)
+            replace(f"{self._traces}/{_trace_name(name)}", text)
 
     def report(self, step: int, metrics: Mapping[str, float] | None = None, /, **named: float) -> None:
         """Add one row to the learning curve; every row has the columns of the first.
 
         Use a mapping for names that are not identifiers: {"latency ms (lower is better)": 3.2}.
         """
+        if self._metrics is None:
+            from .metrics import MetricsStream
+
+            self._metrics = MetricsStream(_path("LOOPTY_METRICS_CSV"))
         self._metrics.append(step, metrics or {}, named)
 
     def should_stop(self) -> bool:
         """Whether the trial should end early: finish soon, because it is killed after a grace period."""
-        return self._stop_path is not None and self._stop_path.exists()
+        return self._stop_path is not None and os.path.exists(self._stop_path)  # noqa: PTH110
 
     def finish(self, score: float | None = None) -> dict[str, object]:
         """Publish the result, once; without a score, it is the mean of the tasks' scores."""
@@ -134,24 +146,30 @@ class Run:
         return result
 
 
-def _path(variable: str) -> Path | None:
-    value = os.environ.get(variable)
-    return Path(value) if value else None
+def _path(variable: str) -> str | None:
+    return os.environ.get(variable) or None
 
 
-def _params(path: Path | None) -> dict[str, Any]:
+def _read_params(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    params = json.loads(path.read_text(encoding="utf-8"))
+    import json
+
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is slow to import
+        params = json.load(file)
     if not isinstance(params, dict):
         raise ValueError(f"{path} must hold a JSON object of parameters")
     return params
 
 
 def _trace_name(task_id: str) -> str:
+    from urllib.parse import quote
+
     # Percent-encoding keeps ids distinct that differ only in odd characters; a file name has at most 255 bytes.
     safe = quote(task_id, safe="")
     if len(safe) > 200:
+        import hashlib
+
         safe = safe[:160] + "~" + hashlib.sha256(task_id.encode()).hexdigest()[:32]
     return f"task_{safe}.json"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .errors import CandidateError
-from .process import Process, ProcessEnd
+from .errors import CandidateError, limit_text, no_cpu_time
 from .start_candidate import start_process
 from .wire import ChannelClosed, Deadline, OverTime, Wire
 
@@ -14,14 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from .process import Process, ProcessEnd
+
 # The channel may close before the report of how the process ended arrives: wait this long for it.
 _EXIT_NEWS_SECONDS = 1.0
-_STOPS = {
-    "memory": "used too much memory",
-    "output": "printed too much",
-    "disk": "wrote too much to disk",
-    "time": "ran out of time",
-}
 
 
 class Session:
@@ -54,7 +49,7 @@ class Session:
         Raises CandidateError where nothing measures it.
         """
         if self._cpu_before is None or self._cpu_after is None:
-            raise no_cpu_time(self._name)
+            raise CandidateError("refused", no_cpu_time(self._name))
         return self._cpu_after - self._cpu_before
 
     def exchange(self, question: bytes, size: int) -> bytes:
@@ -110,8 +105,8 @@ class Session:
     def end_with_error(self, kind: str, message: str) -> CandidateError:
         """End the process and return the error to raise: the limit that it exceeded, or this kind and message."""
         end = self._end(_EXIT_NEWS_SECONDS if kind == "crashed" else 0.0)
-        if end and end.stop in _STOPS:
-            return CandidateError(end.stop, f"{self._name} {_STOPS[end.stop]}")
+        if end and end.stop:
+            return CandidateError(end.stop, f"{self._name} {limit_text(end.stop)}")
         if end and kind == "crashed":
             message += f" (exit code {end.code}{': ' + end.stderr if end.stderr else ''})"
         return CandidateError(kind, f"{self._name} {message}")
@@ -135,13 +130,3 @@ class Session:
             return process.wait_or_kill(grace)
         finally:
             self._wire.close()
-
-
-def no_cpu_time(name: str) -> CandidateError:
-    """The error where the CPU time of a candidate is wanted but was not measured."""
-    return CandidateError("refused", f"the CPU time of {name} is not measured here: use its seconds")
-
-
-def limit_error(name: str, end: ProcessEnd) -> CandidateError:
-    """The error for a candidate that a limit has ended."""
-    return CandidateError(end.stop, f"{name} {_STOPS.get(end.stop, 'was stopped')}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import array
-import json
 import os
 import select
-import socket
+import sys
 
 from .errors import CandidateError
+from .json_text import encode
 from .process import Process, ProcessEnd
+from .sockets import AF_UNIX, SCM_RIGHTS, SHUT_WR, SOCK_SEQPACKET, SOL_SOCKET, Socket, socketpair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PACKET = 1 << 16
-_NEVER_RAN = {"code": 1, "seconds": 0.0, "stop": "", "stderr": ""}
+_DESCRIPTOR_BYTES = 4
+_NEVER_RAN = {"code": "1", "seconds": "0", "stop": "", "stderr": ""}
 
 
 def start_process(
@@ -43,10 +44,13 @@ def start_process(
 def read_file(path: str, limit: int) -> bytes:
     """Read one of the candidate's files. Raises CandidateError when it is unreadable or larger than `limit`."""
     if socket_path := os.environ.get("LOOPTY_CANDIDATE"):
-        with _connect(socket_path) as loopty:
+        loopty = _connect(socket_path)
+        try:
             loopty.send(_encode_request({"read": {"path": path, "limit": limit}}))
-            size = _receive_reply(loopty)["size"]
+            size = int(_receive_reply(loopty)["size"])
             return b"".join(loopty.recv(_PACKET) for _ in range(0, size, _PACKET))
+        finally:
+            loopty.close()
     from .child_process import read_file
 
     return read_file(path, limit)
@@ -57,15 +61,15 @@ class _SandboxedProcess(Process):
 
     def __init__(self, path: str, request: Mapping[str, Any]) -> None:
         self._loopty = _connect(path)
-        self.channel, candidate_end = socket.socketpair()
-        with candidate_end:
-            descriptors = array.array("i", [candidate_end.fileno()])
-            self._loopty.sendmsg(
-                [_encode_request({"start": request})], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
-            )
+        self.channel, candidate_end = socketpair()
+        try:
+            descriptor = candidate_end.fileno().to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
+            self._loopty.sendmsg([_encode_request({"start": request})], [(SOL_SOCKET, SCM_RIGHTS, descriptor)])
+        finally:
+            candidate_end.close()
 
         self._cpu_seconds: float | None = None
-        self._end: dict[str, Any] | None = None
+        self._end: dict[str, str] | None = None
         """How the process ended, where that came instead of another answer."""
 
     def freeze(self) -> None:
@@ -87,7 +91,7 @@ class _SandboxedProcess(Process):
         except CandidateError:
             self._end = _NEVER_RAN
             raise
-        self._cpu_seconds = reply.get("cpu_seconds")
+        self._cpu_seconds = _cpu_seconds(reply)
         if "frozen" not in reply:
             self._end = reply
 
@@ -95,31 +99,41 @@ class _SandboxedProcess(Process):
         return self._cpu_seconds
 
     def wait_or_kill(self, grace: float) -> ProcessEnd:
-        with self._loopty as loopty:
+        try:
             if self._end is None:
-                if not select.select([loopty], [], [], grace)[0]:
-                    loopty.shutdown(socket.SHUT_WR)
-                self._end = _receive_reply(loopty)
+                if not select.select([self._loopty], [], [], grace)[0]:
+                    self._loopty.shutdown(SHUT_WR)
+                self._end = _receive_reply(self._loopty)
+        finally:
+            self._loopty.close()
         end = self._end
-        return ProcessEnd(end["code"], end["seconds"], end.get("cpu_seconds"), end["stop"], end["stderr"])
+        return ProcessEnd(
+            int(end["code"]), float(end["seconds"]), _cpu_seconds(end), end.get("stop", ""), end.get("stderr", "")
+        )
 
 
-def _connect(path: str) -> socket.socket:
-    loopty = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def _connect(path: str) -> Socket:
+    loopty = Socket(AF_UNIX, SOCK_SEQPACKET)
     loopty.connect(path)
     return loopty
 
 
 def _encode_request(request: Mapping[str, Any]) -> bytes:
-    return json.dumps(request, allow_nan=False).encode()
+    return encode(request).encode()
 
 
-def _receive_reply(loopty: socket.socket) -> dict[str, Any]:
+def _cpu_seconds(reply: Mapping[str, str]) -> float | None:
+    return float(reply["cpu_seconds"]) if "cpu_seconds" in reply else None
+
+
+def _receive_reply(loopty: Socket) -> dict[str, str]:
+    """loopty's reply: one line of text for each field."""
     try:
         raw = loopty.recv(_PACKET)
     except ConnectionResetError:
         raw = loopty.recv(_PACKET)  # loopty left a request unread because the candidate ended; its reply comes now
-    reply: dict[str, Any] = json.loads(raw or b'{"error": "loopty closed the connection"}')
+    lines = (raw or b"error=loopty closed the connection").decode(errors="replace").split("\n")
+    reply = {name: value for name, _, value in (line.partition("=") for line in lines)}
     if "error" in reply:
         raise CandidateError("refused", reply["error"])
     return reply

@@ -6,10 +6,8 @@ packed, so that large ones cost little. Everything is little endian.
 
 from __future__ import annotations
 
-import importlib
 import struct
 import sys
-from array import array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,6 +156,8 @@ class _Reader:
         kind = self._take(1)
         if kind not in (b"d", b"q"):
             raise NotData(f"{kind!r} is not a type of packed items")
+        from array import array
+
         items = array(kind.decode())
         raw = self._take_sized()
         if len(raw) % items.itemsize:
@@ -172,8 +172,10 @@ class _Reader:
         if len(axes) % 8 or len(axes) > 8 * _MAX_AXES:
             raise NotData("the shape of an array is malformed")
         shape = [size for (size,) in _SIZE.iter_unpack(axes)]
+        from importlib import import_module
+
         try:
-            numpy: Any = importlib.import_module("numpy")
+            numpy: Any = import_module("numpy")
         except ImportError:
             raise NotData("the value is a numpy array, but numpy is not installed here") from None
         try:
@@ -212,6 +214,8 @@ def _put_sized(tag: bytes, content: bytes, put: Callable[[bytes], None]) -> None
 
 
 def _pack_items(kind: str, items: tuple[Any, ...]) -> bytes:
+    from array import array
+
     packed = array(kind, items)
     if sys.byteorder == "big":
         packed.byteswap()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import select
-import socket
 import time
+
+from .sockets import SHUT_WR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .sockets import Socket
 
 _CHUNK = 1 << 16
 
@@ -35,7 +40,7 @@ class Deadline:
 class Wire:
     """Sends and receives at the same time, so that neither side can block the other for ever."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: Socket) -> None:
         channel.setblocking(False)
         self._channel = channel
         self._poll = select.poll()
@@ -93,7 +98,7 @@ class Wire:
     def end_sending(self) -> None:
         """Close the channel for sending: the candidate reads the end of its input."""
         try:  # noqa: SIM105 - contextlib is slow to import
-            self._channel.shutdown(socket.SHUT_WR)
+            self._channel.shutdown(SHUT_WR)
         except OSError:
             pass
 

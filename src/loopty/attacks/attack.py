@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Bounds, Freezer, Mount, Protection
+from loopty.kit.dataclass import dataclass
 
 if TYPE_CHECKING:
     from loopty.attacks.arena import Arena

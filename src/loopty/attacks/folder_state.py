@@ -6,8 +6,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
 from loopty.attacks.folder_state import regular_file_content
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Exit, Freezer, Launch, Sandbox, SandboxError
+from loopty.kit.dataclass import dataclass, replace
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
 _AT_ONCE = 2

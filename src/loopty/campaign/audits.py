@@ -6,7 +6,6 @@ import errno
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from loopty.campaign.by_hand import observe
 from loopty.campaign.context import CampaignContext
@@ -20,6 +19,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
 from loopty.engine import decisions
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger

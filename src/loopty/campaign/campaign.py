@@ -15,13 +15,15 @@ from loopty.domain.errors import Misuse
 
 if TYPE_CHECKING:
     from loopty.campaign.audits import AuditReport
-    from loopty.campaign.by_hand import CheckResult, Draft
+    from loopty.campaign.by_hand import CheckResult
     from loopty.campaign.context import CampaignContext
     from loopty.campaign.garbage import Garbage
+    from loopty.campaign.new_drafts import Draft
     from loopty.campaign.node_export import ExportedArtifact
     from loopty.campaign.optimize_session import OptimizeSession
     from loopty.campaign.rebaseline_here import Rebaseline
     from loopty.campaign.replays import Replay
+    from loopty.campaign.task_trust import TaskHere
     from loopty.campaign.verdict_changes import VerdictChange
     from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
     from loopty.campaign.winner_params import WinnerParams
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from loopty.record.node_record import Node
     from loopty.taskfile.task_requests import TaskRequest
     from loopty.views.audit_rows import AuditRow
+    from loopty.workspaces.state_folder import StateFolder
 
 
 class Campaign(CampaignReader):
@@ -54,36 +57,40 @@ class Campaign(CampaignReader):
         """Task, repository and ledger, opened to change something. Closes what dead processes left open."""
         from loopty.campaign.context import CampaignContext
 
-        return CampaignContext.open(self._start, self._say)
+        return CampaignContext.for_task(self._task_here, self._say)
+
+    @functools.cached_property
+    def _task_here(self) -> TaskHere:
+        from loopty.campaign.task_trust import TaskHere
+        from loopty.workspaces.repository import Repository
+
+        return TaskHere.read(Repository(self._folders))
 
     @property
     def history(self) -> History:
         """Every run and node: as this process changed it, else as it was saved."""
         return self.context.history if "context" in self.__dict__ else self.record.history
 
+    @property
+    def _state(self) -> StateFolder:
+        return self.context.state if "context" in self.__dict__ else self.record.state
+
     def requests(self) -> tuple[TaskRequest, ...]:
         """What the task asks for beyond the default: the network, files outside the repository, models, …."""
-        from loopty.campaign.task_trust import requests_here
-
-        return requests_here(self._start).requests
+        return self._task_here.requests
 
     def is_trusted(self) -> bool:
         """Whether the user has allowed what the task asks for. Without that, none of its trials starts."""
-        from loopty.campaign.task_trust import requests_here
-
-        return requests_here(self._start).are_trusted
+        return self._task_here.are_trusted()
 
     def trust(self, only_task_file: bool = False) -> tuple[TaskRequest, ...]:
         """Allow what the task asks for, from now on, and remember it in the user's own state.
 
         With `only_task_file`, what the repository's git configuration asks for stays as it is.
         """
-        from loopty.campaign.task_trust import requests_here
-
-        found = requests_here(self._start)
-        found.allow(only_task_file)
+        self._task_here.allow(only_task_file)
         self.__dict__.pop("context", None)
-        return found.requests
+        return self._task_here.requests
 
     def revoke_trust(self) -> int:
         """Forget what was allowed to the task of this repository; how many permissions there were."""
@@ -127,14 +134,14 @@ class Campaign(CampaignReader):
 
         It is a whole tree, read-only outside the writable files; `sparse` leaves the read-only files out.
         """
-        from loopty.campaign.by_hand import new_draft
+        from loopty.campaign.new_drafts import new_draft
 
         above = self.find_node(parent) if parent else None
         return new_draft(self.context, above, message, params or {}, sparse)
 
     def drop(self, node: str) -> None:
         """Give up a draft: it never runs, and its directory goes."""
-        from loopty.campaign.by_hand import drop_draft
+        from loopty.campaign.new_drafts import drop_draft
 
         drop_draft(self.context, self.context.history[self.find_node(node)].id)
         self.__dict__.pop("record", None)

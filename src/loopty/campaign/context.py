@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.campaign.task_trust import all_requests
-from loopty.campaign.trial_setup import TrialSetup
-from loopty.campaign.trust_store import TrustStore, refusal_text
+from loopty.campaign.task_trust import TaskHere
+from loopty.campaign.trust_store import refusal_text
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
@@ -26,9 +23,9 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.models.purse import RunPurse
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
@@ -36,15 +33,14 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
-from loopty.taskfile import read
 from loopty.taskfile.task_requests import TaskRequest
-from loopty.workspaces import stages
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
 if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
+    from loopty.campaign.trial_setup import TrialSetup
     from loopty.engine.trial_runner import TrialRunner
     from loopty.evaluators.command import RunGates, RunInTree
 
@@ -74,14 +70,13 @@ class CampaignContext:
 
         With `allow`, the user has just allowed what the task asks for; else the saved permissions count.
         """
-        return cls.for_repository(Repository.open(start), say, allow)
+        return cls.for_task(TaskHere.read(Repository.open(start)), say, allow)
 
     @classmethod
-    def for_repository(cls, repository: Repository, say: Say, allow: bool = False) -> CampaignContext:
-        """The context of a repository that is already open: that of an artifact is opened as a stranger's."""
-        task = read.load(repository.top)
-        requests = () if allow else all_requests(repository, task)
-        refused = () if TrustStore(os.environ).is_trusted(repository.top, requests) else requests
+    def for_task(cls, here: TaskHere, say: Say, allow: bool = False) -> CampaignContext:
+        """The context of a task that is already read: that of an artifact is a stranger's."""
+        repository, task = here.repository, here.task
+        refused = () if allow or here.are_trusted() else here.requests
         if not (allow or refused):
             repository.allow_programs()
         state = StateFolder.of(repository.folders)
@@ -121,6 +116,7 @@ class CampaignContext:
     def role_models(self, run: int | None) -> RoleModels:
         """The models of a run; without one, of a check, whose costs count against the caps and are forgotten."""
         from loopty.campaign.role_models import RoleModels
+        from loopty.models.purse import RunPurse
 
         self.require_trust()
         if run not in self._role_models:
@@ -149,7 +145,7 @@ class CampaignContext:
         """The executor of the trials of a run; without one, of a check."""
         task = self.task
         serve_model = self.role_models(run).serve_trial if task.roles.user.model else None
-        executor: Executor = self._setup(unsafe, run).executor(task.width, serve_model)
+        executor: Executor = self._setup(unsafe, run).executor(task.width, serve_model, self.say)
         if not task.verifier.judged or run is None:
             return executor
         from loopty.verifiers.judged_metrics import JudgedExecutor
@@ -167,6 +163,8 @@ class CampaignContext:
         return self._setup(unsafe).run_in_tree()
 
     def _setup(self, unsafe: bool, run: int | None = None) -> TrialSetup:
+        from loopty.campaign.trial_setup import TrialSetup
+
         rig = self.rig(unsafe, run)
         return TrialSetup(rig, self.repository, self.state, self.files, self.recorder.refresh)
 
@@ -214,6 +212,8 @@ class CampaignContext:
         )
 
     def _traces_folder(self, trial: Trial) -> SafeFolder:
+        from loopty.workspaces import stages
+
         return stages.results_folder(self.state, trial).below("traces")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from loopty.causes.cause import Cause
     from loopty.domain.task import Task
 
-_NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.CANCELLED)
+_NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.STOPPED, Ending.CANCELLED)
 
 
 def explain_node(state: StateFolder, node: Node) -> Explanation | None:
@@ -38,7 +38,7 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
     is_failed_baseline = node.id.parent is None and node.verdict in (Verdict.DISCARDED, Verdict.REJECTED)
     if outcome.ending in _NO_FAILURE and not is_failed_baseline:
         return None
-    log = state.node_copy(node.id).file(outcome.log).shown_path if outcome.log else None
+    log = state.node_copy(node.id).file_at(outcome.log).shown_path if outcome.log else None
     if log:
         with contextlib.suppress(OSError):  # without room for a copy, the lines of the error have to do
             NodeFolders(state).lay_out(node.id)
@@ -46,7 +46,9 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
     return Explanation(outcome.error_lines, str(log or ""), cause)
 
 
-def known_cause(top: Path, reason: str, lines: Sequence[str], task: Task | None = None) -> Cause | None:
+def known_cause(
+    top: Path, reason: str, lines: Sequence[str], task: Task | None = None, output: str = ""
+) -> Cause | None:
     """The known cause of a failure of the user's own code, or None."""
     # Imported here: a verb that shows a node without a failure must start fast.
     from loopty.campaign.this_host import ThisHost
@@ -61,4 +63,4 @@ def known_cause(top: Path, reason: str, lines: Sequence[str], task: Task | None 
         return None
     # The verdict of a baseline says how its trial ended before it says why.
     plain = reason.removeprefix(f"{Ending.FAILED}: ").removeprefix(f"{Ending.TIMED_OUT}: ")
-    return explain_failure(Failure(plain, tuple(lines), task), ThisHost(Repository.open(top)))
+    return explain_failure(Failure(plain, tuple(lines), task, output), ThisHost(Repository.open(top)))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.ids import NodeId
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.recorder import Recorder

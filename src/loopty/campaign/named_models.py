@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.trust_store import TrustStore, refusal_text
@@ -13,6 +12,7 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
 from loopty.domain.task import Roles
+from loopty.kit.dataclass import dataclass
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_list import ModelEntry, model_entries
 from loopty.models.prices import rates_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.own_repository import open_own_repository
@@ -11,6 +10,7 @@ from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates

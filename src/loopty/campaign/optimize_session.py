@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
@@ -19,10 +18,12 @@ from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.engine.loop import Finish, Loop, Pace
+from loopty.engine.loop import Finish, Loop
+from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.model import Role
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Pruner, Selector
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.services import Services
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.workspaces.node_files import NodeFiles
@@ -61,7 +61,7 @@ class ProposerFactory:
             self.task.statement,
             self.task.space,
             self.task.without_held_out().access,
-            self.task.width,
+            self.task.questions,
             self.files,
             self.leftovers.read,
             self.models.of,

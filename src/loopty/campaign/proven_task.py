@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import statistics
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
+from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 from loopty.taskfile.template import render_task_file
 
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 _MOST_TRIES = 8
-_MOST_DRAFTS = 3
-_SHORTEST_TIMEOUT = 10
-_TIMES_THE_RUN = 10
+_MOST_DRAFTS = 6
+_SEARCH_SECONDS = 240.0
+"""After this time no other benchmark of the repository is tried."""
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _LOWER_IS_BETTER = re.compile(r"time|second|latency|elapsed|duration|loss|error|\b[mun]?s\b|cost", re.IGNORECASE)
@@ -67,6 +69,12 @@ class ProvenTask:
     noise: MeasuredNoise | None
     """None where the check failed, or where one run takes too long to repeat it."""
 
+    @property
+    def has_line(self) -> bool:
+        """Whether the message about a failure has a line to paste."""
+        cause = self.check.explanation.cause if self.check.explanation else None
+        return cause is not None and bool(cause.shell or cause.settings)
+
 
 class TaskProver:
     """Runs the checks of a draft in the repository around a folder."""
@@ -102,7 +110,7 @@ class TaskProver:
             if changed := self._with_remedy(draft, check, fixed):
                 draft, change = changed
             elif gate and gate.is_proposed:
-                draft, change = _without_gate(before_gate[gate.name], gate, check)
+                draft, change = _without_gate(before_gate[gate.name], gate.name, check)
             else:
                 break
             changes.append(change)
@@ -110,28 +118,36 @@ class TaskProver:
             check = self._check(draft)
         if check.problem is not None:
             return ProvenTask(draft, check, tuple(changes), None)
-        reported = check.outcome.directions.get(next(iter(check.outcome.metrics)))
-        if reported and "direction" not in fixed and draft.direction != reported:
-            draft = replace(draft, direction=str(reported)).with_note("direction", "the benchmark says so")
+        draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
         if "timeout_seconds" not in fixed:
-            draft = _with_timeout(draft, check.outcome.seconds)
+            draft = with_timeout(draft, check.outcome.seconds)
+        better = with_better_score(draft, check.outcome)
+        if better != draft:
+            draft, check = better, self._check(better)
         self._write(draft)
-        return ProvenTask(draft, check, tuple(changes), self._noise(check))
+        return ProvenTask(draft, check, tuple(changes), self._noise(check) if check.problem is None else None)
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
-        """Prove the drafts in turn until one works; without one, the file has the first of them."""
-        failed: ProvenTask | None = None
+        """Prove the drafts in turn until one works; without one, the file has the most promising of them."""
+        failed: list[ProvenTask] = []
+        started_at = time.monotonic()
         for draft in drafts[:_MOST_DRAFTS]:
-            self._say(f"checking: {draft.command}")
+            if failed:
+                if time.monotonic() - started_at > _SEARCH_SECONDS:
+                    break
+                self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
+            if failed and failed[-1].draft.writable_copy:
+                draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
+            self._say(
+                f"checking for at most {draft.timeout_seconds:g} s (--timeout; Ctrl-C stops): {draft.command}"
+            )
             proven = self.prove(draft, fixed)
             if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
                 return proven
-            failed = failed or proven
-            if draft is not drafts[:_MOST_DRAFTS][-1]:
-                self._say(f"that failed ({proven.check.problem}); trying the next that was found")
-        assert failed
-        self._write(failed.draft)
-        return failed
+            failed.append(proven)
+        best = next((proven for proven in failed if proven.has_line), failed[0])
+        self._write(best.draft)
+        return best
 
     def _check(self, draft: TaskDraft) -> CheckResult:
         self._write(draft)
@@ -181,8 +197,9 @@ def _is_refusal(check: CheckResult, gate: GateDraft) -> bool:
     return (check.problem or "").startswith(f"gate {gate.name}: ")
 
 
-def _without_gate(draft: TaskDraft, gate: GateDraft, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
+def _without_gate(draft: TaskDraft, name: str, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
     """The draft without a gate that the files as they are do not pass."""
+    (gate,) = (gate for gate in draft.gates if gate.name == name)
     cause = check.explanation.cause if check.explanation else None
     reason = cause.sentence if cause else str(check.problem)
     why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
@@ -207,11 +224,3 @@ def _is_time(check: CheckResult, settings: list[Setting]) -> bool:
         return False  # a tool says itself which of its numbers should be low
     lines = check.outcome.error_lines
     return bool(lines and _LOWER_IS_BETTER.search(lines[-1]))
-
-
-def _with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
-    """The draft with a limit of ten times the checked run."""
-    limit = max(_TIMES_THE_RUN * seconds, _SHORTEST_TIMEOUT)
-    rounded = float(int(limit) + 1) if limit > _SHORTEST_TIMEOUT else float(limit)
-    why = f"about ten times the checked run, which took {seconds:.2g} s"
-    return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)

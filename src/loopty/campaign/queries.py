@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.removed_files import require_files
@@ -94,6 +94,8 @@ def report(record: SavedRecord, run: int, top: int, parameter: str | None = None
         names = ", ".join(known) or "none"
         raise Misuse(f"no trial has the parameter {parameter}: there are {names}")
     where, importance = run_status(record.state, history, run), parameter_importance(history, run)
+    task = task_or_none(record.state.top)
+    trial_slots, model_slots = (task.width, task.questions) if task else (1, 1)
     drawn = parameter or (importance[0].name if importance else None)
     return Report(
         points(history, run),
@@ -101,7 +103,7 @@ def report(record: SavedRecord, run: int, top: int, parameter: str | None = None
         other_cohorts(history, run, top),
         where,
         tally(history, run),
-        goodput(history, history.runs[run], where.work_seconds),
+        goodput(history, history.runs[run], where.work_seconds, trial_slots, model_slots),
         importance,
         parameter_slice(history, run, drawn) if drawn else None,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from loopty.campaign import lookup
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.ids import NodeId
+from loopty.workspaces.git_folders import GitFolders
 
 if TYPE_CHECKING:
     from loopty.campaign.queries import NodeDiff, Report
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from loopty.views.node_tree import TreeLine
     from loopty.views.run_status import RunStatus
     from loopty.views.verdict_tally import Tally
+    from loopty.workspaces.state_folder import StateFolder
 
 
 class CampaignReader:
@@ -37,7 +39,15 @@ class CampaignReader:
     @functools.cached_property
     def record(self) -> SavedRecord:
         """What earlier processes recorded here."""
-        return SavedRecord(self._start)
+        return SavedRecord(self._folders)
+
+    @functools.cached_property
+    def _folders(self) -> GitFolders:
+        return GitFolders.find(self._start)
+
+    @property
+    def _state(self) -> StateFolder:
+        return self.record.state
 
     @property
     def history(self) -> History:
@@ -75,7 +85,7 @@ class CampaignReader:
         """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
         from loopty.campaign.explanations import explain_node
 
-        return explain_node(self.record.state, self.node(node))
+        return explain_node(self._state, self.node(node))
 
     def status(self, run: int | None = None) -> RunStatus:
         """Where a run stands: best, budget, running trials, why it stopped."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import require_same_criteria
@@ -18,6 +17,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.judge import is_noise_known
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.history import History

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopty.campaign.by_hand import observe
 from loopty.campaign.context import CampaignContext, Say
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.campaign.task_trust import TaskHere
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -22,6 +22,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
 from loopty.engine import decisions
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
@@ -144,7 +145,9 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         )
         if keep:  # only now, so that a refusal leaves nothing in the way of the next try
             unpacked = unpack_artifact(artifact, keep)
-        context = CampaignContext.for_repository(unpacked.repository, say, allow=True)
+        context = CampaignContext.for_task(
+            TaskHere(unpacked.repository, load(unpacked.repository.top), ()), say, allow=True
+        )
         context = replace(context, task=_task_for_replay(context.task))
         manifest, outcome = artifact.manifest, artifact.manifest.outcome
         node = _add_node(context, unpacked, manifest)

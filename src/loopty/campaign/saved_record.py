@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.ledgers.open_ledger import open_ledger
@@ -16,10 +15,10 @@ from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
 
 class SavedRecord:
-    """What earlier processes recorded in the repository around a directory."""
+    """What earlier processes recorded in a repository."""
 
-    def __init__(self, start: Path) -> None:
-        self.state = _find_state(start)
+    def __init__(self, folders: GitFolders) -> None:
+        self.state = _find_state(folders)
         """Where this repository keeps its state."""
 
     @functools.cached_property
@@ -47,9 +46,9 @@ class SavedRecord:
         return self.ledger.read()
 
 
-def _find_state(start: Path) -> StateFolder:
-    """The state of the repository around this directory. Raises Misuse where nothing has run."""
-    state = StateFolder.of(GitFolders.find(start))
+def _find_state(folders: GitFolders) -> StateFolder:
+    """The state of the repository. Raises Misuse where nothing has run."""
+    state = StateFolder.of(folders)
     if not state.ledger.exists():
         old = f" ({OLD_LEDGER})" if state.has_old_ledger() else ""
         raise Misuse(f"nothing has run here yet: start with `loopty init`, then `loopty optimize`{old}")

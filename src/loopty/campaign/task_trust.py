@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.trust_store import Permission, TrustStore
 from loopty.domain.task import Task
+from loopty.kit.dataclass import dataclass
 from loopty.taskfile.model_tables import user_config_models
 from loopty.taskfile.read import load
 from loopty.taskfile.task_requests import TaskRequest, git_requests, task_requests
@@ -15,26 +15,27 @@ from loopty.workspaces.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
-class RequestsHere:
-    """What the task of one repository asks for."""
+class TaskHere:
+    """The task of one repository, and what it asks for: read once for all that a verb asks about it."""
 
-    top: Path
+    repository: Repository
+    task: Task
     requests: tuple[TaskRequest, ...]
 
-    @property
+    @classmethod
+    def read(cls, repository: Repository) -> TaskHere:
+        """The task in the repository's working tree. Raises Misuse for a faulty task file."""
+        task = load(repository.top)
+        return cls(repository, task, all_requests(repository, task))
+
     def are_trusted(self) -> bool:
-        return TrustStore(os.environ).is_trusted(self.top, self.requests)
+        """Whether the user has allowed the requests."""
+        return TrustStore(os.environ).is_trusted(self.repository.top, self.requests)
 
     def allow(self, only_task_file: bool = False) -> None:
         """Remember that the user allows this: all of it, or what the task file itself asks for."""
         if allowed := [request for request in self.requests if not (only_task_file and request.is_of_git)]:
-            TrustStore(os.environ).add(self.top, allowed)
-
-
-def requests_here(start: Path) -> RequestsHere:
-    """The requests of the task of the repository around this directory. Raises Misuse for a faulty task file."""
-    repository = Repository.open(start)
-    return RequestsHere(repository.top, all_requests(repository, load(repository.top)))
+            TrustStore(os.environ).add(self.repository.top, allowed)
 
 
 def all_requests(repository: Repository, task: Task) -> tuple[TaskRequest, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,15 @@ import loopty_sdk
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
+from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
-from loopty.sandboxes.command_programs import command_programs
+from loopty.sandboxes.command_programs import command_programs, python_of
 from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 from loopty.sandboxes.virtual_environment import editable_folders, is_virtual_environment
+from loopty.workspaces.bytecode import Bytecode
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
@@ -42,9 +44,10 @@ class TrialSetup:
     files: NodeFiles
     refresh: Callable[[], History]
 
-    def executor(self, width: int, serve_model: ServeTrial | None) -> LocalExecutor:
-        """The executor of trials; `serve_model` gives the benchmark its model."""
+    def executor(self, width: int, serve_model: ServeTrial | None, say: Callable[[str], None]) -> LocalExecutor:
+        """The executor of trials; `serve_model` gives the benchmark its model, `say` tells what they wait for."""
         from loopty.executors.local_slots import LocalExecutor
+        from loopty.executors.shared_slots import SharedSlots
 
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
@@ -52,7 +55,8 @@ class TrialSetup:
         benchmark = self.rig.benchmark
         resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
         machine = self._machine(sandbox.name, tools)
-        return LocalExecutor(evaluator.evaluate, width, (*benchmark.resources, *resources), machine)
+        slots = SharedSlots(self.state.slots, width, say)
+        return LocalExecutor(evaluator.evaluate, slots, (*benchmark.resources, *resources), machine)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
@@ -72,16 +76,27 @@ class TrialSetup:
 
         environments = [environment.path for environment in tools.environments]
         machine = self._machine(sandbox.name, tools).fingerprint if self.rig.benchmark.caches else ""
-        stages = Stages(self.repository, self.state, self.rig, self.files, trial_owner, environments, machine)
+        sdk = Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk")
+        python = python_of(self.rig.benchmark.command)
+        stages = Stages(
+            self.repository,
+            self.state,
+            self.rig,
+            self.files,
+            trial_owner,
+            environments,
+            machine,
+            sdk,
+            self._bytecode(sandbox, tools, sdk, python) if python else None,
+        )
         stages.sweep(self.refresh)
-        sdk = Path(loopty_sdk.__file__).resolve().parent
         paths = SandboxPaths(
             TREE,
             BENCHMARK,
             INBOX,
             OUTBOX,
             _CANDIDATE,
-            f"{_SDK}/loopty_sdk",
+            sdk.target,
             host_top=str(self.repository.top),
             links_host_top=bool(environments) or any(map(is_virtual_environment, tools.toolchain.prefixes)),
         )
@@ -99,13 +114,23 @@ class TrialSetup:
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LANG": "C.UTF-8",
             },
-            mounts=[
-                *(Mount(prefix.resolve(), str(prefix)) for prefix in tools.toolchain.prefixes),
-                Mount(sdk, f"{_SDK}/loopty_sdk"),
-            ],
+            mounts=[Mount(prefix.resolve(), str(prefix)) for prefix in tools.toolchain.prefixes],
             serve_model=serve_model,
             devices=find_devices(self.rig.benchmark.devices).paths,
+            python=python,
+            frozen_sources=stages,
         )
+
+    def _bytecode(self, sandbox: Sandbox, tools: _Tools, sdk: Mount, python: str) -> Bytecode:
+        """The byte code of this interpreter."""
+        place = Path((tools.path and shutil.which(python, path=tools.path)) or self.repository.top / python)
+        try:
+            program = (str(place.resolve()), place.stat().st_mtime_ns, place.stat().st_size)
+        except OSError:
+            program = (python, 0, 0)  # the image of a container has it
+        environments = [(one.path, one.digest) for one in tools.environments]
+        identity = [sandbox.name, self.rig.sandbox.image, program, tools.toolchain.installations, environments]
+        return Bytecode(self.state.exports, sdk.source, codec.text(identity))
 
     def _variables(self, toolchain: Toolchain) -> dict[str, str]:
         """The variables of the toolchain; the task may build in the tree itself."""
@@ -133,7 +158,7 @@ class TrialSetup:
         if sandbox.name.startswith("container"):
             return _Tools(Toolchain((), ""), "", tuple(environments), frozenset())
         benchmark, audit = self.rig.benchmark, self.rig.audit
-        commands = (benchmark.command, audit.command, *self.rig.gate_commands)
+        commands = (*benchmark.commands, audit.command, *self.rig.gate_commands)
         programs = command_programs(filter(None, commands), top)
         toolchain = user_toolchain(programs, top, [environment.folder for environment in environments])
         # After the shell's own: a program is the one that the user's shell finds, if it finds one.

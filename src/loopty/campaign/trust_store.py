@@ -12,12 +12,12 @@ import os
 import stat
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.kit.atomic_file import write_atomically
+from loopty.kit.dataclass import dataclass
 from loopty.taskfile.task_requests import TaskRequest
 
 _LARGEST_BYTES = 1 << 20

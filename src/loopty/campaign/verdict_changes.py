@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.stoppable import run_until_stopped
@@ -16,6 +15,7 @@ from loopty.domain.pool import Pool
 from loopty.engine import decisions
 from loopty.engine.protocols import Trial
 from loopty.judge import withdrawals
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from loopty.campaign.context import Say
@@ -10,6 +9,7 @@ from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.campaign.context import Say
@@ -14,6 +13,7 @@ from loopty.campaign.winner_branch import applicable_node
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 
 _LARGEST_FILE = 16 << 20

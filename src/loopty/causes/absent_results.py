@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 from loopty.causes.cause import Cause, Setting
 from loopty.causes.failure import Failure
@@ -25,6 +26,11 @@ _TOOLS = {
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
 _SCORE = "score"
+WALL_SECONDS = "wall_seconds"
+"""What a timed command reports beside its CPU time."""
+_PLAIN_WORDS = re.compile(r"[\w./+-]+ [\w./=:,@%+ -]+")
+"""A program and words that mean the same with and without a shell."""
+_OF_THE_SHELL = ("cd", "command", "eval", "exec", "export", "set", "source", "ulimit", ".")
 
 
 def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -63,10 +69,9 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
         return None
     return Cause(
         "no-result",
-        "the benchmark ended without a result; the time that it takes can be the score",
+        "the benchmark ended without a result; the CPU time that it takes can be the score",
         (
             Setting("benchmark", "command", command_with_timer(failure.command)),
-            Setting("benchmark", "result", "stdout"),
             Setting("objective", "direction", "min"),
         ),
         is_guess=True,
@@ -76,9 +81,12 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
-def command_with_timer(line: str) -> str:
-    """The shell line that runs a command and prints its wall time in ms as the score."""
-    return f'start=$(date +%s%N); {{ {line}; }} >&2 && echo "score: $((($(date +%s%N) - start) / 1000000))"'
+def command_with_timer(line: str, build: str = "") -> str:
+    """The line whose score is the CPU time of a command; what is built before does not count."""
+    is_plain = _PLAIN_WORDS.fullmatch(line) and line.split()[0] not in _OF_THE_SHELL
+    words = line if is_plain else shlex.quote(line)
+    timed = f"python3 -m loopty_sdk.cpu_time {words}"
+    return f"{build} && {timed}" if build else timed
 
 
 def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import itertools
 import json
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 MAX_LINES = 5
 _LONGEST_LINE = 200

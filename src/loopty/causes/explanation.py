@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.causes.cause import Cause
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

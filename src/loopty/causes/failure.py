@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 
 from loopty.causes.cause import Setting, SettingValue
 from loopty.domain.gate_spec import Gate
 from loopty.domain.task import Task
+from loopty.kit.dataclass import dataclass
 
 TREE = "/loopty/tree/"
 """Where trials see the repository; with some sandboxes the same folder is below a temporary one."""
@@ -22,6 +22,8 @@ class Failure:
     reason: str
     lines: tuple[str, ...]
     task: Task
+    output: str = ""
+    """The end of the log with the error; empty for failures of which only the record is known."""
 
     @property
     def text(self) -> str:

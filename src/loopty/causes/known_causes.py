@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from loopty.causes import absent_results, missing_modules, missing_paths, missing_programs, trial_limits
+from loopty.causes import (
+    absent_results,
+    failing_tests,
+    missing_modules,
+    missing_paths,
+    missing_programs,
+    trial_limits,
+)
 from loopty.causes.cause import Cause
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
@@ -19,14 +26,20 @@ RULES: tuple[Rule, ...] = (
     trial_limits.out_of_disk,
     trial_limits.too_much_output,
     missing_modules.file_of_the_candidate,
+    missing_modules.python_module_elsewhere,
+    failing_tests.unknown_options,
+    failing_tests.first_failed_test,
+    failing_tests.failing_tests,
     missing_modules.missing_python_module,
     missing_modules.missing_node_module,
+    missing_modules.missing_go_module,
     trial_limits.missing_library,
     trial_limits.no_network,
     trial_limits.no_temporary_folder,
     trial_limits.no_git,
     missing_paths.submodule,
     missing_paths.path_ignored_by_git,
+    missing_programs.missing_perl_module,
     missing_programs.missing_program,
     missing_programs.no_permission,
     missing_paths.read_only,

@@ -21,6 +21,7 @@ _DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
+_GO_INIT = re.compile(r"go mod init (?!github\.com)\S+")
 _LOCK_FILES = {
     "package-lock.json": "npm ci",
     "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
@@ -29,12 +30,12 @@ _LOCK_FILES = {
 }
 
 
-def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A module in an environment that git ignores, in a source folder, or not installed at all."""
+def python_module_elsewhere(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A module in an environment that git ignores, or in a source folder."""
     found = failure.match(*_PYTHON)
     if found is None:
         return None
-    full, module = found["name"], found["name"].partition(".")[0]
+    module = found["name"].partition(".")[0]
     if environment := facts.environment_with(module):
         return Cause(
             "module-in-ignored-environment",
@@ -51,6 +52,17 @@ def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
             f"{module} is the repository's own, in {root or 'its top'}, and is not installed",
             (failure.own_setting("command", f'export PYTHONPATH="{folder}:$PYTHONPATH"; {failure.command}'),),
         )
+    return None
+
+
+def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A module that is not installed."""
+    found = failure.match(*_PYTHON)
+    if found is None:
+        return None
+    full, module = found["name"], found["name"].partition(".")[0]
+    if "." in full and facts.has_path(module):
+        return None  # a file that the repository itself has not
     return Cause(
         "missing-python-module",
         f"{full} is not installed for the python3 of your shell, which trials use",
@@ -97,3 +109,17 @@ def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
         (failure.setting_with("files", path),),
         advice=f"if {path} is the candidate's, call it with loopty_sdk.candidate instead",
     )
+
+
+def missing_go_module(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A package of the repository, in Go without go.mod: its import path tells the name of the module."""
+    found = failure.match(r"no required module provides package (?P<name>[A-Za-z0-9_./-]+)")
+    named = _GO_INIT.search(failure.command)
+    parts = found["name"].split("/") if found else []
+    for count in range(1, len(parts)):
+        if named and facts.has_tracked_files("/".join(parts[count:])):
+            module = "/".join(parts[:count])
+            line = failure.command.replace(named[0], f"go mod init {module}", 1)
+            sentence = f"the packages of the repository import each other as {module}, and it has no go.mod"
+            return Cause("go-module-name", sentence, (failure.own_setting("command", line),))
+    return None

@@ -31,7 +31,8 @@ _READ_ONLY = (
     rf"ENOENT: no such file or directory, mkdir '{_PATH}'",
     rf"can't create {_PATH}: Read-only file system",
     rf"cannot \w+(?: \w+)* [‘'`]?{_PATH}[’']?: Read-only file system",
-    rf"[‘'`]?{_PATH}[’']?: Read-only file system",
+    # "CMake Error: : System Error: Read-only file system" names no path.
+    rf"(?<!\w)(?!Error:)[‘'`]?{_PATH}[’']?: Read-only file system",
     rf"cannot create {_PATH}: Read-only file system",
     rf"can't create {_PATH} for writing",
     rf"failed to (?:open|write|create directory)(?: to)?:? [`']{_PATH}[`']",

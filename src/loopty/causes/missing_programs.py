@@ -27,6 +27,20 @@ _DENIED = (
     rf"spawn {_NAME} EACCES",
 )
 _RUST = ("cargo", "rustc")
+_AUTOTOOLS = ("autoconf", "automake", "libtool")
+_BUILD_TOOLS = {
+    **dict.fromkeys(("autoreconf", "autoconf", "autoheader", "aclocal", "automake", "libtoolize"), _AUTOTOOLS),
+    **dict.fromkeys(("cmake", "ctest"), ("cmake",)),
+    "meson": ("meson", "ninja-build"),
+    "ninja": ("ninja-build",),
+    "bison": ("bison",),
+    "flex": ("flex",),
+    "makeinfo": ("texinfo",),
+    "help2man": ("help2man",),
+    "gperf": ("gperf",),
+}
+"""Programs that builds call, and the packages that have them, as Debian and Fedora name them."""
+_PACKAGE_MANAGERS = ("apt-get", "dnf")
 
 
 def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -52,6 +66,7 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
         return Cause(
             "missing-program",
             f"{name} is not installed on this machine, or not where your shell looks for programs",
+            shell=_install_program(posixpath.basename(name), facts),
             advice=f"install {name} so that `{shlex.quote(name)} --version` works in your shell, or correct the "
             "command",
         )
@@ -95,6 +110,18 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     )
 
 
+def missing_perl_module(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A module of Perl that is not installed."""
+    found = failure.match(
+        r"Can't locate (?P<path>[A-Za-z0-9_/]+)\.pm in @INC",
+        r"prerequisite (?P<name>[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*) \S+ not found",
+    )
+    if found is None:
+        return None
+    name = found.groupdict().get("name") or found["path"].replace("/", "::")
+    return Cause("missing-perl-module", f"the Perl module {name} is not installed", shell=f"cpan -T {name}")
+
+
 def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
     """A file of the repository that is run without being executable."""
     found = failure.match(*_DENIED)
@@ -105,6 +132,14 @@ def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
     return Cause(
         "not-executable", f"{path} is run as a program, and git has it as a plain file", shell=f"chmod +x {quoted}"
     )
+
+
+def _install_program(name: str, facts: HostFacts) -> str:
+    """The line that installs a program for builds on this machine; empty where none is known."""
+    packages = _BUILD_TOOLS.get(re.sub(r"-[\d.]+$", "", name))
+    manager = next((tool for tool in _PACKAGE_MANAGERS if facts.program(tool)), None)
+    as_root = "sudo " if facts.program("sudo") else ""
+    return f"{as_root}{manager} install -y {' '.join(packages)}" if packages and manager else ""
 
 
 def _rust_folders(home: str, facts: HostFacts) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +10,7 @@ import click
 
 from loopty.cli.output import columns, here, json_option, print_explanation, print_json, say, unsafe_option
 from loopty.cli.own_path import say_own_path
+from loopty.kit.dataclass import replace
 
 if TYPE_CHECKING:
     from loopty.campaign.proven_task import ProvenTask
@@ -90,7 +90,13 @@ def command(
     from loopty.taskfile.glob_matches import require_matches
     from loopty.taskfile.param_flags import parse_parameter
     from loopty.taskfile.task_draft import GateDraft
-    from loopty.taskfile.task_proposal import propose_task, propose_tasks, with_proposer
+    from loopty.taskfile.task_proposal import (
+        init_line_that_loads,
+        nothing_to_measure,
+        propose_task,
+        propose_tasks,
+        with_proposer,
+    )
     from loopty.taskfile.template import render_task_file
     from loopty.workspaces.repository import Repository
     from loopty.workspaces.repository_facts import repository_facts
@@ -108,10 +114,7 @@ def command(
     facts = repository_facts(repository.top, files)
     proposed = propose_tasks(facts)
     if not (benchmark or proposed or questions.has_terminal):
-        raise Misuse(
-            "--command is missing, and neither a benchmark nor tests were found: write a command that prints "
-            "`score: 1.5`, and name it"
-        )
+        raise Misuse(nothing_to_measure(facts))
     line = benchmark or questions.require(
         "Benchmark command (a shell line run in the repository)",
         "--command",
@@ -151,12 +154,12 @@ def command(
         return
     # Only what nobody chose may be replaced by another benchmark of the repository.
     others = proposed[1:] if yes and benchmark is None else []
-    drafts = [draft, *(_with_answers(other, draft) for other in others)]
+    drafts = [draft, *(_with_answers(other, draft, timeout is not None) for other in others)]
     prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe)
     given = {"timeout_seconds": timeout is not None, "direction": better != assumed or direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     say(f"wrote {path.name}")
-    _print_result(proven, path, as_json)
+    _print_result(proven, path, init_line_that_loads(facts), as_json)
     sys.exit(1 if proven.check.problem else 0)
 
 
@@ -200,13 +203,13 @@ class Questions:
         return click.confirm("Do this?", err=True)
 
 
-def _with_answers(other: TaskDraft, draft: TaskDraft) -> TaskDraft:
+def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool) -> TaskDraft:
     """Another benchmark of the repository, with what the user said."""
     return replace(
         other,
         parameters=draft.parameters,
         metrics=draft.metrics,
-        timeout_seconds=draft.timeout_seconds,
+        timeout_seconds=draft.timeout_seconds if is_limit_given else other.timeout_seconds,
         attempts=draft.attempts,
         proposer=draft.proposer,
         write=draft.write,
@@ -220,17 +223,22 @@ def _say_paragraph(text: str) -> None:
     say(paragraph(text, columns()))
 
 
-def _print_result(proven: ProvenTask, path: Path, as_json: bool) -> None:
+def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool) -> None:
+    """Print what was proven; `load_line` is what is left to try where nothing was."""
     from loopty.report.figures import figure
     from loopty.report.init_text import noise_text, proposer_text
 
     check, draft, noise = proven.check, proven.draft, proven.noise
+    is_last_resort = check.problem is not None and not proven.has_line and bool(load_line)
     if as_json:
-        print_json({"task_file": str(path), **_plain(proven)})
+        more = {"line": load_line} if is_last_resort else {}
+        print_json({"task_file": str(path), **_plain(proven), **more})
     if check.problem:
         _say_paragraph(f"the checked run failed: {check.problem}")
         print_explanation(check.explanation)
         say("fix the benchmark or loopty.toml, then retry: loopty run 1 --check")
+        if is_last_resort:
+            say(f"or begin with how long the package takes to load: {load_line}")
         return
     scores = ", ".join(f"{name} {figure(value)}" for name, value in list(check.outcome.metrics.items())[:4])
     better = "lower" if draft.direction == "min" else "higher"

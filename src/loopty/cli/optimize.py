@@ -81,6 +81,7 @@ def _progress(session: OptimizeSession) -> Progress:
         time.time,
         session.loop.latest,
         context.task.noise,
+        context.task.width,
     )
     context.recorder.listeners.append(progress.on_event)
     return progress

@@ -15,6 +15,8 @@ _CHECKED_EVENTS = 2_000
 @json_option
 def command(run: int | None, as_json: bool) -> None:
     """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
+    from loopty.resident.client import here as here_to_meet
+    from loopty.resident.server import process_number
     from loopty.views.verdict_tally import is_quick
 
     campaign = here()
@@ -22,12 +24,15 @@ def command(run: int | None, as_json: bool) -> None:
     tally = campaign.tally(run) if is_quick(campaign.history) else None
     flaw, events = campaign.flaw(_CHECKED_EVENTS), campaign.history.number
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
+    place = here_to_meet()
+    resident = process_number(place) if place else None
     if as_json:
         from loopty.kit import codec
 
         checked = {"flaw": flaw} if flaw else {"checked_events": min(events, _CHECKED_EVENTS)}
         cause = {"explanation": found.plain()} if found else {}
-        print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause})
+        running = {"resident": resident} if resident else {}
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **checked, **cause, **running})
         return
     if flaw:
         say(f"warning: {flaw}")
@@ -39,3 +44,5 @@ def command(run: int | None, as_json: bool) -> None:
     from loopty.report.status_text import status_text
 
     click.echo(status_text(status, columns(), terminal(), tally, found))
+    if resident:
+        click.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from loopty.kit import globs
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
 TASK_FILE = "loopty.toml"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.objective import Direction
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.shrinkage import shrunk_gain
+from loopty.kit.dataclass import dataclass
 
 # With Gaussian noise s, the share tanh(m·|gain| / 2s²) grows fastest when the candidate is better by m; here m is
 # 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.

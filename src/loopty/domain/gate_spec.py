@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.objective import Metrics
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
 

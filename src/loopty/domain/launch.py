@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.errors import LooptyError
+from loopty.kit.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     import asyncio  # importing it takes a third of the time that a reading verb needs to start

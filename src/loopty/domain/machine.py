@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Protocol
 
 from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
 

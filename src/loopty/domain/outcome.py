@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from loopty.domain.cascade_spec import StageResult
 from loopty.domain.objective import Direction
+from loopty.kit.dataclass import dataclass, field
 
 
 class Ending(enum.StrEnum):
@@ -17,6 +18,8 @@ class Ending(enum.StrEnum):
     CANCELLED = "cancelled"
     REFUSED = "refused"
     """A gate or the verifier refused the node."""
+    STOPPED = "stopped"
+    """A stage of the cascade stopped it: it was not worth the whole benchmark."""
     TAMPERED = "tampered"
     """The benchmark's files changed while it ran."""
 
@@ -76,7 +79,9 @@ class Outcome:
     error_lines: tuple[str, ...] = ()
     """What a failed trial printed about its error, in a few lines."""
     log: str = ""
-    """The file in the trial's folder that has these lines and all others; empty where nothing failed."""
+    """The file below the trial's folder that has these lines and all others; empty where nothing failed."""
+    cascade: tuple[StageResult, ...] = ()
+    """The stages of the cascade that ran before the benchmark; `seconds` includes theirs."""
 
     @property
     def is_finished(self) -> bool:

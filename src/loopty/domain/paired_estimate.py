@@ -8,9 +8,9 @@ order within pairs brings about, and nothing about their shape.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.evidence import median
+from loopty.kit.dataclass import dataclass
 
 LEVEL = 0.95
 FEWEST_PAIRS = 6

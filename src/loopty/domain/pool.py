@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 
 class GateScope(enum.Enum):

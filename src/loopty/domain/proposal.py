@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Params, Value
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass, field
 
 Edits = Mapping[str, str | bytes | None]
 """New content by path; None deletes the file."""

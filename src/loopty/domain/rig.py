@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.access import Access
 from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

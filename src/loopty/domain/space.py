@@ -6,8 +6,8 @@ import enum
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.option import option
 
 Value = float | int | str | bool

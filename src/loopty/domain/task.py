@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopty.domain.access import Access
+from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
@@ -15,6 +15,7 @@ from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.domain.space import Space
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
 
 Criteria = Mapping[str, str]
@@ -86,6 +87,15 @@ class Benchmark:
     grace_seconds: float = option(
         "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
     )
+    cascade: tuple[CascadeStage, ...] = option(
+        "Cheap commands that run first and stop weak candidates, one `[[benchmark.cascade]]` table each.",
+        (),
+    )
+
+    @property
+    def commands(self) -> tuple[str | tuple[str, ...], ...]:
+        """Its command, and those of its cascade."""
+        return (self.command, *(stage.command for stage in self.cascade))
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -121,6 +131,11 @@ class Pools:
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
     iterations_per_minute: float | None = option(
         "Maximum number of proposals requested in any minute.", None, above=0
+    )
+    questions: int | None = option(
+        "Number of proposals that models are asked for at the same time, while trials run. Default: `width`.",
+        None,
+        minimum=1,
     )
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after this many attempts without improvement.", None, above=0)
@@ -268,7 +283,8 @@ class SandboxSpec:
     """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(
-        "`bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required protections.",
+        "`namespaces`, `bubblewrap`, `landlock` or `container`; `auto` takes the first that provides the required "
+        "protections.",
         "auto",
     )
     require: tuple[Protection, ...] = option(
@@ -316,6 +332,11 @@ class Task:
     verifier: VerifierSpec = VerifierSpec()
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
+
+    @property
+    def questions(self) -> int:
+        """How many proposals models are asked for at the same time."""
+        return self.pools.questions or self.width
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import Gate, metric_refusal
@@ -21,6 +20,7 @@ from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event
@@ -122,10 +122,10 @@ def add_node(
 ) -> list[Event]:
     """The proposal as a node, or its refusal where the same experiment is already in the tree."""
     parent = history[proposal.parent]
-    _refuse_dropped(parent)
-    require_files(parent)
-    if parent.is_invalidated:
-        reason = f"its parent {parent.id} is invalidated: {parent.reason}"
+    if draft:
+        _refuse_dropped(parent)
+        require_files(parent)
+    if reason := parent_refusal(parent):
         if draft:
             raise Misuse(f"{reason}; choose another one with --parent")
         return [refuse_proposal(parent.id.run, pool, proposal.as_refusal(reason, Objection.FORBIDDEN))]
@@ -153,6 +153,15 @@ def add_node(
             proposal.parent_reason,
         )
     ]
+
+
+def parent_refusal(parent: Node) -> str | None:
+    """Why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
+    if parent.is_invalidated:
+        return f"its parent {parent.id} is invalidated: {parent.reason}"
+    if parent.files_removed:
+        return f"the files of its parent {parent.id} were removed by `loopty gc`"
+    return f"its parent {parent.id} was dropped" if parent.dropped else None
 
 
 def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from loopty.domain.curve import Row
 from loopty.domain.errors import Exhausted, Misuse, Taken
@@ -18,23 +16,20 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
-from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse, Trial, Workspaces
+from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
+from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.confirmation import seconds_to_confirm
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import Proposals
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import Session, SessionEnded, SessionStalled
-from loopty.record.trials import TrialCounts, Trials, trial_parts
-
-Pace = Callable[[], Coroutine[Any, Any, None]]
-"""Waits until the next proposal may be asked for."""
+from loopty.record.trials import TrialCounts
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
@@ -47,22 +42,6 @@ class Finish:
     reason: str
     sound: bool
     resumable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """A question that a proposer has not answered yet."""
-
-    pool: Pool
-    trials_ended: int
-    """How many trials of the session had ended when the question was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NewNode:
-    """A node that was added, with its first trial; None where the budget has no trial left."""
-
-    trial: Trial | None
 
 
 class Loop:
@@ -89,22 +68,20 @@ class Loop:
         self._trial_runner = trial_runner
         self._workspaces = workspaces
         self._prune_watch = prune_watch
-        self._purse = purse
+        self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace)
         self._owner = owner
         self._clock = clock
-        self._pace = pace
         self._cancel = asyncio.Event()
         self._why_stopped = ""
         self._closing = False
         """Whether the session ends: everything under way finishes, and nothing new starts."""
         self._trials: set[asyncio.Task[None]] = set()
-        self._proposals: dict[asyncio.Task[_NewNode | None], _Pending] = {}
         self._trials_ended = 0
-        self._next_position: dict[Pool, int] = {}
-        """The position after the last one that was asked for."""
         self._waiting: set[Pool] = set()
         """Pools whose proposer has nothing until a trial ends."""
         self._exhausted: dict[Pool, str] = {}
+        self._rung_changes: Counter[Pool] = Counter()
+        """Consecutive changes of rung without a proposal."""
 
     @property
     def history(self) -> History:
@@ -125,8 +102,7 @@ class Loop:
 
     def _cancel_all(self) -> None:
         self._cancel.set()
-        for task in self._proposals:
-            task.cancel()
+        self._questions.cancel()
 
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
@@ -185,71 +161,98 @@ class Loop:
             self._fill_slots()
             if self._cancel.is_set():
                 return self._finish_after_stop()
-            if not self._trials and not self._proposals:
+            under_way = {*self._trials, *self._questions.tasks}
+            if not under_way:
                 return self._finish(self._stop_reason() or self._why_idle())
-            await asyncio.wait({*self._trials, *self._proposals}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             self._collect()
 
     def _fill_slots(self) -> None:
-        """Start trials and ask proposers until all slots are taken, or there is nothing to do."""
+        """Start trials until all their slots are taken; then ask ahead, where a proposer waits for a model.
+
+        What a node still needs for its verdict comes before anything new.
+        """
         width = self._trial_runner.executor.width
-        while not self._cancel.is_set() and len(self._trials) + len(self._proposals) < width:
+        claims: Counter[Pool] = Counter()
+        while not self._cancel.is_set() and len(self._trials) + claims.total() < width:
             if trial := self._next_undecided():
                 self._run_in_background(trial)
-            elif self._stop_reason() or not self._start_next():
+            elif self._over_reason():
+                self._questions.drop()
                 return
+            elif not self._fill_slot(claims):
+                break
+        for pool in self._proposers if not self._cancel.is_set() else ():
+            while self._questions.can_ask_ahead(pool) and self._wants_question(pool):
+                self._questions.ask(pool, self._trials_ended, early=True)
+
+    def _fill_slot(self, claims: Counter[Pool]) -> bool:
+        """Bring one free slot closer to a trial; False when nothing can be done now.
+
+        The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
+        """
+        for pool in sorted(self._proposers, key=lambda pool: self._started(pool) + claims[pool]):
+            if trial := self._next_pending(pool):
+                self._run_in_background(trial)
+                return True
+            if answer := self._questions.take(pool):
+                self._use(pool, answer)
+                return True
+            if self._questions.open_count(pool) == claims[pool]:
+                if not self._wants_question(pool):
+                    continue
+                if not self._questions.can_ask(pool):
+                    return False  # no pool overtakes one whose proposer is still answering
+                self._questions.ask(pool, self._trials_ended)
+            claims[pool] += 1
+            return True
+        return False
 
     def _collect(self) -> None:
-        """Collect the results of tasks that have ended; a new node starts its first trial."""
+        """Collect the results of tasks that have ended."""
         for task in [task for task in self._trials if task.done()]:
             self._trials.remove(task)
             self._trials_ended += 1
             self._waiting.clear()
             task.result()
-        for asked in [task for task in self._proposals if task.done()]:
-            pending = self._proposals.pop(asked)
-            node = None if asked.cancelled() else asked.result()
-            if node is None and pending.trials_ended == self._trials_ended:
-                self._waiting.add(pending.pool)
-            elif node and node.trial:
-                self._run_in_background(node.trial)
+        for question, task_of_question in self._questions.ended():
+            self._collect_answer(question, task_of_question)
 
-    def _start_next(self) -> bool:
-        """Start a trial or a question for the pool that is furthest behind; False when none can start now."""
-        behind: int | None = None
-        for pool in sorted(self._proposers, key=self._progress):
-            if pool in self._exhausted or self._is_spent(pool):
-                continue
-            progress = self._progress(pool)
-            if behind is not None and progress >= behind:
-                continue  # another pool does not overtake one whose proposer is still answering
-            while not self._is_spent(pool) and (node := decisions.next_pending(self.history, self._run, pool)):
-                if trial := self._start_trial(node):
-                    self._run_in_background(trial)
-                    return True
-            if pool in self._waiting or self._is_spent(pool) or budget.fruitless_reason(self.run, pool):
-                continue
-            if self._open_questions(pool) < self._width(pool):
-                task = asyncio.create_task(self._propose(pool))
-                self._proposals[task] = _Pending(pool, self._trials_ended)
-                return True
-            behind = progress
-        return False
+    def _collect_answer(self, question: Question, task: asyncio.Task[Reply]) -> None:
+        if task.cancelled():
+            return
+        try:
+            suggestion, known_event = task.result()
+        except Exhausted as end:
+            self._exhausted[question.pool] = str(end)
+        except Outage as outage:
+            self._record_stall(outage, question.since)
+            raise
+        else:
+            if suggestion is not None:
+                self._questions.put(question.pool, ReadyAnswer(suggestion, known_event))
+            elif question.trials_ended == self._trials_ended:
+                self._waiting.add(question.pool)
 
-    def _width(self, pool: Pool) -> int:
-        """How many questions the pool's proposer answers at once."""
-        return getattr(self._proposers[pool], "width", 1)
-
-    def _open_questions(self, pool: Pool) -> int:
-        return sum(pending.pool is pool for pending in self._proposals.values())
+    def _wants_question(self, pool: Pool) -> bool:
+        """Whether one more proposal of this pool could get a trial."""
+        if pool in self._exhausted or pool in self._waiting or self._is_spent(pool):
+            return False
+        return not self._closing and not self._stop_reason() and not budget.fruitless_reason(self.run, pool)
 
     def _is_spent(self, pool: Pool) -> bool:
         """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
-        return budget.trial_refusal(self.run, self._pools, pool, self._open_questions(pool)) is not None
+        return budget.trial_refusal(self.run, self._pools, pool, self._questions.count(pool)) is not None
 
-    def _progress(self, pool: Pool) -> int:
-        """The number of trials started and of questions still open."""
-        return TrialCounts.of(self.run, pool).started + self._open_questions(pool)
+    def _started(self, pool: Pool) -> int:
+        return TrialCounts.of(self.run, pool).started
+
+    def _next_pending(self, pool: Pool) -> Trial | None:
+        """The first trial of the oldest node that waits for one."""
+        while not self._is_spent(pool) and (node := decisions.next_pending(self.history, self._run, pool)):
+            if trial := self._start_trial(node):
+                return trial
+        return None
 
     def _next_undecided(self) -> Trial | None:
         """The next measurement of a node that was interrupted: it is paid for, even when the rest is over."""
@@ -265,41 +268,21 @@ class Loop:
             return self._trial_runner.start(node)
         return None
 
-    async def _propose(self, pool: Pool) -> _NewNode | None:
-        """A new node of this pool, or None when the proposer has nothing now."""
-        changes = 0
-        while changes < _MAX_RUNG_CHANGES:
-            if self._pace:
-                await self._pace()
-            if not self._may_ask(pool):
-                return None
-            known, since = self.history.number, self._clock()
-            try:
-                suggestion = await self._proposers[pool].propose(self._ask(pool))
-            except Exhausted as end:
-                self._exhausted[pool] = str(end)
-                return None
-            except Outage as outage:
-                self._record_stall(outage, since)
-                raise
-            changes = changes + 1 if isinstance(suggestion, RungChange) else 0
-            match suggestion:
-                case None:
-                    return None
-                case RungChange(rung, name, reason):
-                    self._record_event(RungChanged(self._run, pool, rung, name, reason))
-                case Refusal() as refusal:
-                    self._refuse(pool, refusal)
-                case Proposal() as proposal:
-                    if node := self._add(proposal, pool, known_event=known):
-                        return node
-        self._exhausted[pool] = f"{self._proposers[pool].name} goes from rung to rung and proposes nothing"
-        return None
-
-    def _may_ask(self, pool: Pool) -> bool:
-        """Whether a proposal is still wanted: the session or its budget may end while a proposer works."""
-        over = self._closing or self._cancel.is_set() or self._stop_reason()
-        return not over and budget.fruitless_reason(self.run, pool) is None
+    def _use(self, pool: Pool, answer: ReadyAnswer) -> None:
+        """Start the trial of a proposal, or record why there is none: then the proposer is asked again."""
+        suggestion = answer.suggestion
+        self._rung_changes[pool] = self._rung_changes[pool] + 1 if isinstance(suggestion, RungChange) else 0
+        match suggestion:
+            case RungChange(rung, name, reason):
+                self._record_event(RungChanged(self._run, pool, rung, name, reason))
+                if self._rung_changes[pool] >= _MAX_RUNG_CHANGES:
+                    proposer = self._proposers[pool].name
+                    self._exhausted[pool] = f"{proposer} goes from rung to rung and proposes nothing"
+            case Refusal() as refusal:
+                self._refuse(pool, refusal)
+            case Proposal() as proposal:
+                if trial := self._add(proposal, pool, answer.known_event):
+                    self._run_in_background(trial)
 
     def _record_stall(self, outage: Outage, since: float) -> None:
         """Close the session because a model is unavailable: recorded once, however many wait for it."""
@@ -307,24 +290,11 @@ class Loop:
             self._closing = True
             self._record_event(SessionStalled(self._run, str(outage), self._clock() - since))
 
-    def _ask(self, pool: Pool) -> Ask:
-        """The next question to the pool's proposer; questions asked at the same time have different positions."""
-        answered = Proposals.of(self.run, pool).answer_count
-        ahead = max(self._next_position.get(pool, 0) - answered, 0) if self._width(pool) > 1 else 0
-        self._next_position[pool] = answered + ahead + 1
-        return Ask(self.history, self._run, pool, self._generator_at(pool), self._busy(pool), self._purse, ahead)
-
     def _refuse(self, pool: Pool, refusal: Refusal) -> None:
         self._record_event(decisions.refuse_proposal(self._run, pool, refusal))
 
-    def _busy(self, pool: Pool) -> frozenset[str]:
-        """The paths that running trials of this pool change, in whichever process."""
-        running = Trials.of(self.run).running
-        nodes = (trial_parts(name)[0] for name, trial in running.items() if trial.pool is pool)
-        return frozenset(path for node in nodes for path in self.history[node].edits)
-
-    def _add(self, proposal: Proposal, pool: Pool, known_event: int) -> _NewNode | None:
-        """Commit the proposal and add its node before anything of it runs; None when it is refused."""
+    def _add(self, proposal: Proposal, pool: Pool, known_event: int) -> Trial | None:
+        """Commit the proposal and add its node before anything of it runs; None when it gets no trial now."""
         parent = self.history[proposal.parent]
         files = self._commit(parent, proposal)
         if isinstance(files, str):
@@ -335,16 +305,14 @@ class Loop:
             return decisions.add_node(history, proposal, files, pool, known_event=known_event)
 
         try:
-            recorded = self._trial_runner.add_and_start(add)
+            return self._trial_runner.trial(self._trial_runner.add_and_start(add))
         except Taken:  # another process has spent the last attempt: the node waits
-            recorded = self._record(add)
-        if not any(isinstance(event, NodeAdded) for event in recorded):
+            self._record(add)
             return None
-        return _NewNode(self._trial_runner.trial(recorded))
 
     def _commit(self, parent: Node, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
-        if reason := self._workspaces.refusal(parent, proposal):
+        if reason := decisions.parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
             return reason
         message = f"{proposal.operator}: {proposal.summary}"
         return self._workspaces.commit(parent, proposal.edits, message)
@@ -362,12 +330,10 @@ class Loop:
             raise
 
     async def _drain(self) -> None:
-        """Wait for everything under way; unanswered questions were cancelled if the session was stopped."""
-        proposed = await asyncio.gather(*self._proposals, return_exceptions=True)
-        new = [self._run_trials(node.trial) for node in proposed if isinstance(node, _NewNode)]
-        ended = await asyncio.gather(*self._trials, *new, return_exceptions=True)
-        self._proposals, self._trials = {}, set()
-        for result in (*proposed, *ended):
+        """Wait for everything under way; open questions were cancelled if the session was stopped."""
+        ended = await asyncio.gather(*self._trials, *self._questions.tasks, return_exceptions=True)
+        self._trials = set()
+        for result in ended:
             is_expected = isinstance(result, Outage | Exhausted | asyncio.CancelledError)
             if isinstance(result, BaseException) and not is_expected:
                 raise result
@@ -378,9 +344,6 @@ class Loop:
     def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
         return [recorded.event for recorded in self._recorder.record(decide)]
 
-    def _generator_at(self, pool: Pool) -> Callable[[int], random.Random]:
-        return lambda position: random.Random(f"{self.run.seed} {pool} {position}")
-
     def _start_deadline(self) -> asyncio.TimerHandle | None:
         if self._pools.wall_seconds is None:
             return None
@@ -389,10 +352,15 @@ class Loop:
         return asyncio.get_running_loop().call_later(left, self.stop, why)
 
     def _stop_reason(self) -> str | None:
+        """Why nothing more is asked, or None."""
+        return self._over_reason() or budget.spend_reason(self.run, self._pools)
+
+    def _over_reason(self) -> str | None:
+        """Why nothing new is tried either, or None."""
         seconds = budget.session_seconds(self.run, self._clock())
         if self._pools.wall_seconds is not None:
             seconds += seconds_to_confirm(self.history, self.run, self._trial_runner.judging.noise)
-        return budget.stop_reason(self.history, self.run, self._pools, seconds)
+        return budget.over_reason(self.history, self.run, self._pools, seconds)
 
     def _why_idle(self) -> str:
         """Why no pool can start another trial."""

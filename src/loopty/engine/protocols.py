@@ -7,18 +7,19 @@ import random
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.curve import Curve, Row
 from loopty.domain.gate_spec import Gate
 from loopty.domain.git_names import ObjectName
+from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount
 from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -68,15 +69,21 @@ class Ask:
     """How to spend tokens and money; None where nothing may be spent."""
     ahead: int = 0
     """Questions still unanswered, where a proposer may be asked several at once."""
+    early: bool = False
+    """Whether the answer has to wait, because all slots for trials are taken."""
+    running: Collection[NodeId] = frozenset()
+    """Nodes whose trials were running when the question was asked: it knows nothing of their results."""
+
+    position: int = field(init=False)
+    """How many answers this pool's proposer had given, with those still expected, when it was asked."""
+
+    def __post_init__(self) -> None:
+        answered = Proposals.of(self.history.runs[self.run], self.pool).answer_count
+        object.__setattr__(self, "position", answered + self.ahead)
 
     @functools.cached_property
     def rng(self) -> random.Random:
         return self.generator_at(self.position)
-
-    @property
-    def position(self) -> int:
-        """How many answers this pool's proposer has given."""
-        return Proposals.of(self.history.runs[self.run], self.pool).answer_count + self.ahead
 
     @property
     def root(self) -> Node:
@@ -104,8 +111,11 @@ class Proposer(Protocol):
 
         A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung: both are
         recorded, and the proposer is asked again. Raises Exhausted when there will never be another proposal,
-        Outage when a model that it needs is unavailable. A proposer with an attribute `width` may be asked that
-        many questions at once; others are asked one at a time.
+        Outage when a model that it needs is unavailable.
+
+        A proposer that waits for a model or an agent has an attribute `width`: how many questions it may be asked
+        at once. It is asked while trials run, and its answers wait for a trial slot. A proposer without one is
+        asked one question at a time, and only when a trial of the answer can start.
         """
         ...
 
@@ -163,6 +173,8 @@ class Stage:
     """What the candidate sees when it runs apart from the benchmark."""
     empty_scratch: Callable[[], None] = lambda: None
     """Remove what the candidate has written so far."""
+    empty_outbox: Callable[[], None] = lambda: None
+    """Remove what is in the outbox: a stage of the cascade must leave nothing for the next one."""
     save_caches: Callable[[], None] = lambda: None
     """Keep what the trial built for later trials; does nothing unless it is a trial of the baseline."""
 

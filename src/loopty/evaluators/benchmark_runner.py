@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
@@ -18,6 +17,7 @@ from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeCommandEnd
 from loopty.evaluators.writable_copy import in_writable_copy
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.temporary_folder import temporary_folder
 

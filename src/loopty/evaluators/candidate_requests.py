@@ -12,10 +12,10 @@ In argv, `loopty:serve` is replaced by the path at which the candidate sees the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass
 from loopty.kit.untrusted_files import Unreadable
 
 LARGEST_REQUEST = 1 << 16

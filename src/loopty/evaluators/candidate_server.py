@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
@@ -23,6 +21,7 @@ from loopty.domain.task import Limits
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
 from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable
@@ -237,7 +236,9 @@ async def _receive(
 
 
 async def _send(connection: socket.socket, reply: Mapping[str, object]) -> None:
-    await asyncio.get_running_loop().sock_sendall(connection, json.dumps(reply).encode())
+    """Send a reply: one line for each field, which the SDK reads without a parser."""
+    lines = (f"{name}={' '.join(str(value).splitlines())}" for name, value in reply.items() if value is not None)
+    await asyncio.get_running_loop().sock_sendall(connection, "\n".join(lines).encode(errors="replace"))
 
 
 def _append_to_log(stderr: SafeFile, log: SafeFile) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
@@ -14,11 +13,14 @@ from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Integrity, Outcome
+from loopty.domain.pool import GateScope
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
-from loopty.evaluators import contract, gates, harvest, model_access
+from loopty.evaluators import cascade_climb, contract, gates, harvest, model_access
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
+from loopty.evaluators.bytecode_compiler import BytecodeCompiler, FrozenSources
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
+from loopty.evaluators.cascade_climb import CascadeClimb
 from loopty.evaluators.contract import METRICS, SandboxPaths
 from loopty.evaluators.gates import GateResult
 from loopty.evaluators.harvest import PrintedError
@@ -28,6 +30,7 @@ from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.evaluators.trial_output import RESULT, TrialOutput
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
@@ -55,19 +58,29 @@ class CommandEvaluator:
         mounts: Sequence[Mount],
         serve_model: ServeTrial | None = None,
         devices: Sequence[str] = (),
+        python: str | None = None,
+        frozen_sources: FrozenSources | None = None,
     ) -> None:
-        """`serve_model` serves the user role's model to the benchmark's command; gates do not call models."""
+        """`serve_model` serves the user role's model to the benchmark's command; gates do not call models.
+
+        `python` is the interpreter that the command names; it compiles the frozen sources before the first trial.
+        """
         self._benchmark = benchmark
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
         self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
+        self._compiler = None
+        if python is not None and frozen_sources is not None:
+            self._compiler = BytecodeCompiler(python, frozen_sources, self._runner, paths)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial to its end; anything that the candidate does becomes an Outcome.
 
         Raises Exhausted or Outage when the user role's model could not be paid or was unavailable.
         """
+        if self._compiler is not None:
+            await self._compiler.prepare(trial, lambda one: _in_thread(self._open_stage(one)), cancel)
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
@@ -101,10 +114,14 @@ class CommandEvaluator:
     async def _evaluate(self, trial: Trial, stage: Stage, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         if refusal := await self._gate_refusal(When.BEFORE, trial, stage, cancel):
             return refusal
-        if command_gates(trial.gates, When.BEFORE):
-            # Gates run once per node: what the candidate left in one would tell it that this is its first trial.
+        climb = await self._climb_cascade(trial, stage, cancel)
+        if climb.outcome is not None:
+            return climb.outcome
+        if climb.results or command_gates(trial.gates, When.BEFORE):
+            # They run once per node: what the candidate left there would tell it that this is its first trial.
             await asyncio.to_thread(stage.empty_scratch)
         outcome = await self._run_benchmark(trial, stage, on_metrics, cancel)
+        outcome = replace(outcome, seconds=round(outcome.seconds + climb.seconds, 6), cascade=climb.results)
         if not outcome.is_finished:
             return outcome
         if reason := metric_refusal(trial.gates, outcome.metrics):
@@ -129,6 +146,25 @@ class CommandEvaluator:
 
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
         return await gates.run_gate(gate, trial, stage, self._runner, self._benchmark, self._paths, cancel)
+
+    async def _climb_cascade(self, trial: Trial, stage: Stage, cancel: asyncio.Event) -> CascadeClimb:
+        """Run the stages of the cascade on a trial that may be stopped there; others use the whole benchmark."""
+        climb = CascadeClimb()
+        if trial.pool.rules.gates is not GateScope.ALL:
+            return climb
+        for cheap in self._benchmark.cascade:
+            folder = stage.folder.below(cascade_climb.folder_name(cheap))
+            command = cascade_climb.stage_command(cheap, trial, folder, stage, self._benchmark, self._paths)
+            outcome = await self._run_command(
+                trial, replace(stage, folder=folder.make()), command, cascade_climb.watch_nothing, cancel
+            )
+            # A result that stays would be the next command's.
+            await asyncio.to_thread(stage.empty_outbox)
+            await asyncio.to_thread(stage.empty_scratch)
+            climb = climb.with_stage(cheap, outcome, is_baseline=trial.node.id == trial.root.id)
+            if climb.outcome is not None:
+                break
+        return climb
 
     async def _run_benchmark(
         self, trial: Trial, stage: Stage, on_metrics: OnMetrics, cancel: asyncio.Event
@@ -160,7 +196,7 @@ class CommandEvaluator:
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
         watch.read_new()
-        outcome = self._outcome(stage, watch, end.exit, cancel.is_set())
+        outcome = self._outcome(stage, watch, end.exit, command.seconds, cancel.is_set())
         outcome = replace(
             outcome,
             seconds=round(end.exit.seconds, 6),
@@ -171,7 +207,7 @@ class CommandEvaluator:
             return outcome
         return replace(outcome, unenforced=(NOT_FROZEN,), integrity=Integrity.WEAK)
 
-    def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, cancelled: bool) -> Outcome:
+    def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, seconds: float, cancelled: bool) -> Outcome:
         metrics = watch.last_metrics
         directions = watch.stream.directions if metrics else {}
         if watch.prune_reason:
@@ -180,7 +216,7 @@ class CommandEvaluator:
             return Outcome(Ending.CANCELLED, reason="stopped on request")
         logs = stage.folder.file("stdout.log"), stage.folder.file("stderr.log")
         if end.stop is not None:
-            reason = self._runner.stop_reason(end.stop, self._benchmark.timeout_seconds)
+            reason = self._runner.stop_reason(end.stop, seconds)
             outcome = Outcome(Ending.FAILED, reason=reason)
             if end.stop is Stop.TIME:
                 outcome = Outcome(Ending.TIMED_OUT, metrics, directions, reason)

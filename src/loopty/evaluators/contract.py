@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.gate_spec import Gate
 from loopty.domain.pool import Pool
 from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.trial_output import RESULT
+from loopty.kit.dataclass import dataclass
 
 METRICS, STOP = "metrics.csv", "stop"
 

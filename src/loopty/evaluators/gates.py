@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from dataclasses import dataclass
 
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Stop
@@ -15,6 +14,7 @@ from loopty.evaluators import contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

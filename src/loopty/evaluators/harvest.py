@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.causes.error_lines import MAX_LINES, clean_lines, find_error_lines
 from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.benchmark_runner import Command
 from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.dataclass import replace
 from loopty.kit.unix_socket import listen
 
 if TYPE_CHECKING:

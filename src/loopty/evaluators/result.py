@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 _MAX_TASKS = 10_000

@@ -6,9 +6,10 @@ import asyncio
 import codecs
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from loopty.kit.dataclass import dataclass
 
 Write = Callable[[str], object]
 _PERIOD_SECONDS = 0.05

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 

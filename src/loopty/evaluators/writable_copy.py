@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 
 # Environments and scratch directories at the top of the tree are linked: they would take long to copy, or are for
 # writing. Times are kept, because build tools compare them. Without namespaces, changed directories of a node are
-# links, and may hold others; they become copies.
+# links, and may hold others; they become copies. Of node_modules each package is linked, because test runners and
+# compilers of JavaScript keep what they have compiled in node_modules/.cache.
 _SCRIPT = """set -e
 tree="${TMPDIR:?}/tree" linked=":$1:" has_links="$2"
 shift 2
@@ -27,7 +28,13 @@ for _ in $has_links; do
 done
 for name in * .[!.]* ..?*; do
     case "$linked" in
-        *":$name:"*) ln -s "$PWD/$name" "$tree/$name" ;;
+        *":$name:"*)
+            if [ "$name" = node_modules ]; then
+                mkdir "$tree/$name"
+                find -H "$PWD/$name" -mindepth 1 -maxdepth 1 ! -name .cache -exec ln -s -t "$tree/$name" -- {} +
+            else
+                ln -s "$PWD/$name" "$tree/$name"
+            fi ;;
     esac
 done
 cd "$tree"

@@ -1,4 +1,4 @@
-"""Runs trials on this machine, with a number of slots and with named resources that processes share in turn."""
+"""Runs trials on this machine, in slots and with named resources that processes share in turn."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import hashlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
+from loopty.executors.shared_slots import SharedSlots
+from loopty.kit.dataclass import replace
 
 _POLL_SECONDS = 0.05
 
@@ -23,17 +24,20 @@ Evaluate = Callable[[Trial, OnMetrics, asyncio.Event], Awaitable[Outcome]]
 
 
 class LocalExecutor:
-    """Runs up to `width` trials at once; a trial's clock starts when it holds its resources."""
+    """Runs trials in the slots of the repository; a trial's clock starts when it holds its resources."""
 
-    def __init__(self, evaluate: Evaluate, width: int, resources: Sequence[str], machine: Machine) -> None:
-        self.width = width
+    def __init__(self, evaluate: Evaluate, slots: SharedSlots, resources: Sequence[str], machine: Machine) -> None:
+        self.width = slots.width
         self.machine = machine
         self._evaluate = evaluate
         self._resources = sorted(set(resources))  # the same order everywhere prevents deadlocks
-        self._slots = asyncio.Semaphore(width)
+        self._own_turn = asyncio.Semaphore(slots.width)  # trials of this process start in the order they came
+        self._slots = slots
 
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
-        async with self._slots, contextlib.AsyncExitStack() as resources:
+        async with self._own_turn, contextlib.AsyncExitStack() as resources:
+            if not await resources.enter_async_context(self._slots.hold(cancel)):
+                return Outcome(Ending.CANCELLED, reason="stopped while waiting for a slot")
             for resource in self._resources:
                 if not await resources.enter_async_context(_hold_resource(resource, cancel)):
                     return Outcome(Ending.CANCELLED, reason=f"stopped while waiting for {resource}")

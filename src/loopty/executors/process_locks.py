@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import fcntl
 import os
-import platform
 
 from loopty.kit.safe_folder import SafeFolder
 
@@ -29,7 +28,7 @@ class ProcessLocks:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._descriptors[token] = descriptor
         atexit.register(self._forget, token)
-        return f"{platform.node()}:{os.getpid()}:{token}"
+        return f"{os.uname().nodename}:{os.getpid()}:{token}"
 
     def is_alive(self, owner: str) -> bool:
         """Whether the process of this name is still running."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from loopty.domain.error_spending import candidate_error_rate
 from loopty.domain.ids import NodeId
@@ -13,6 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.judge.first_look import judge_first_result
 from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
+from loopty.kit.dataclass import replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -80,7 +80,7 @@ def is_noise_known(samples: Sequence[Metrics], noise: Noise) -> bool:
 
 
 def _judge_without_result(subject: NodeId, outcome: Outcome, when: str = "") -> NodeJudged:
-    if outcome.ending in (Ending.REFUSED, Ending.TAMPERED):
+    if outcome.ending in (Ending.REFUSED, Ending.STOPPED, Ending.TAMPERED):
         return NodeJudged(subject, Verdict.REJECTED, f"{when}{outcome.reason}")
     return NodeJudged(subject, Verdict.DISCARDED, f"{when}{outcome.ending}: {outcome.reason}")
 

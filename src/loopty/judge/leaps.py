@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from loopty.domain.outcome import Integrity, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import BY_HAND
+from loopty.kit.dataclass import replace
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents, NodeJudged, ScoreGain, score_gain
 

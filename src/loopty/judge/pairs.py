@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from loopty.domain.evidence import Evidence, evidence
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metric, gain, gains_beyond_tolerance
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.node_record import Pairing
 from loopty.record.verdicts import NodeJudged
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import json
@@ -11,6 +10,8 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
+
+from loopty.kit.dataclass_methods import MISSING, field_types, fields_of, is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -37,7 +38,7 @@ def _flattener(cls: type) -> Convert:
 
 
 def _build_flattener(cls: type) -> Convert:
-    if dataclasses.is_dataclass(cls):
+    if is_dataclass(cls):
         names = [name for name, _ in _defaults(cls)]
         # With a single name, attrgetter would return the value itself, not a tuple.
         values = (
@@ -72,24 +73,35 @@ def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
     return cls(**values)
 
 
+def prepare(cls: type) -> None:
+    """Work out now how values of this dataclass, and of those in its fields, are read and written."""
+    if cls not in _FLATTENERS:
+        _flattener(cls)
+        _plan(cls)
+        for hint in field_types(cls).values():
+            for inner in (hint, *typing.get_args(hint)):
+                if is_dataclass(inner):
+                    prepare(inner)
+
+
 @functools.cache
 def _defaults(cls: type) -> list[tuple[str, Any]]:
     return [
         (
             field.name,
             field.default_factory()
-            if field.default_factory is not dataclasses.MISSING
+            if field.default_factory is not MISSING
             else field.default,  # MISSING equals nothing, so a required field is always written
         )
-        for field in dataclasses.fields(cls)
+        for field in fields_of(cls)
     ]
 
 
 @functools.cache
 def _plan(cls: type) -> tuple[frozenset[str], list[tuple[str, Convert]]]:
     """The fields of a dataclass, and converters for those that are not stored unchanged."""
-    hints = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls)]
+    hints = field_types(cls)
+    names = [field.name for field in fields_of(cls)]
     converters = ((name, _converter(hints[name])) for name in names)
     return frozenset(names), [(name, convert) for name, convert in converters if convert is not _same]
 
@@ -110,7 +122,7 @@ def _converter(hint: Any) -> Convert:
         if key is value is _same:
             return _same
         return lambda items: {key(name): value(item) for name, item in items.items()}
-    if dataclasses.is_dataclass(hint):
+    if is_dataclass(hint):
         kind = typing.cast(type, hint)
         return lambda item: build(kind, item)
     if isinstance(hint, type) and (issubclass(hint, enum.Enum) or (issubclass(hint, str) and hint is not str)):

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
+
+from loopty.kit.dataclass_methods import fields_of
 
 T = TypeVar("T")
 
@@ -34,6 +35,6 @@ def replace(record: T, **changes: Any) -> T:
 
 @functools.cache
 def _plan(cls: Any) -> _Plan:
-    names = [field.name for field in dataclasses.fields(cls)]
+    names = [field.name for field in fields_of(cls)]
     setters = {name: getattr(cls, name).__set__ for name in names}
     return _Plan(operator.attrgetter(*names), tuple(setters.values()), setters)

@@ -15,10 +15,10 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopty.kit.atomic_file import write_atomically
+from loopty.kit.dataclass import dataclass, replace
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LARGEST_COPY = 64 << 20
@@ -77,6 +77,10 @@ class SafeFolder:
 
     def file(self, name: str) -> SafeFile:
         return SafeFile(self.below(name))
+
+    def file_at(self, path: str) -> SafeFile:
+        """The file at this path below. Raises UnsafePath for a step that leads elsewhere."""
+        return SafeFile(self.below(*path.split("/")))
 
     @contextlib.contextmanager
     def handle(self, make: bool = False) -> Iterator[int]:

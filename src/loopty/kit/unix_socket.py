@@ -7,9 +7,9 @@ import os
 import secrets
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 
 

@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from urllib.parse import quote
 import apsw
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.ledgers.digests import NOTHING, event_digest, page_digest, replace_in_sum, seal_digest

@@ -12,13 +12,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Prompt, Reply
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.journal import Journal
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.keys import is_secret, without_key

@@ -6,12 +6,12 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Role
+from loopty.kit.dataclass import dataclass, replace
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of

@@ -14,11 +14,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from loopty.domain.model import ModelFault
+from loopty.kit.dataclass import dataclass, field
 
 _LOG_LINES, _LONGEST_LINE = 40, 300
 _LOG_PREFIX = re.compile(r"^[\d.]+ [A-Z] ")

@@ -7,12 +7,12 @@ import contextlib
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec, Prompt, Role, Usage
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.kit.token_count import byte_size, tokens
 from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec
+from loopty.kit.dataclass import replace
 
 FILE_PROVIDERS = ("scripted", "recorded")
 """Providers that read a file and need no client."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Roles
+from loopty.kit.dataclass import dataclass
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
 from loopty.models.model_factory import with_file_below

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from loopty.domain.model import ModelSpec
+from loopty.kit.dataclass import dataclass, field
 from loopty.models.hosts import PROVIDER_URLS, host_of
 from loopty.models.keys import key_variables
 

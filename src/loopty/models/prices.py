@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
+from loopty.kit.dataclass import dataclass, field
 from loopty.models.hosts import is_on_loopback
 from loopty.models.spend_caps import Price
 

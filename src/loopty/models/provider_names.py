@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 
 _NAMES = (
@@ -51,7 +50,7 @@ def provider_problem(name: str) -> str | None:
 
 
 def unknown_provider_message(name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), _NAMES, n=1)
+    close = _close_names(name)
     server = 'a server that speaks OpenAI\'s chat API is provider = "openai" with its `url`'
     remedy = f"did you mean '{close[0]}'?" if close else server
     return f"no provider is called '{name}'; {remedy}"
@@ -60,7 +59,7 @@ def unknown_provider_message(name: str) -> str:
 def _is_in_library(name: str) -> bool:
     """Whether the client library knows the name; without the library, whether it might."""
     if importlib.util.find_spec("pydantic_ai") is None:
-        return not difflib.get_close_matches(name.lower(), _NAMES, n=1)
+        return not _close_names(name)
     from pydantic_ai.providers import infer_provider_class
 
     try:
@@ -70,3 +69,10 @@ def _is_in_library(name: str) -> bool:
     except ImportError:
         return True  # its dependencies are not installed
     return True
+
+
+def _close_names(name: str) -> list[str]:
+    """The known name that is closest to this one, if one is close."""
+    import difflib
+
+    return difflib.get_close_matches(name.lower(), _NAMES, n=1)

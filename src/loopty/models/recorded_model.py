@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply
 from loopty.kit import codec
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,11 +11,22 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.token_count import tokens
 
 ScriptLine = str | Reply | ModelFault
 """One line of a script: a reply, or a fault to raise."""
-Script = Sequence[ScriptLine] | Callable[[Prompt], ScriptLine]
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedLine:
+    """A line of a script that takes this long to answer."""
+
+    line: ScriptLine
+    seconds: float
+
+
+Script = Sequence[ScriptLine | DelayedLine] | Callable[[Prompt], ScriptLine]
 
 
 class ScriptedModel:
@@ -30,11 +42,14 @@ class ScriptedModel:
     async def reply(self, prompt: Prompt) -> Reply:
         self.prompts.append(prompt)
         line = self._next_reply(prompt)
+        if isinstance(line, DelayedLine):
+            await asyncio.sleep(line.seconds)
+            line = line.line
         if isinstance(line, ModelFault):
             raise line
         return line if isinstance(line, Reply) else Reply(line, self._usage or _estimate_usage(prompt, line))
 
-    def _next_reply(self, prompt: Prompt) -> ScriptLine:
+    def _next_reply(self, prompt: Prompt) -> ScriptLine | DelayedLine:
         if callable(self._replies):
             return self._replies(prompt)
         if len(self.prompts) > len(self._replies):
@@ -47,7 +62,7 @@ def make_scripted_model(name: str, file: Path) -> ScriptedModel:
     """The model with the script in this file of JSON lines.
 
     A line is `{"text": …}`, with `usage` and `whole` where they matter, or `{"fault": …, "transient": true}`, with
-    `retry_after_seconds` where it matters.
+    `retry_after_seconds` where it matters; `seconds` says how long the model takes to answer.
     """
     try:
         lines = file.read_text().splitlines()
@@ -59,24 +74,30 @@ def make_scripted_model(name: str, file: Path) -> ScriptedModel:
     return ScriptedModel(script, name=f"scripted:{file.stem}")
 
 
-def _parse_line(line: str, name: str, where: str) -> ScriptLine:
+def _parse_line(line: str, name: str, where: str) -> ScriptLine | DelayedLine:
     try:
         data: dict[str, Any] = json.loads(line)
-        if "fault" in data:
-            return ModelFault(
-                str(data["fault"]),
-                transient=bool(data.get("transient", False)),
-                retry_after_seconds=data.get("retry_after_seconds"),
-                usage=codec.build(Usage, data.get("usage", {})),
-            )
-        if "usage" in data:
-            return codec.build(Reply, {"text": str(data["text"]), **data})
-        return str(data["text"])
+        seconds = float(data.pop("seconds", 0))
+        reply = _parse_reply(data)
+        return DelayedLine(reply, seconds) if seconds > 0 else reply
     except (ValueError, TypeError, KeyError, AttributeError):
         raise Misuse(
             f"model {name}: {where} is not a line of a script: "
             'write {"text": "…"} or {"fault": "…", "transient": true}'
         ) from None
+
+
+def _parse_reply(data: dict[str, Any]) -> ScriptLine:
+    if "fault" in data:
+        return ModelFault(
+            str(data["fault"]),
+            transient=bool(data.get("transient", False)),
+            retry_after_seconds=data.get("retry_after_seconds"),
+            usage=codec.build(Usage, data.get("usage", {})),
+        )
+    if "usage" in data:
+        return codec.build(Reply, {"text": str(data["text"]), **data})
+    return str(data["text"])
 
 
 def _estimate_usage(prompt: Prompt, text: str) -> Usage:

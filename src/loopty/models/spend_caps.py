@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from loopty.domain.task import Pools, Roles
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Reservation, Spend
 from loopty.record.run_record import Run
 

@@ -6,7 +6,8 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 Clock = Callable[[], float]
 """Seconds since an arbitrary moment."""

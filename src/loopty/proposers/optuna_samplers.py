@@ -6,7 +6,6 @@ import importlib.util
 import random
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
@@ -16,6 +15,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass, field
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
 from loopty.record.node_record import Node

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.option import option
 from loopty.kit.token_budget import cut_to, fence_to_budget
 from loopty.kit.token_count import tokens

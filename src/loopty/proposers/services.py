@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loopty.domain.access import Access
@@ -13,6 +12,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Proposer, Selector
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
 from loopty.record.node_record import Node
 
@@ -46,7 +46,7 @@ class Services:
     space: Space
     access: Access
     width: int
-    """How many trials run at once."""
+    """How many questions a proposer that waits for a model may be asked at once."""
     files: SourceFiles
     leftovers: Callable[[Node], Leftovers]
     """What a node left in its folder: diff, logs, traces, artifacts."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 
 

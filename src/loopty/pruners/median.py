@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.curve import Curve
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
 

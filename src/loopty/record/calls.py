@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -69,6 +69,7 @@ class Reservation:
     pool: Pool | None = None
     max_tokens: float = 0
     max_money_usd: float = 0.0
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class Spend(RunPart):
     money_usd: Mapping[str, float] = field(default_factory=dict)
     unread: Mapping[str, UnreadReply] = field(default_factory=dict)
     """By call."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long calls took, by role, summed over parallel calls; without those whose process died."""
 
     @property
     def total_tokens(self) -> int:
@@ -107,7 +110,7 @@ class Spend(RunPart):
         return sum(self.money_usd.values()) + sum(call.money_usd for call in self.reservations.values())
 
 
-def _reserve(state: FoldState, event: CallReserved, _at: float) -> None:
+def _reserve(state: FoldState, event: CallReserved, at: float) -> None:
     run = state.runs[event.run]
     reservation = Reservation(
         event.role,
@@ -119,13 +122,14 @@ def _reserve(state: FoldState, event: CallReserved, _at: float) -> None:
         event.pool,
         max(event.tokens, event.max_tokens),
         max(event.money_usd, event.max_money_usd),
+        at,
     )
     spend = Spend.of(run)
     spend = replace(spend, reservations={**spend.reservations, event.call: reservation})
     state.put_run(run.with_part(spend))
 
 
-def _settle(state: FoldState, event: CallSettled, _at: float) -> None:
+def _settle(state: FoldState, event: CallSettled, at: float) -> None:
     run = state.runs[event.run]
     spend = Spend.of(run)
     if event.call not in spend.reservations:
@@ -137,11 +141,13 @@ def _settle(state: FoldState, event: CallSettled, _at: float) -> None:
         unread = {**unread, event.call: UnreadReply(reservation.pool, reservation.operator, reservation.node)}
         unread = dict(list(unread.items())[-MAX_UNREAD:])
     role = reservation.role
+    seconds = 0.0 if event.lost else max(at - reservation.since, 0.0)
     spend = Spend(
         reservations,
         {**spend.tokens, role: spend.tokens.get(role, 0) + event.tokens},
         {**spend.money_usd, role: spend.money_usd.get(role, 0.0) + event.money_usd},
         unread,
+        {**spend.seconds, role: round(spend.seconds.get(role, 0.0) + seconds, 6)},
     )
     state.put_run(run.with_part(spend))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family

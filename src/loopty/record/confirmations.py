@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.kit.replace import replace
 from loopty.record import samples
 from loopty.record.family import Family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from loopty.kit.dataclass import dataclass
 
 
 class Event:

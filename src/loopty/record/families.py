@@ -41,6 +41,12 @@ FOLDS: dict[type[Event], tuple[Fold, ...]] = {
 }
 
 
+def prepare_events() -> None:
+    """Work out how events are read and written: for a process that other processes are forked from."""
+    for cls in _KINDS:
+        codec.prepare(cls)
+
+
 def encode_event(event: Event) -> tuple[str, str]:
     """The kind and the body of an event, as the ledger stores them."""
     return _KINDS[type(event)], codec.text(event)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass, field
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState

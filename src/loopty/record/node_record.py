@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.evidence import median
 from loopty.domain.git_names import ObjectName, TreePath
@@ -13,6 +12,7 @@ from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 
 MAX_SAMPLES = 32

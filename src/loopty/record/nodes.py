@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.kit.fence import one_line
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -58,6 +57,8 @@ class Proposals(PoolPart):
 
     def with_refusal(self, event: ProposalRefused) -> Proposals:
         """One more proposal without a trial."""
+        from loopty.kit.fence import one_line  # its patterns take long to compile, and refusals are rare
+
         calls = 0 if event.index_in_reply else len(event.calls)  # the rest of a batch cost no call
         return replace(
             self,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.kit.replace import replace
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState

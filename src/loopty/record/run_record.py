@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 
 R = TypeVar("R", bound="RunPart")

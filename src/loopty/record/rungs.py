@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.kit.replace import replace
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record import samples
 from loopty.record.cohorts import Cohorts
@@ -74,6 +74,15 @@ class Trials(RunPart):
 
 
 @dataclass(frozen=True, slots=True)
+class StageCount:
+    """How often a stage of the cascade ran, how many trials it stopped, and the time that it took."""
+
+    runs: int = 0
+    stopped: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TrialCounts(PoolPart):
     """How many trials a pool has started, and how they ended. A cancelled trial is returned to the budget."""
 
@@ -82,6 +91,8 @@ class TrialCounts(PoolPart):
     busy_seconds: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=dict)
     """The busy seconds by ending."""
+    cascade: Mapping[str, StageCount] = field(default_factory=dict)
+    """By the name of the stage."""
 
     def with_ending(self, outcome: Outcome) -> TrialCounts:
         seconds = round(self.seconds.get(outcome.ending, 0.0) + outcome.seconds, 6)
@@ -90,7 +101,17 @@ class TrialCounts(PoolPart):
             endings={**self.endings, outcome.ending: self.endings.get(outcome.ending, 0) + 1},
             busy_seconds=round(self.busy_seconds + outcome.seconds, 6),
             seconds={**self.seconds, outcome.ending: seconds},
+            cascade=self._with_stages(outcome) if outcome.cascade else self.cascade,
         )
+
+    def _with_stages(self, outcome: Outcome) -> Mapping[str, StageCount]:
+        counts = dict(self.cascade)
+        for result in outcome.cascade:
+            count = counts.get(result.name, StageCount())
+            is_stop = outcome.ending is Ending.STOPPED and result is outcome.cascade[-1]
+            seconds = round(count.seconds + result.seconds, 6)
+            counts[result.name] = StageCount(count.runs + 1, count.stopped + is_stop, seconds)
+        return counts
 
 
 def trial_name(node: NodeId, number: int) -> str:

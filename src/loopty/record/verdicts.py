@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event

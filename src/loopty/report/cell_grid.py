@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.report.terminal import Terminal
 
 

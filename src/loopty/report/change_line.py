@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass, replace
 
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, replace
 from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, width
 from loopty.report.figures import figure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.report.terminal import Terminal
 
 NAME_COLUMNS = 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopty.report.cascade_text import stage_text
 from loopty.report.columns import cut, wrap
 from loopty.report.figures import duration, plural, three_digits
 from loopty.report.terminal import Terminal
@@ -19,8 +20,12 @@ def goodput_text(goodput: Goodput, columns: int = 80, terminal: Terminal | None 
     lines += [cut(_row(cost, goodput.busy_seconds), columns) for cost in goodput.waste]
     if goodput.refused:
         lines.append(cut(f"  {'refused proposals':<{_NAMES}}{goodput.refused:>8,}", columns))
+    for stage in goodput.cascade:
+        lines += wrap(stage_text(stage), columns)
     if goodput.repeats.trials:
         lines += wrap(_repeats_text(goodput), columns)
+    if busy := _slots_text(goodput):
+        lines += wrap(busy, columns)
     return terminal.render("\n".join(lines))
 
 
@@ -48,6 +53,14 @@ def _repeats_text(goodput: Goodput) -> str:
         if goodput.repeats_of_discarded
         else text
     )
+
+
+def _slots_text(goodput: Goodput) -> str:
+    """`trial slots were busy 93 % of the time, model slots 88 %`, where a model proposes."""
+    if goodput.model_slots_busy is None or goodput.trial_slots_busy is None:
+        return ""
+    trials, models = goodput.trial_slots_busy, goodput.model_slots_busy
+    return f"trial slots were busy {100 * trials:.0f} % of the time, model slots {100 * models:.0f} %"
 
 
 def _share(seconds: float, total: float) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut
 from loopty.report.figures import duration, figure, plural, rate
@@ -52,8 +52,8 @@ def frame(
         style = _STYLES.get(last.verdict, "dim")
         lines.append(FrameLine(f"last {node_name(last.node, last_handle)} {last.verdict}: {last.reason}", style))
     lines += [FrameLine(_running_line(trial, latest(trial.node)), "dim") for trial in status.running[:_MAX_TRIALS]]
-    if status.asking:
-        lines.append(FrameLine(f"{plural(status.asking, 'model call')} in flight", "dim"))
+    if busy := slots_text(status):
+        lines.append(FrameLine(busy, "dim"))
     if (more := len(status.running) - _MAX_TRIALS) > 0:
         lines.append(FrameLine(f"and {more} more running", "dim"))
     return [FrameLine(cut(line.text, columns), line.style) for line in lines]
@@ -78,6 +78,14 @@ def phase_text(phase: RunPhase) -> str:
     if phase.name is PhaseName.BASELINE:
         return f"measuring the baseline: {step}"
     return f"confirming the gain over the baseline: pair {step}"
+
+
+def slots_text(status: RunStatus) -> str:
+    """`1/1 trial slots and 0/1 model slots busy`, where a model proposes; otherwise the model calls in flight."""
+    if slots := status.slots:
+        trials, models = f"{slots.running}/{slots.trials}", f"{slots.asking}/{slots.questions}"
+        return f"{trials} trial slots and {models} model slots busy"
+    return f"{plural(status.asking, 'model call')} in flight" if status.asking else ""
 
 
 def pool_progress(status: RunStatus) -> str:

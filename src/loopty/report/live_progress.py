@@ -36,11 +36,13 @@ class LiveProgress:
         size: Callable[[], os.terminal_size],
         latest: LatestRow,
         noise: Noise | None = None,
+        trials_at_once: int = 1,
     ) -> None:
         self._recorder = recorder
         self._run = run
         self._pools = pools
         self._noise = noise
+        self._trials_at_once = trials_at_once
         self._out = Outlet(out)
         self._terminal = terminal
         self._clock = clock
@@ -81,7 +83,7 @@ class LiveProgress:
         size = self._size()
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)
-        current = status(history, run, now, lambda _: True, self._pools, noise=self._noise)
+        current = status(history, run, now, lambda _: True, self._pools, self._trials_at_once, self._noise)
         handle = history.handle(self._last.node) if self._last else 0
         lines = frame(current, self._pace.throughput(now), self._last, handle, self._latest, columns)
         if self._failure:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 
 _LONGEST_ID = 16
 _DEEP_ID = re.compile(r"(?<![\w./-])\d+(?:\.\d++){2,}+(?![\w/-])")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Effect, Integrity
 from loopty.domain.pool import Pool
+from loopty.report.cascade_text import climb_text
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, width
 from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import (
@@ -97,6 +98,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if outcome := node.outcome:
         reason = f": {outcome.reason}" if outcome.reason else ""
         yield Fact("trial", f"{outcome.ending} after {duration(outcome.seconds)}{reason}")
+        if outcome.cascade:
+            yield Fact("cascade", climb_text(outcome))
         if explanation:
             yield from explanation_facts(explanation)
         if len(node.samples) > 1:

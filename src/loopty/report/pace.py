@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from loopty.domain.outcome import Ending
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Recorded
 from loopty.record.trials import TrialEnded
 from loopty.record.verdicts import NodeJudged

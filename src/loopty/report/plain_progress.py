@@ -16,8 +16,8 @@ from loopty.record.sessions import SessionStalled
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 from loopty.report.columns import cut, printable_line
-from loopty.report.figures import duration, plural, rate
-from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds
+from loopty.report.figures import duration, rate
+from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds, slots_text
 from loopty.report.node_name import node_name
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace, Throughput
@@ -44,11 +44,13 @@ class PlainProgress:
         terminal: Terminal,
         clock: Callable[[], float],
         noise: Noise | None = None,
+        trials_at_once: int = 1,
     ) -> None:
         self._recorder = recorder
         self._run = run
         self._pools = pools
         self._noise = noise
+        self._trials_at_once = trials_at_once
         self._out = Outlet(out)
         self._terminal = terminal
         self._clock = clock
@@ -83,7 +85,7 @@ class PlainProgress:
         # There is no run while a recorder that failed to write has not caught up yet.
         run = history.runs.get(self._run)
         if run and abs(now - self._printed_at) >= pause:
-            current = status(history, run, now, lambda _: True, self._pools, noise=self._noise)
+            current = status(history, run, now, lambda _: True, self._pools, self._trials_at_once, self._noise)
             self._say(_progress_line(current, self._pace.throughput(now)))
             self._printed_at = now
 
@@ -142,8 +144,8 @@ def _progress_line(status: RunStatus, throughput: Throughput) -> str:
         parts.append(
             f"best {node_name(status.best.node, status.best.handle)} {text.score(status.best.score)}{better}"
         )
-    if status.asking:
-        parts.append(f"{plural(status.asking, 'model call')} in flight")
+    if busy := slots_text(status):
+        parts.append(busy)
     if throughput.trials_per_second:
         parts.append(rate(throughput.trials_per_second))
     if (seconds := remaining_seconds(status, throughput)) is not None:

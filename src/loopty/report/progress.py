@@ -42,11 +42,12 @@ def make_progress(
     clock: Callable[[], float],
     latest: LatestRow = lambda _: None,
     noise: Noise | None = None,
+    trials_at_once: int = 1,
 ) -> Progress:
     """The progress display that suits the stream; `clock` is the recorder's."""
     terminal = Terminal.for_stream(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
-        return PlainProgress(recorder, run, pools, out, terminal, clock, noise)
+        return PlainProgress(recorder, run, pools, out, terminal, clock, noise, trials_at_once)
 
     def size() -> os.terminal_size:
         try:
@@ -55,4 +56,4 @@ def make_progress(
             return _SIZE_UNKNOWN
         return current if current.columns and current.lines else _SIZE_UNKNOWN
 
-    return LiveProgress(recorder, run, pools, out, terminal, clock, size, latest, noise)
+    return LiveProgress(recorder, run, pools, out, terminal, clock, size, latest, noise, trials_at_once)

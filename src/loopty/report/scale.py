@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 _FEWEST_TO_CLIP = 12
 _LARGEST = 1e300  # so that the span of the scale stays finite

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.report.figures import figure, percent, plural, rough_figure, sign
 from loopty.views.run_status import RunStatus
 from loopty.views.score_change import ScoreChange

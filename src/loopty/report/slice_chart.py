@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, pad, width
 from loopty.report.scale import robust_scale, tick_labels

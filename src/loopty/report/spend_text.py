@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from loopty.kit.dataclass import replace
 from loopty.report.columns import Fact, cut, fact_lines, pad, width
 from loopty.report.figures import dollars, plural
 from loopty.report.node_name import NodeNames

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
+from loopty.report.cascade_text import stage_text
 from loopty.report.columns import Fact, cut, fact_lines, printable_line
 from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import deviation, dollars, duration, plural, rate
@@ -28,7 +29,10 @@ from loopty.views.verdict_tally import Tally
 _MAX_TRIALS = 8
 _MAX_WITHDRAWN = 8
 # Its verdict is `rejected`; a refused proposal, in contrast, gets no trial.
-_ENDING_NAMES: dict[str, str] = {Ending.REFUSED: "rejected by a gate"}
+_ENDING_NAMES: dict[str, str] = {
+    Ending.REFUSED: "rejected by a gate",
+    Ending.STOPPED: "stopped by a stage",
+}
 
 
 def status_text(
@@ -143,6 +147,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         if count.pool is Pool.ATTEMPT and status.since_best:
             text += f"; {status.since_best:,} since the best"
         yield Fact(f"{count.pool}s", text)
+    for stage in status.cascade:
+        yield Fact("cascade", stage_text(stage))
     if tally and (verdicts := verdicts_text(tally)):
         yield Fact("verdicts", verdicts)
     for withdrawn in tally.withdrawn[:_MAX_WITHDRAWN] if tally else ():

@@ -6,9 +6,9 @@ Text is written with the Unicode characters below and plain spaces, and rendered
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
+from loopty.kit.dataclass import dataclass
 from loopty.report.control_codes import control_code
 
 _STYLES = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class BackEndEntry:
 
 
 BACK_ENDS = {
+    "namespaces": BackEndEntry("loopty.sandboxes.namespaces:make_sandbox"),
     "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap:make_sandbox"),
     "landlock": BackEndEntry("loopty.sandboxes.landlock:make_sandbox"),
     "container": BackEndEntry("loopty.sandboxes.container:make_sandbox", needs_image=True),

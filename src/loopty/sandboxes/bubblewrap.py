@@ -14,16 +14,17 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
+from loopty.domain.launch import Exit, Gap, Launch, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
-from loopty.sandboxes import bubblewrap_options, seccomp
-from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
+from loopty.sandboxes import bubblewrap_options, seccomp, trial_view
+from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
+from loopty.sandboxes.namespace_gaps import namespace_gaps
+from loopty.sandboxes.oom_score import high_oom_score
 from loopty.sandboxes.remedies import remedy
-from loopty.sandboxes.resource_usage import Footprint, sees_files_between_processes, threads_of_tree
+from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import BindAliases, open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
@@ -43,8 +44,6 @@ _GUARD = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" </dev/null', "gua
 # The channel is passed as standard output, because some shells cannot name a descriptor above 9.
 _GUARD_OF_CHANNEL = ("/bin/sh", "-c", 'echo >&0 && read -r _ && exec "$@" <&1', "guard")
 _MESSAGE_BYTES = 1000
-_OOM_SCORE = Path("/proc/self/oom_score_adj")
-_TRIAL_OOM_SCORE = "500"
 
 
 class Bubblewrap:
@@ -69,20 +68,7 @@ class Bubblewrap:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """The protections that bubblewrap cannot give on this machine."""
-        missing = []
-        if self._filter is None:
-            words = f"the system call filter (no table of calls for {platform.machine()})"
-            missing.append(Gap(Protection.CALLS, words))
-        if not counts_processes_by_namespace():
-            missing.append(Gap(Protection.FORKS, "the bound on processes (needs Linux 5.14)"))
-        if not Path("/proc/thread-self/children").exists():
-            missing.append(Gap(Protection.MEMORY, "the bound on memory (the kernel does not list children)"))
-        elif not can_make_cgroups():
-            missing.append(Gap(Protection.MEMORY, UNCOUNTED_MEMORY))
-        if not sees_files_between_processes():
-            words = "files in transit between processes are not counted (needs Linux 5.7)"
-            missing.append(Gap(Protection.DISK, words))
-        return tuple(missing)
+        return tuple(namespace_gaps())
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
         """Run to the end, to a bound, or until `cancel` is set; the whole process tree is dead on return.
@@ -216,8 +202,7 @@ class _Namespace:
             self._footprint = Footprint(
                 self._first_pid,
                 tuple(
-                    root / directory.lstrip("/")
-                    for directory in bubblewrap_options.temporary_directories(self._launch)
+                    root / directory.lstrip("/") for directory in trial_view.temporary_directories(self._launch)
                 ),
                 tuple(mount for mount in self._launch.mounts if mount.writable),
             )
@@ -322,7 +307,7 @@ def _start_process(
     command: list[str], guard: socket.socket, inherited: list[int], channel: int | None
 ) -> subprocess.Popen[bytes]:
     try:
-        with _high_oom_score():
+        with high_oom_score():
             return subprocess.Popen(
                 command,
                 stdin=guard.fileno(),
@@ -335,22 +320,6 @@ def _start_process(
             )
     except OSError as error:
         raise SandboxError(f"cannot start {command[0]}: {error.strerror}") from error
-
-
-@contextlib.contextmanager
-def _high_oom_score() -> Iterator[None]:
-    """Processes started in this context inherit a high out-of-memory score: the kernel kills them first."""
-    # We change our own score: every process may raise it and lower it again to its former value, while the score
-    # of a process in another user namespace may be out of reach.
-    before = _OOM_SCORE.read_text(encoding="ascii")
-    if int(before) >= int(_TRIAL_OOM_SCORE):
-        yield
-        return
-    _OOM_SCORE.write_text(_TRIAL_OOM_SCORE, encoding="ascii")
-    try:
-        yield
-    finally:
-        _OOM_SCORE.write_text(before, encoding="ascii")
 
 
 def _limit_options(launch: Launch) -> list[str]:

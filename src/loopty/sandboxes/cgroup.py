@@ -11,10 +11,10 @@ import secrets
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Bounds
+from loopty.kit.dataclass import dataclass
 
 UNCOUNTED_MEMORY = (
     "memory that no process shows (shared pages that it has released, the buffers of sockets) is not counted: "
@@ -27,6 +27,7 @@ _FREEZER = "candidate"
 _FREEZING_SECONDS = 5.0
 _FREEZING_PAUSE = 0.0001
 _REMOVING_SECONDS = 0.1
+_MAX_BYTES = 1 << 14
 _NAME = re.compile(r"loopty-[0-9a-f]{16}")
 """Random, because a trial can read the name of its group: nothing about loopty or the trial is in it."""
 _SMALL = Bounds(seconds=1, memory_mb=16, processes=1, output_mb=1, disk_mb=1)
@@ -54,8 +55,8 @@ class Cgroup:
             return None
         try:
             for name, value in parent.settings(bounds).items():
-                if (file := group._folder / name).exists():
-                    file.write_text(value, encoding="ascii")
+                with contextlib.suppress(FileNotFoundError):
+                    group._write(name, value)
         except OSError:
             group.remove()
             return None
@@ -85,16 +86,16 @@ class Cgroup:
 
     def freeze(self) -> None:
         """Stop every process of the group and return when none runs. Raises OSError when that takes too long."""
-        (self._folder / _FREEZE).write_text("1", encoding="ascii")
+        self._write(_FREEZE, "1")
         deadline = time.monotonic() + _FREEZING_SECONDS
-        while "frozen 1" not in (self._folder / "cgroup.events").read_text(encoding="ascii"):
+        while "frozen 1" not in self._read("cgroup.events"):
             if time.monotonic() > deadline:
                 raise TimeoutError("the processes of a candidate do not stop")
             time.sleep(_FREEZING_PAUSE)
 
     def thaw(self) -> None:
         with contextlib.suppress(FileNotFoundError):
-            (self._folder / _FREEZE).write_text("0", encoding="ascii")
+            self._write(_FREEZE, "0")
 
     def cpu_seconds(self) -> float:
         """The CPU time that processes of the group have used since it was created, also after its removal."""
@@ -103,7 +104,7 @@ class Cgroup:
         return self._read_cpu_seconds()
 
     def _read_cpu_seconds(self) -> float:
-        lines = (self._folder / "cpu.stat").read_text(encoding="ascii").splitlines()
+        lines = self._read("cpu.stat").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
     def admit(self, *pids: int) -> None:
@@ -114,13 +115,31 @@ class Cgroup:
         """
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+                self._write("cgroup.procs", str(pid))
+
+    def open_processes(self) -> int:
+        """A descriptor by which any process can put itself into the group: the kernel asks who has opened it."""
+        return os.open(f"{self._folder}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+
+    def _write(self, name: str, value: str) -> None:
+        descriptor = os.open(f"{self._folder}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, value.encode("ascii"))
+        finally:
+            os.close(descriptor)
+
+    def _read(self, name: str) -> str:
+        descriptor = os.open(f"{self._folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _MAX_BYTES).decode("ascii")
+        finally:
+            os.close(descriptor)
 
     def has_run_out_of_memory(self) -> bool:
         """Whether the kernel killed a process of the group for its memory."""
         for name in ("memory.events", "memory.oom_control"):
             with contextlib.suppress(OSError):
-                words = (line.split() for line in (self._folder / name).read_text(encoding="ascii").splitlines())
+                words = (line.split() for line in self._read(name).splitlines())
                 return any(word == "oom_kill" and count != "0" for word, count in words)
         return False
 

@@ -7,18 +7,17 @@ import contextlib
 import functools
 import json
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.cgroup import can_make_cgroups
@@ -131,7 +130,7 @@ def _run_probe(make: Callable[[], Sandbox]) -> ProbeReport:
 
 def _cache_key(spec: SandboxSpec) -> str:
     """Everything that the report of a probe depends on, as text."""
-    facts: list[object] = [__version__, platform.release(), os.geteuid(), can_make_cgroups()]
+    facts: list[object] = [__version__, os.uname().release, os.geteuid(), can_make_cgroups()]
     facts += [spec.engine, spec.image, spec.gpus]
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())

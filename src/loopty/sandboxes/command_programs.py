@@ -9,6 +9,7 @@ from pathlib import Path
 from loopty.domain.access import is_clean_path
 
 _WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
+_PYTHON = re.compile(r"(?:[^-][^\s]*/)?(?:python|pypy)[0-9.]*")
 _LARGEST_SCRIPT = 256 << 10
 _NAMED_BY_TOOL = {
     "make": ("Makefile", "makefile", "GNUmakefile"),
@@ -33,6 +34,11 @@ def command_programs(commands: Iterable[str | tuple[str, ...]], top: Path | None
             pattern = _FIRST_WORD_OF_TEXT if file.endswith(_PROGRAM_ENDS) else _WORD
             words |= set(pattern.findall(_text(top, file)))
     return frozenset(word.rpartition("/")[2] for word in words)
+
+
+def python_of(command: str | tuple[str, ...]) -> str | None:
+    """The interpreter that a command names first, as it names it; None where it names none."""
+    return next((word for word in _words(command) if _PYTHON.fullmatch(word)), None)
 
 
 def _words(command: str | tuple[str, ...]) -> list[str]:

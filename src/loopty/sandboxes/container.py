@@ -17,7 +17,6 @@ from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, St
 from loopty.domain.task import SandboxSpec
 from loopty.kit.owned_names import fresh_name
 from loopty.sandboxes import container_seccomp
-from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial_could_move
 from loopty.sandboxes.container_engine import (
     ContainerEngine,
     ContainerState,
@@ -34,6 +33,7 @@ from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise
 from loopty.sandboxes.trial_user import trial_owner
+from loopty.sandboxes.trial_view import refuse_mount_points_that_a_trial_could_move
 
 _KILLED = 128 + signal.SIGKILL
 _NOT_FOUND = 127

@@ -10,11 +10,11 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.launch import SandboxError
+from loopty.kit.dataclass import dataclass
 from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 

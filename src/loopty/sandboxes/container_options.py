@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, Mount, SandboxError
+from loopty.kit.dataclass import dataclass
 from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image, is_engine_variable
 from loopty.sandboxes.devices import is_nvidia_gpu
 

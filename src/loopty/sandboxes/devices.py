@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 
 _GPU = re.compile(r"gpu(?::(\d{1,3}))?")
 _NVIDIA_CONTROL = ("nvidiactl", "nvidia-uvm")

@@ -16,7 +16,7 @@ from pathlib import Path
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
 from loopty.kit.temporary_folder import make_temporary_folder
-from loopty.sandboxes import bubblewrap_options, seccomp
+from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.devices import device_facts
 from loopty.sandboxes.landlock_supervisor import landlock_domain
@@ -65,7 +65,7 @@ class Landlock:
         """`abi`: the version of Landlock to use, by default the kernel's."""
         self._abi = _landlock_version() if abi is None else abi
         self._owner = trial_owner()
-        self._system = tuple(str(path) for path in bubblewrap_options.system_paths() if path.exists())
+        self._system = tuple(str(path) for path in trial_view.system_paths() if path.exists())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

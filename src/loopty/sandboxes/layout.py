@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, Mount, SandboxError
-from loopty.sandboxes.bubblewrap_options import refuse_mount_points_that_a_trial_could_move
+from loopty.sandboxes.trial_view import refuse_mount_points_that_a_trial_could_move
 
 Show = Callable[[Path, Path, bool], None]
 """Show a read-only source at a path; the last argument tells whether other mounts come inside it."""

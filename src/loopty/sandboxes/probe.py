@@ -15,10 +15,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
+from loopty.kit.dataclass import dataclass
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.sandboxes.trial_user import trial_owner
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass
 from loopty.sandboxes.virtual_environment import is_virtual_environment, package_list
 
 _MAX_ENVIRONMENTS = 32

@@ -9,10 +9,10 @@ import socket
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Mount, Stop
+from loopty.kit.dataclass import dataclass
 
 # An empty file still costs an inode: a block on most disks, about 1 KiB of kernel memory on a tmpfs.
 _SMALLEST_FILE_BYTES = 4096

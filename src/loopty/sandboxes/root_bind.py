@@ -31,8 +31,8 @@ def open_source(source: Path) -> int:
         descriptor = os.open(source, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise SandboxError(f"cannot open bind source {source}: {error.strerror}") from error
-    name = Path(f"/proc/self/fd/{descriptor}").readlink()
-    if name != source or stat.S_ISLNK(os.fstat(descriptor).st_mode):
+    name = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - for every mount of every trial
+    if name != str(source) or stat.S_ISLNK(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise SandboxError(f"bind source {source} is or crosses a symbolic link; pass the resolved path")
     return descriptor

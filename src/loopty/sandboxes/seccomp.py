@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _ALLOW, _NOTIFY, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000

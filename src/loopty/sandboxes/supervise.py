@@ -48,8 +48,9 @@ async def supervise(tree: ProcessTree, launch: Launch, cancel: asyncio.Event) ->
         stops.append(reason)
         tree.kill()
 
-    loop = asyncio.get_running_loop()
-    timer = loop.call_later(launch.bounds.seconds, stop, Stop.TIME)
+    timer = asyncio.get_running_loop().call_later(launch.bounds.seconds, stop, Stop.TIME)
+    cancelling = asyncio.ensure_future(_on_cancel(cancel, stop))
+    watch = _ExcessWatch(tree, stop)
     outputs = None
     try:
         outputs = Outputs(
@@ -61,20 +62,16 @@ async def supervise(tree: ProcessTree, launch: Launch, cancel: asyncio.Event) ->
             launch.bounds.output_mb << 20,
             lambda: stop(Stop.OUTPUT),
         )
-        async with asyncio.TaskGroup() as group:
-            watchers = [
-                group.create_task(_on_cancel(cancel, stop)),
-                group.create_task(_on_excess(tree, stop)),
-            ]
-            await tree.wait_until_dead()
-            for watcher in watchers:
-                watcher.cancel()
+        await tree.wait_until_dead()
         outputs.drain()
     finally:
         timer.cancel()
+        cancelling.cancel()
+        watch.close()
         tree.kill_and_wait()
         if outputs is not None:
             outputs.close()
+    watch.raise_failure()
     return stops[0] if stops else None
 
 
@@ -87,15 +84,39 @@ async def _on_cancel(cancel: asyncio.Event, stop: _Stopper) -> None:
     stop(Stop.CANCELLED)
 
 
-async def _on_excess(tree: ProcessTree, stop: _Stopper) -> None:
-    pause = _PERIOD_SECONDS
-    while True:
-        await asyncio.sleep(pause)
-        started = time.monotonic()
-        if (reason := await asyncio.to_thread(tree.excess)) is not None:
-            stop(reason)
-            return
-        pause = max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCH_SHARE)
+class _ExcessWatch:
+    """Measures the tree again and again. Most trials end before the first time, and cost no task."""
+
+    def __init__(self, tree: ProcessTree, stop: _Stopper) -> None:
+        self._tree = tree
+        self._stop = stop
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_PERIOD_SECONDS, self._start)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def raise_failure(self) -> None:
+        """Raise what ended the watch; the tree was killed then, because nothing measured it any more."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        try:
+            while True:
+                started = time.monotonic()
+                if (reason := await asyncio.to_thread(self._tree.excess)) is not None:
+                    self._stop(reason)
+                    return
+                await asyncio.sleep(max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCH_SHARE))
+        except Exception:
+            self._tree.kill()
+            raise
 
 
 def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:

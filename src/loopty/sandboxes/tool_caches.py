@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass, field
 from loopty.sandboxes.virtual_environment import is_virtual_environment
 
 _TEMPORARY = "/tmp"

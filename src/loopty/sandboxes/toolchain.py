@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass, field
 from loopty.sandboxes.installations import installation_of, steps_to
 from loopty.sandboxes.tool_caches import tool_caches
 from loopty.sandboxes.virtual_environment import interpreter_installations, is_virtual_environment
@@ -112,8 +112,11 @@ def _user_python() -> _Python | None:
     python = shutil.which("python3")
     if python is None:
         return None
-    if Path(python).resolve() == Path(sys.executable).resolve() and Path(python).parent == Path(sys.prefix, "bin"):
-        return _Python(Path(python), (Path(sys.base_prefix), Path(sys.prefix)))
+    if Path(python).resolve() == Path(sys.executable).resolve():
+        if Path(python).parent == Path(sys.prefix, "bin"):
+            return _Python(Path(python), (Path(sys.base_prefix), Path(sys.prefix)))
+        if not any((folder / "pyvenv.cfg").exists() for folder in Path(python).parents[:2]):
+            return _Python(Path(python), (Path(sys.base_prefix),))
     # It may be a shim that picks the real interpreter by its own rules, so we ask it.
     script = "import sys; print(sys.executable, sys.base_prefix, sys.prefix, sep='\\n')"
     try:

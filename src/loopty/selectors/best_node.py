@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.engine.protocols import Ask, Selection
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Verdict
 from loopty.engine.protocols import Ask, Selection
+from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.record.node_record import Node
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import PluginChoice, Roles, VerifierSpec
+from loopty.kit.dataclass import replace
 from loopty.models.permits import Permits
 from loopty.models.provider_names import provider_problem
 from loopty.taskfile.positions import KeyPath

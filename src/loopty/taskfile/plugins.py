@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

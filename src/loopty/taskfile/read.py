@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from loopty.domain.task import (
     VerifierSpec,
 )
 from loopty.evaluators.result_formats import FORMATS
+from loopty.kit.dataclass import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
@@ -50,7 +50,7 @@ TABLES: dict[str, type] = {
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",
-    "width": "Number of trials that run at the same time. Default: 1.",
+    "width": "Number of trials that run at the same time, over all processes of the repository. Default: 1.",
     "seed": "Seed of all random choices. Default: 0.",
     "parameters_file": "JSON file, relative to the repository's top, to which `loopty apply` writes parameters; "
     "its other keys stay. Default: none; `loopty apply` prints them.",
@@ -128,6 +128,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         )
     if tables["benchmark"] is not WRONG:
         _check_caches(tables["benchmark"], checker)
+        _check_cascade(tables["benchmark"], checker)
     space = _parse_space(data.get("parameters", {}), checker)
     has_space = bool(data.get("parameters"))  # also when they are faulty: report the fault, not its consequences
     chosen: dict[str, Any] = {
@@ -194,6 +195,16 @@ def _check_caches(benchmark: Benchmark, checker: Checker) -> None:
             checker.add_fault(
                 ("benchmark", "caches", index), "overlaps another directory of caches or scratch: name one of them"
             )
+
+
+def _check_cascade(benchmark: Benchmark, checker: Checker) -> None:
+    names = [stage.name for stage in benchmark.cascade]
+    for index, stage in enumerate(benchmark.cascade):
+        path = ("benchmark", "cascade", index)
+        if fault := stage.fault():
+            checker.add_fault(path, fault)
+        if stage.name in names[:index]:
+            checker.add_fault((*path, "name"), f"is {stage.name!r} for two stages: give each its own name")
 
 
 def _parse_space(data: Any, checker: Checker) -> Space:

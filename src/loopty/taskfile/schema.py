@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import enum
 import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
 from loopty.taskfile.positions import KeyPath
 
 T = TypeVar("T")
@@ -51,14 +50,14 @@ class Checker:
         kind = typing.cast(type, cls)
         if not isinstance(data, Mapping):
             return typing.cast(T, self.add_fault(path, "must be a table"))
-        hints = typing.get_type_hints(kind)
-        fields = {field.name: field for field in dataclasses.fields(kind)}
+        hints = field_types(kind)
+        fields = {field.name: field for field in fields_of(kind)}
         self.check_keys(data, {**dict.fromkeys(also_known), **fields}, path)
         values: dict[str, Any] = {}
         for name, field in fields.items():
             if name in data:
                 values[name] = self.read_value(hints[name], data[name], (*path, name), field.metadata)
-            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            elif field.is_required:
                 doc = field.metadata.get("doc", "").rstrip(".")
                 values[name] = self.add_fault((*path, name), f"is missing: {doc[:1].lower()}{doc[1:]}")
         return typing.cast(T, WRONG) if WRONG in values.values() else cls(**values)
@@ -67,6 +66,8 @@ class Checker:
         """Note a fault for every unknown key, with the closest known one."""
         for name in data:
             if name not in known:
+                import difflib
+
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
                 self.add_fault((*path, name), f"is not a known key; {hint}")
@@ -106,7 +107,7 @@ class Checker:
             return WRONG if WRONG in pairs.values() else pairs
         if hint is Any:
             return value
-        if dataclasses.is_dataclass(hint):
+        if is_dataclass(hint):
             return self.read_table(typing.cast(Callable[..., Any], hint), value, path)
         return self._convert_scalar(hint, value, path)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
 from loopty.domain.space import Parameter
+from loopty.kit.dataclass import dataclass, field, replace
 
-FIRST_TIMEOUT = 300.0
-"""Seconds that the first checked run may take, before a limit is known."""
+FIRST_TIMEOUT = 120.0
+"""Seconds that the first checked run may take, before a limit is known: a benchmark may never end."""
+BUILD_TIMEOUT = 300.0
+"""The same for a command that builds the repository first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class TaskDraft:
     gates: tuple[GateDraft, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
+    package: str = ""
+    """The name of the package, by which its own benchmarks are known among those of its rivals."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
 

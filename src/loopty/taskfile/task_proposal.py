@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from loopty.causes.absent_results import command_with_timer
-from loopty.taskfile.task_draft import GateDraft, TaskDraft
+from loopty.kit.dataclass import dataclass, replace
+from loopty.taskfile.repository_tests import common_paths, names_known_files, repository_tests
+from loopty.taskfile.task_draft import BUILD_TIMEOUT, FIRST_TIMEOUT, GateDraft, TaskDraft
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _BENCHMARK_NAMES = ("bench", "benchmark", "benchmarks", "perf")
-_TEST_NAMES = ("test", "check", "tests")
 _MAX_FILES = 12
 """Writable files that are named one by one; of more, their folders are named."""
 _FASTER = "the code should be faster, and still do the same"
@@ -32,6 +30,8 @@ class BenchmarkProposal:
     scratch: tuple[str, ...] = ()
     times_the_tests: bool = False
     """Whether the tests themselves are measured, so that they need no gate."""
+    writable_copy: bool = False
+    timeout_seconds: float = FIRST_TIMEOUT
 
 
 def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
@@ -48,7 +48,9 @@ def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
     """A draft around this command; with what is known about it where it was found."""
     found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
     return (
-        _draft(facts, found) if found else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts))
+        _draft(facts, found)
+        if found
+        else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
     )
 
 
@@ -61,6 +63,9 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         result=found.result,
         files=files_to_seal(facts, found.files),
         scratch=found.scratch,
+        writable_copy=found.writable_copy,
+        timeout_seconds=found.timeout_seconds,
+        package=facts.node_package,
         gates=() if found.times_the_tests else gates_from_tests(facts),
     )
     return draft.with_note("command", found.why)
@@ -68,8 +73,11 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
 
 def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
     """The test runner of the repository as a gate, where there is one."""
-    line = _test_command(facts)
-    return (GateDraft("tests", line, is_proposed=True),) if line else ()
+    tests = next(iter(repository_tests(facts)), None)
+    if tests is None:
+        return ()
+    limit = BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT
+    return (GateDraft("tests", tests.gate_line, limit, is_proposed=True),)
 
 
 def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None = None) -> tuple[str, ...]:
@@ -104,11 +112,12 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
         yield BenchmarkProposal(
             f"make {target}", "file", "max", ("Makefile", *named), f"the Makefile has a target {target}"
         )
-    if script := next((name for name in _BENCHMARK_NAMES if name in facts.node_scripts), None):
+    scripts = {name for name, line in facts.node_scripts.items() if names_known_files(line, files)}
+    if script := next((name for name in _BENCHMARK_NAMES if name in scripts), None):
         why = f"package.json has a script {script}"
         yield BenchmarkProposal(f"npm run --silent {script}", "file", "max", ("package.json", *named), why)
     if facts.fixture_benchmarks:
-        paths = _common_paths(facts.fixture_benchmarks)
+        paths = common_paths(facts.fixture_benchmarks)
         yield BenchmarkProposal(
             f"python3 -m pytest -q -p no:cacheprovider --benchmark-only {' '.join(map(shlex.quote, paths))}",
             "pytest-benchmark",
@@ -126,15 +135,49 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     for path in facts.benchmarks:
         if line := _script_command(facts, path):
             yield BenchmarkProposal(line, "file", "max", (_folder_glob(path),), f"{path} is named as a benchmark")
-    if line := _test_command(facts):
+    for tests in repository_tests(facts):
         yield BenchmarkProposal(
-            command_with_timer(line),
-            "stdout",
+            tests.timed_line,
+            "file",
             "min",
             (),
-            "no benchmark was found: this measures how long the tests take, in ms; better measure what matters",
+            "no benchmark was found: this is the CPU time of the tests, in seconds; better measure what matters",
             times_the_tests=True,
+            writable_copy=tests.writable_copy,
+            timeout_seconds=BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT,
         )
+
+
+def nothing_to_measure(facts: RepositoryFacts) -> str:
+    """The message where neither a benchmark nor tests were found, with a line to paste where there is one."""
+    text = "neither a benchmark nor tests were found, and --command is missing: write a script that"
+    if line := init_line_that_loads(facts):
+        more = "calls what should be faster, and name it; or begin with how long the package takes to load"
+        return f"{text} {more}: {line}"
+    return f"{text} prints `score: 1.5`, or one whose CPU time counts, and name it"
+
+
+def init_line_that_loads(facts: RepositoryFacts) -> str:
+    """The line that starts over with a command that only loads the package; empty where none is known."""
+    line = _line_that_loads(facts)
+    return f"loopty init --yes --force --command {shlex.quote(line)}" if line else ""
+
+
+def _line_that_loads(facts: RepositoryFacts) -> str | None:
+    """A command that only loads the package, or None."""
+    if facts.node_entry:
+        return f"node {shlex.quote(facts.node_entry)}"
+    paths = [PurePosixPath(path) for path in facts.sources]
+    names = [path.stem for path in paths if len(path.parts) == 1 and path.suffix == ".py"]
+    for root in ("src", "lib", ""):
+        folders = [
+            path.parent
+            for path in paths
+            if path.name == "__init__.py" and str(path.parent.parent) == (root or ".")
+        ]
+        names = [*(folder.name for folder in folders), *names]
+    name = next((name for name in names if name.isidentifier()), None)
+    return f'python3 -c "import {name}"' if name else None
 
 
 def _script_command(facts: RepositoryFacts, path: str) -> str | None:
@@ -143,34 +186,9 @@ def _script_command(facts: RepositoryFacts, path: str) -> str | None:
         return f"python3 {quoted}"
     if suffix in (".js", ".mjs", ".cjs"):
         return f"node {quoted}"
-    return f"sh {quoted}" if suffix == ".sh" else None
-
-
-def _test_command(facts: RepositoryFacts) -> str | None:
-    files = frozenset(facts.files)
-    main = facts.languages[0] if facts.languages else ""
-    python_tests = [path for path in facts.tests if path.endswith(".py")]
-    if main == "python" and python_tests:
-        paths = " ".join(map(shlex.quote, _common_paths(python_tests)))
-        return f"python3 -m pytest -q -x -p no:cacheprovider {paths}"
-    if "Cargo.toml" in files and main in ("rust", ""):
-        return "cargo test --quiet"
-    if "go.mod" in files and any(path.endswith("_test.go") for path in files):
-        return "go test ./..."
-    if "test" in facts.node_scripts:
-        return "npm test --silent"
-    target = next((name for name in _TEST_NAMES if name in facts.make_targets), None)
-    return f"make {target}" if target else None
-
-
-def _common_paths(paths: tuple[str, ...] | list[str]) -> list[str]:
-    """The folders at the top that hold these paths; files at the top are named themselves."""
-    if len(paths) == 1:
-        return list(paths)
-    common = os.path.commonpath(paths)
-    if common and "." not in PurePosixPath(common).name:
-        return [common]
-    return sorted({path.partition("/")[0] for path in paths})
+    if suffix == ".sh":
+        return f"{'bash' if path in facts.bash_scripts else 'sh'} {quoted}"
+    return None
 
 
 def _folder_glob(path: str) -> str:

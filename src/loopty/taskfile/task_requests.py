@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
+from loopty.kit.dataclass import dataclass
 from loopty.models.hosts import is_private
 from loopty.models.keys import key_location
 from loopty.models.weights import KNOWN_WEIGHTS

@@ -64,7 +64,7 @@ seed = 0    # the same seed repeats the same experiments
 # files = ["held_out/**"]
 
 # [sandbox]
-# kind = "auto"                     # bubblewrap | landlock | container; loopty doctor tests them
+# kind = "auto"                     # namespaces | bubblewrap | landlock | container; loopty doctor tests them
 
 [limits]                            # for each trial
 {_line(draft, "memory_mb", draft.memory_mb)}

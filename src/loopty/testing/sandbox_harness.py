@@ -8,10 +8,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox
+from loopty.kit.dataclass import dataclass
 from loopty.sandboxes.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=32, output_mb=4, disk_mb=32)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from loopty.domain.space import Params
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import escape_tags, fence_text
 from loopty.kit.token_budget import longest_that_fits
 from loopty.kit.token_count import tokens_of_data

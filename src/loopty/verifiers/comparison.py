@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Prompt
 from loopty.domain.task import JudgedMetric
+from loopty.kit.dataclass import dataclass
 from loopty.kit.scrub import strip_hidden
 from loopty.verifiers.change_excerpt import excerpt
 from loopty.verifiers.verifier_question import Fields, VerifierModel, question, read_choice, read_reasoning

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import sha256
 
 from loopty.domain.launch import SandboxError
@@ -16,6 +15,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import JudgedMetric
 from loopty.engine.protocols import Executor, OnMetrics, Trial
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.verifiers.comparison import SAME_RESULT, Preference, compare, result_tokens
 from loopty.verifiers.verifier_question import VerifierModel, run_unless_stopped

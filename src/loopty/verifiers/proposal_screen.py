@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage, Prompt, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Suggestion
 from loopty.engine.protocols import Ask, Proposer
+from loopty.kit.dataclass import replace
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_count import tokens_of_data
@@ -55,7 +55,7 @@ class ScreenedProposer:
         No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question.
         """
         self.name = proposer.name
-        self.width: int = getattr(proposer, "width", 1)
+        self.width: int = getattr(proposer, "width", 0)
         self._proposer = proposer
         self._verifier = VerifierModel(role_model, max_prompt_tokens)
         self._task_text = task_text(statement, rules, max_prompt_tokens // 8)

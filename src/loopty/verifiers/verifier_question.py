@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from loopty.domain.errors import Misuse
@@ -13,6 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Answer, Message, Prompt, Reply, RoleModel, Speaker
 from loopty.domain.pool import Pool
 from loopty.kit import reply_json
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens, tokens_of_data

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Prompt, RoleModel
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_budget import cut_to

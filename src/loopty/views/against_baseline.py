@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Integrity
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.views.comparable import comparable_result
 from loopty.views.over_baseline import over_baseline

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Outcome
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Recorded
 from loopty.record.history import History

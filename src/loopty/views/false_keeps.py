@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -13,6 +13,7 @@ from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
+from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import comparable_result, incumbents
 
 _CAUSES = {
@@ -20,6 +21,7 @@ _CAUSES = {
     Ending.TIMED_OUT: "timed out",
     Ending.PRUNED: "pruned",
     Ending.REFUSED: "rejected by a gate",
+    Ending.STOPPED: "stopped by a stage",
     Ending.TAMPERED: "tampered",
     Ending.CANCELLED: "cancelled or lost",
 }
@@ -56,10 +58,16 @@ class Goodput:
     """Repeat measurements that separate a difference from noise: not waste, but the price of certainty."""
     repeats_of_discarded: int
     """How many of these repeats were for candidates that were not kept, as far as the record remembers them."""
+    trial_slots_busy: float | None = None
+    """The share of the time in which a trial slot had a trial, on average; None when no time was spent."""
+    model_slots_busy: float | None = None
+    """The share of the time in which a model slot had a call for a proposal; None when no model proposes."""
+    cascade: tuple[StageCost, ...] = ()
+    """The stages of the cascade, in their order."""
 
 
-def goodput(history: History, run: Run, seconds: float) -> Goodput:
-    """`seconds` is the time spent on the run so far. Reads every node."""
+def goodput(history: History, run: Run, seconds: float, trial_slots: int = 1, model_slots: int = 1) -> Goodput:
+    """`seconds` is the time spent on the run so far; the slots are those of the task. Reads every node."""
     nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run.number, pool) if node.id.parent]
     results = sum(comparable_result(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
     tokens = Spend.of(run).total_tokens
@@ -76,18 +84,27 @@ def goodput(history: History, run: Run, seconds: float) -> Goodput:
         for ending, cause in _CAUSES.items()
     ]
     repeats = TrialCounts.of(run, Pool.REPEAT)
+    busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
     finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
     return Goodput(
         results,
         seconds,
         results * 3600 / seconds if seconds > 0 else None,
         results * 1e6 / tokens if tokens else None,
-        sum(count.busy_seconds for count in counts),
+        busy_seconds,
         tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
         sum(_repeats(node) for node in nodes if node.id not in kept),
+        _share(busy_seconds, seconds, trial_slots),
+        _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
+        stage_costs(run),
     )
+
+
+def _share(busy_seconds: float, seconds: float, slots: int) -> float | None:
+    """The share of a slot's time that was used, at most 1: the slots of a task may change between sessions."""
+    return min(busy_seconds / (seconds * slots), 1.0) if seconds > 0 else None
 
 
 def _repeats(node: Node) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loopty.domain.objective import gain
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node, Result

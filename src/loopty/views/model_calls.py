@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass, field
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.node_record import Node

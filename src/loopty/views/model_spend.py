@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.task import Pools, Roles
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Recorded
 from loopty.views.model_calls import ModelCall, calls_of_run
 

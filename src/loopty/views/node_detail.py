@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from loopty.domain.evidence import median
 from loopty.domain.gate_spec import Gate
@@ -11,6 +10,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.views.comparable import sigma

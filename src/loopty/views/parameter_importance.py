@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node

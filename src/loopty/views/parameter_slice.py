@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.views.parameter_importance import parameter_points
 from loopty.views.score_points import Mark

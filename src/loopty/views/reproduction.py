@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Integrity, Outcome
+from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Result
 from loopty.views.score_change import SIGMAS
 

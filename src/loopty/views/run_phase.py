@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
+from loopty.kit.dataclass import dataclass
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.record.run_record import Run

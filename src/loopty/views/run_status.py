@@ -5,14 +5,15 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
+from loopty.domain.model import Role
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
+from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
@@ -25,6 +26,7 @@ from loopty.record.sessions import Session
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
+from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
@@ -110,6 +112,16 @@ class RunningTrialRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotUse:
+    """How many slots there are for trials and for proposals of models, and how many are taken now."""
+
+    trials: int
+    running: int
+    questions: int
+    asking: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatus:
     """Everything that `loopty status` says."""
 
@@ -159,6 +171,10 @@ class RunStatus:
     stalled_seconds: float
     phase: RunPhase | None = None
     """None while it searches."""
+    slots: SlotUse | None = None
+    """None where no model proposes."""
+    cascade: tuple[StageCost, ...] = ()
+    """The stages of the cascade, in their order."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -236,7 +252,17 @@ def status(
         Session.of(run).stalls,
         Session.of(run).stalled_seconds,
         run_phase(history, run, noise),
+        _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
+        stage_costs(run),
     )
+
+
+def _slot_use(run: Run, trials: int, questions: int) -> SlotUse | None:
+    spend = Spend.of(run)
+    asking = sum(call.pool is not None for call in spend.reservations.values())
+    if not asking and Role.EVOLVER not in spend.seconds:
+        return None
+    return SlotUse(trials, len(Trials.of(run).running), questions, asking)
 
 
 def _state(run: Run, is_alive: Callable[[str], bool]) -> RunState:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 
 from loopty.domain.objective import Direction
+from loopty.kit.dataclass import dataclass
 
 SIGMAS = 3.0
 """A difference within this many standard deviations may be noise."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loopty.domain.objective import Direction, Metric, Metrics, gain
+from loopty.kit.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import comb
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS
+from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
 from loopty.views.false_keeps import FalseKeeps, false_keeps

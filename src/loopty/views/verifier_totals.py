@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import dataclass
 from loopty.record.proposals import Proposals
 from loopty.record.reviews import Reviews
 from loopty.record.run_record import Run

@@ -16,12 +16,12 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.dataclass import dataclass
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_bundle import unpack_bundle
 from loopty.workspaces.git_session import GitError

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
+from loopty.workspaces.bytecode import copy_into_export
 from loopty.workspaces.git_objects import SUBMODULE, TreeEntry
 from loopty.workspaces.rebuildable_folders import making_name
 from loopty.workspaces.repository import Repository
@@ -25,19 +27,21 @@ def export_commit(
     exports: SafeFolder,
     covering_points: Mapping[str, bool] | None = None,
     read_only: bool = False,
+    bytecode: SafeFolder | None = None,
 ) -> SafeFolder:
     """The directory of the export, made if it does not exist yet. Any number of processes may call this at once.
 
     `rules` is a text of everything that decides what is visible, so that an existing export is found without
     looking at the files. `covering_points` are further mount points, which may cover files of the commit, and
     whether each is a directory. In a `read_only` export no file can be written; the modes are set before anybody
-    sees the export, because even a change of mode would look like tampering to a running trial.
+    sees the export, because even a change of mode would look like tampering to a running trial. `bytecode` is the
+    byte code of its files.
     """
     submodules = list(submodules_of(repository, commit))
     points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covering_points or {}).items())]
-    key = hashlib.sha256(
-        "\0".join([commit, rules, *points, *(inner.path for inner in submodules)]).encode()
-    ).hexdigest()[:24]
+    parts = [commit, rules, *points, *(inner.path for inner in submodules)]
+    parts += [bytecode.name] if bytecode else []
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     final = exports.below(key)
     if final.exists():
         return final
@@ -56,6 +60,9 @@ def export_commit(
             _make_mount_point(building, point, is_folder=True)
         for point, is_folder in (covering_points or {}).items():
             _make_mount_point(building, point, is_folder)
+        if bytecode:
+            copy_into_export(bytecode, building)
+        _set_one_time(building)
         if read_only:
             _make_read_only(building)
         exports.rename(building.name, key)
@@ -69,6 +76,18 @@ def export_commit(
 
 def _is_file(listing: Mapping[str, TreeEntry], path: str) -> bool:
     return path in listing and listing[path].mode != SUBMODULE
+
+
+def _set_one_time(root: SafeFolder) -> None:
+    """Give every file the same time: git keeps none, and make would build anew what a release has as built.
+
+    In a checkout `configure` may be younger or older than `configure.ac` by chance, and then wants autoconf.
+    """
+    now = time.time_ns()
+    with root.handle() as top:
+        for _, _, files, folder in os.fwalk(".", dir_fd=top):
+            for name in files:
+                os.utime(name, ns=(now, now), dir_fd=folder, follow_symlinks=False)
 
 
 def _make_read_only(root: SafeFolder) -> None:

@@ -40,6 +40,8 @@ class GitCommand:
 
     def __init__(self, git_dir: Path, is_own: bool = True) -> None:
         self.git_dir = git_dir
+        self.settings = ""
+        """The configuration as it was last listed."""
         self.env = {
             **environment_without_git(os.environ),
             **({} if is_own else _NO_USER_CONFIG),

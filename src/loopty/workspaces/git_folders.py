@@ -6,10 +6,10 @@ import os
 import subprocess
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 
 # A planted fsmonitor or hook would run with our permissions.
 SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")

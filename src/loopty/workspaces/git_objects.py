@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.dataclass import dataclass
 from loopty.workspaces.git_command import LOOPTY
 from loopty.workspaces.object_store import BoundedCache, ObjectStore
 

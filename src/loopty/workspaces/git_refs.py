@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from loopty.domain.errors import Misuse
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
@@ -16,8 +16,10 @@ _NODE_BRANCH_PREFIX = "loopty-"
 class GitRefs:
     """Reads, makes and moves refs. Any number of processes may do so at once."""
 
-    def __init__(self, git: GitCommand) -> None:
+    def __init__(self, git: GitCommand, name_of_ref: Callable[[str], str | None]) -> None:
+        """`name_of_ref` finds the object that a ref names."""
         self._git = git
+        self._name_of_ref = name_of_ref
         # No reflog: what a run held before is not wanted any more.
         self._session = git.open_session("update-ref", "--stdin", config=("core.logAllRefUpdates=false",))
 
@@ -48,10 +50,7 @@ class GitRefs:
 
     def tip(self, ref: str) -> str | None:
         """The object that a ref names, or None when there is no such ref."""
-        try:
-            return self._git.run("rev-parse", "--verify", "--quiet", END_OF_OPTIONS, ref).strip()
-        except GitError:
-            return None
+        return self._name_of_ref(ref)
 
     def names_below(self, prefix: str) -> list[str]:
         """The refs below this prefix, which ends with a slash."""
@@ -77,6 +76,8 @@ class GitRefs:
     @functools.cached_property
     def wants_branches(self) -> bool:
         """Whether the user wants a branch for each node: `git config loopty.branches true`."""
+        if self._git.settings and "\0loopty.branches" not in self._git.settings:
+            return False
         try:
             return self._git.run("config", "--type=bool", "--get", "loopty.branches").strip() == "true"
         except GitError:

@@ -9,7 +9,6 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.errors import Misuse
@@ -20,6 +19,7 @@ from loopty.domain.objective import Metric, Metrics, Objective
 from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.space import Value
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass, field
 from loopty.record.node_record import Result
 
 FORMAT = 1

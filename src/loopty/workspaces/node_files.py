@@ -64,7 +64,9 @@ class NodeFiles:
         self._task = task
         self._refs = NodeRefs(repository)
         self._folders = NodeFolders(state)
-        self._named_in_command = _paths_in_command(task.benchmark.command)
+        self._named_in_command = frozenset(
+            name for command in task.benchmark.commands for name in _paths_in_command(command)
+        )
         self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
 
     def is_benchmark_file(self, path: str) -> bool:
@@ -109,7 +111,7 @@ class NodeFiles:
             )
 
         starts = [path for path in self._named_files(commit) if paths[path].mode in REGULAR_FILES]
-        commands = (task.benchmark.command, *(gate.command for gate in task.gates))
+        commands = (*task.benchmark.commands, *(gate.command for gate in task.gates))
         modules = [name for command in commands for name in _modules_in_command(command)]
         named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
         return frozenset(named) | files_of_imports(

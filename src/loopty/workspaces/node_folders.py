@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.folded_folders import FoldedFolders
 from loopty.workspaces.rebuildable_folders import bytes_below

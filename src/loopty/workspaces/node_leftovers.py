@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from loopty.domain.leftovers import Leftovers
+from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
 from loopty.workspaces.node_folders import NodeFolder, NodeFolders
 from loopty.workspaces.state_folder import StateFolder

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_folders import NodeFolders

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +14,10 @@ from loopty.workspaces.git_session import GitError
 class ObjectGraph:
     """The objects of a repository and what they name."""
 
-    def __init__(self, git: GitCommand) -> None:
+    def __init__(self, git: GitCommand, folder: Path) -> None:
+        """`folder` has the objects."""
         self._git = git
+        self._folder = folder
 
     def existing(self, names: Iterable[str]) -> list[str]:
         """Those of these objects that exist."""
@@ -57,7 +58,6 @@ class ObjectGraph:
         """Where git keeps an object that is in no pack."""
         return self.folder() / name[:2] / name[2:]
 
-    @functools.cache  # noqa: B019 - one repository per process
     def folder(self) -> Path:
         """Where git keeps the objects of this repository."""
-        return self._git.git_dir / self._git.run("rev-parse", "--git-path", "objects").strip()
+        return self._folder

@@ -14,9 +14,9 @@ import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass
 from loopty.workspaces.git_command import END_OF_OPTIONS, LOOPTY, GitCommand
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.object_graph import ObjectGraph

@@ -77,6 +77,23 @@ class ObjectStore:
         self._remember(name, content)
         return content
 
+    def name_of_ref(self, ref: str) -> str | None:
+        """The name of the object that a ref names now, or None. Its content is skipped."""
+
+        def read_answer(stream: IO[bytes]) -> str | None:
+            header = read_line(stream).split()
+            if len(header) != 3 or not header[2].isdigit():
+                return None
+            read_exactly(stream, int(header[2]) + 1)
+            return header[0].decode()
+
+        if not ref.startswith("refs/") or not ref.isprintable() or " " in ref:
+            return None  # no ref has such a name, and a line break would be a second question
+        try:
+            return self._content_session.ask(f"{ref}\n".encode(), read_answer)
+        except EOFError:
+            raise GitError("cat-file", f"ended before it returned {ref}") from None
+
     def sizes(self, names: Iterable[str]) -> dict[str, int]:
         """The sizes of these objects in bytes. Raises GitError when one does not exist."""
         sizes = {name: self._sizes.get(name) for name in names}

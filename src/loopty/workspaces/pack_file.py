@@ -12,9 +12,10 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+
+from loopty.kit.dataclass import dataclass
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
 _LARGEST_OFFSET = 1 << 31

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 
 _MAKING = "making"

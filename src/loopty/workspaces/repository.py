@@ -38,7 +38,7 @@ class Repository:
         self.top = folders.top
         self.git = git = GitCommand(folders.git_dir, is_own)
         self._allows_programs = not is_own  # its configuration was written by loopty
-        self.graph = ObjectGraph(git)
+        self.graph = ObjectGraph(git, folders.common_dir / "objects")
         content_session, size_session = (
             git.open_session("cat-file", "--batch"),
             git.open_session("cat-file", "--batch-check"),
@@ -46,7 +46,7 @@ class Repository:
         self.packs = ObjectPacks(git, self.graph)
         self._store = ObjectStore(content_session, size_session, self.graph.folder, self.packs.add)
         self._objects = GitObjects(self._store)
-        self.refs = GitRefs(git)
+        self.refs = GitRefs(git, self._store.name_of_ref)
         self.patches = GitPatches(git, self._objects.tree_of)
         self.working_tree = WorkingTree(git, folders.top, self._refuse_programs)
 
@@ -57,7 +57,8 @@ class Repository:
 
     def program_settings(self) -> dict[str, str]:
         """The settings of the repository's own configuration that choose programs or servers, by key."""
-        return program_settings(self.git.run(*LIST_OPTIONS))
+        self.git.settings = self.git.run(*LIST_OPTIONS)
+        return program_settings(self.git.settings)
 
     def allow_programs(self) -> None:
         """Let git use the programs and servers that the repository's own configuration chooses."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from loopty.kit.dataclass import dataclass, field
+
 _LARGEST_FILE = 1 << 20
+_DEEPEST = 5
+"""Levels of conditions in `exports` of package.json."""
 _LANGUAGES = {
     ".py": "python",
     ".c": "c",
@@ -22,15 +26,29 @@ _LANGUAGES = {
     ".mjs": "javascript",
     ".cjs": "javascript",
     ".ts": "typescript",
+    ".jsx": "javascript",
+    ".tsx": "typescript",
+    ".cxx": "c++",
+    ".hh": "c++",
+    ".hxx": "c++",
     ".rs": "rust",
     ".go": "go",
+    ".pm": "perl",
+    ".pl": "perl",
 }
 _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
-_TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
+_TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
 _ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
 _TARGET = re.compile(r"^([A-Za-z][\w.-]*)\s*:(?!=)", re.MULTILINE)
 _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MULTILINE)
 _NO_TESTS = "no test specified"
+_BUILT = re.compile(r"^(?:dist|build)/")
+"""Folders of built files, which are all that some releases have."""
+_UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
+_CMAKE_OPTION = re.compile(
+    r"^\s*option\s*\(\s*(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ))([A-Z][A-Z0-9_]*TEST(?:S|ING)?(?:_[A-Z]+)?)\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +66,21 @@ class RepositoryFacts:
     """Python files with tests that use the fixture of pytest-benchmark."""
     tests: tuple[str, ...]
     make_targets: frozenset[str]
-    node_scripts: frozenset[str]
-    """Scripts of package.json that do something."""
+    node_scripts: Mapping[str, str]
+    """Scripts of package.json that do something, by name."""
     uses_criterion: bool = False
     go_benchmarks: bool = False
     python_mains: frozenset[str] = field(default_factory=frozenset)
     """Benchmark files of Python that run something when they are started."""
+    uses_unittest: bool = False
+    cmake_test_options: tuple[str, ...] = ()
+    """Options of CMakeLists.txt that switch tests on."""
+    bash_scripts: frozenset[str] = field(default_factory=frozenset)
+    """Benchmark scripts whose first line names bash."""
+    node_entry: str = ""
+    """The file that loads the package of package.json; empty where it is not known."""
+    node_package: str = ""
+    """The name in package.json, without its scope."""
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
@@ -64,6 +91,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     )
     aside = {*tests, *benchmarks}
     code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
+    code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
     languages = Counter(_language(path) for path in code)
     ranked = tuple(language for language, _ in languages.most_common())
     main = ranked[0] if ranked else ""
@@ -85,6 +113,11 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
             if path.endswith("_test.go")
         ),
         frozenset(path for path in benchmarks if path.endswith(".py") and "__main__" in _text(top / path)),
+        any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
+        tuple(dict.fromkeys(_CMAKE_OPTION.findall(_text(top / "CMakeLists.txt")))),
+        frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
+        _node_entry(top, files),
+        str(_package_json(top, files).get("name", "")).rpartition("/")[2],
     )
 
 
@@ -109,16 +142,38 @@ def _make_targets(top: Path, files: Sequence[str]) -> frozenset[str]:
     return frozenset(_TARGET.findall(_text(top / name))) if name else frozenset()
 
 
-def _node_scripts(top: Path, files: Sequence[str]) -> frozenset[str]:
-    if "package.json" not in files:
-        return frozenset()
+def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
     try:
-        scripts: Any = json.loads(_text(top / "package.json"))["scripts"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return frozenset()
+        document = json.loads(_text(top / "package.json")) if "package.json" in files else {}
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _node_entry(top: Path, files: Sequence[str]) -> str:
+    """The file that package.json names as the package's own, by the newer of the two ways, or index.js."""
+    document = _package_json(top, files)
+    named = [*_strings(document.get("exports")), document.get("main"), "index.js"] if document else []
+    paths = [posixpath.normpath(path) for path in named if isinstance(path, str)]
+    guesses = (guess for path in paths for guess in (path, f"{path}.js", f"{path}/index.js"))
+    return next((guess for guess in guesses if guess in files and _language(guess) == "javascript"), "")
+
+
+def _strings(value: Any, depth: int = 0) -> Iterator[str]:
+    """The paths of `exports` for the package itself, in their order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict) and depth < _DEEPEST:
+        for key, inner in value.items():
+            if not key.startswith(".") or key == ".":
+                yield from _strings(inner, depth + 1)
+
+
+def _node_scripts(top: Path, files: Sequence[str]) -> dict[str, str]:
+    scripts = _package_json(top, files).get("scripts")
     if not isinstance(scripts, dict):
-        return frozenset()
-    return frozenset(name for name, line in scripts.items() if isinstance(line, str) and _NO_TESTS not in line)
+        return {}
+    return {name: line for name, line in scripts.items() if isinstance(line, str) and _NO_TESTS not in line}
 
 
 def _text(path: Path) -> str:

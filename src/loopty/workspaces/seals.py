@@ -10,10 +10,10 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.workspaces.host_paths import HostPaths
 

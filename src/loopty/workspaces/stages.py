@@ -22,6 +22,7 @@ from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.build_caches import BuildCaches
+from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
@@ -66,10 +67,13 @@ class Stages:
         trial_owner: tuple[int, int] | None,
         environments: Sequence[str] = (),
         machine: str = "",
+        sdk: Mount | None = None,
+        bytecode: Bytecode | None = None,
     ) -> None:
         """`environments` are folders of the repository that git ignores and every trial sees, read-only.
 
-        `machine` is its fingerprint.
+        `machine` is its fingerprint, `sdk` shows the SDK to trials; `bytecode` is None where no interpreter is
+        known that could compile.
         """
         self._repository = repository
         self._state = state
@@ -82,6 +86,11 @@ class Stages:
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
         self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
         self._caches = BuildCaches(state.caches, rig.benchmark.caches, machine, self._trial_user)
+        self._sdk = sdk
+        self._bytecode = bytecode
+        self._compiled: dict[str, SafeFolder] = {}
+        """The byte code of the SDK and of a benchmark, by commit."""
+        self._to_compile: dict[str, BytecodeSources] = {}
         self._exports: dict[str, SafeFolder] = {}
         self._seals: dict[str, tuple[Seal, ...]] = {}
         self._signatures_at_start: dict[SafeFolder, Signature] = {}
@@ -126,6 +135,39 @@ class Stages:
                 return f"the benchmark's data {path} was changed: restore it, or start a new run with it"
         return None
 
+    def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
+        """The files without byte code, by folder in a trial; none when all have some, or none can have any."""
+        commit = trial.root.commit
+        if self._bytecode is None or self._sdk is None or commit in self._compiled:
+            return {}
+        with self._preparation_lock, _readable_for_trials():
+            sources = self._sources(commit, self._bytecode)
+            if (entry := self._bytecode.find(sources)) is not None:
+                self._compiled[commit] = entry
+                return {}
+        self._to_compile[commit] = sources
+        return {self._sdk.target: sources.sdk, BENCHMARK: sources.benchmark}
+
+    def save_bytecode(self, trial: Trial, compiled: SafeFolder) -> None:
+        """Keep what the compiler wrote for these files, and show it to the next trials of the run."""
+        sources = self._to_compile.pop(trial.root.commit)
+        with self._preparation_lock, _readable_for_trials():
+            if self._bytecode is not None and (entry := self._bytecode.save(sources, compiled)) is not None:
+                self._compiled[trial.root.commit] = entry
+
+    def _sources(self, commit: str, bytecode: Bytecode) -> BytecodeSources:
+        benchmark = self._rig.benchmark
+        # Other files than these can be covered by a node's change, by data of the host or by a writable copy.
+        if not benchmark.isolated or benchmark.writable_copy:
+            return bytecode.sources(None, {})
+        export = self._benchmark_export(commit)
+        digests = {
+            name: digest
+            for name, digest in self._seals[commit][0].contents.items()
+            if not digest.startswith("->") and not self._data.includes(name) and not self._mounts.includes(name)
+        }
+        return bytecode.sources(export, digests)
+
     def sweep(self, refresh: Callable[[], History]) -> None:
         """Remove what dead processes left of trials, exports and caches."""
         trials = self._state.trials
@@ -157,9 +199,10 @@ class Stages:
         inbox = trial_folder.below("in").make()
         outbox = trial_folder.below("out").written_by(self._trial_user)
         inbox.file("params.json").write(json.dumps(dict(trial.node.params)).encode())
-        self._hand_over(outbox.make(), *(outbox.below(name).make() for name in ("traces", "checkpoint")))
+        self._fill_outbox(outbox.make())
         boxes = (Mount(inbox.path_for_programs(), INBOX), Mount(outbox.path_for_programs(), OUTBOX, writable=True))
-        tree = (*self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
+        sdk = self._sdk_mounts(trial.root.commit)
+        tree = (*sdk, *self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
         caches, root = trial_folder.below("caches"), trial.root.commit
         is_baseline = trial.node.id == trial.root.id
 
@@ -170,11 +213,15 @@ class Stages:
             if is_baseline:
                 self._caches.save(root, caches)
 
+        def empty_outbox() -> None:
+            self._prepare_again(lambda: self._fill_outbox(outbox))
+
         if not self._rig.benchmark.isolated:
             mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
-            return Stage(mounts, inbox, outbox, results, (), lambda: self._prepare_again(fill), save)
+            again = lambda: self._prepare_again(fill)  # noqa: E731
+            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save)
         export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
-        benchmark = (export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
+        benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
         candidate = (*tree, *self._scratch_mounts(area), *fill())
 
@@ -183,7 +230,14 @@ class Stages:
             self._scratch_mounts(area)
             fill()
 
-        return Stage(benchmark, inbox, outbox, results, candidate, lambda: self._prepare_again(empty), save)
+        again = lambda: self._prepare_again(empty)  # noqa: E731
+        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save)
+
+    def _fill_outbox(self, outbox: SafeFolder) -> None:
+        """Leave nothing in the outbox but its folders."""
+        for name in outbox.names():
+            outbox.remove(name)
+        self._hand_over(outbox, *(outbox.below(name).make() for name in ("traces", "checkpoint")))
 
     def _prepare_again(self, prepare: Callable[[], object]) -> None:
         with self._preparation_lock, _readable_for_trials():
@@ -223,29 +277,43 @@ class Stages:
         return self._exports[commit]
 
     def _benchmark_export(self, commit: str) -> SafeFolder:
-        """The benchmark's own files of a commit, and nothing else."""
+        """The benchmark's own files of a commit with their byte code, and nothing else."""
+        bytecode = self._compiled.get(commit)
         name = f"{commit}, the benchmark"
-        if name not in self._exports:
-            self._exports[name] = self._make_export(
+        known = name if bytecode is None else f"{name}, {bytecode.name}"
+        if known not in self._exports:
+            self._exports[known] = self._make_export(
                 commit,
                 lambda path: self._files.belongs_to_benchmark(path, commit),
                 self._data.mount_points(),
                 name,
+                bytecode,
             )
-            self._seal(commit, self._exports[name], None)
-        return self._exports[name]
+            self._seal(commit, self._exports[known], None)
+        return self._exports[known]
 
     def _make_export(
-        self, commit: str, is_shown: Callable[[str], bool], covering_points: Mapping[str, bool], part: str = ""
+        self,
+        commit: str,
+        is_shown: Callable[[str], bool],
+        covering_points: Mapping[str, bool],
+        part: str = "",
+        bytecode: SafeFolder | None = None,
     ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
         isolation = (benchmark.isolated, benchmark.data, part, "with imports")
-        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.command, isolation])
+        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
         exports, read_only = self._state.exports, bool(part)
         return export_commit(
-            self._repository, commit, rules, is_shown, points, exports, covering_points, read_only
+            self._repository, commit, rules, is_shown, points, exports, covering_points, read_only, bytecode
         )
+
+    def _sdk_mounts(self, commit: str) -> list[Mount]:
+        """The SDK, with its byte code where it is compiled."""
+        if self._sdk is None or (compiled := self._compiled.get(commit)) is None:
+            return [] if self._sdk is None else [self._sdk]
+        return [Mount(compiled.below(SDK_FOLDER).path_for_programs(), self._sdk.target)]
 
     def _seal(self, commit: str, export: SafeFolder, files: Sequence[str] | None) -> None:
         """Seal the benchmark: its files in this export and its data on the host."""

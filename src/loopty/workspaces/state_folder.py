@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
 
@@ -93,6 +93,11 @@ class StateFolder:
     def owners(self) -> SafeFolder:
         """Locks of the processes that work on this repository."""
         return self.home.below("owners")
+
+    @property
+    def slots(self) -> SafeFolder:
+        """Locks of the slots that all processes of this repository share."""
+        return self.home.below("slots")
 
     @property
     def calls(self) -> SafeFolder:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.git_objects import REGULAR_FILES, SUBMODULE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.trial_output import TrialOutput
+from loopty.kit.dataclass import dataclass
 
 Environment = Mapping[str, str]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from loopty.kit.dataclass import dataclass
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import Exchange, Request
 from loopty.models.meter import Subject

@@ -8,11 +8,11 @@ import functools
 import json
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, ModelSpec, Outage, Role, Usage
+from loopty.kit.dataclass import dataclass, replace
 from loopty.models.allowance import Allowance, AllowanceExceeded
 from loopty.models.endpoint import forwarded_call
 from loopty.models.endpoint.answer_source import AnswerSource, BrokenAnswer, NoAnswer, TrialRequest

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.model import ModelSpec
+from loopty.kit.dataclass import dataclass
 from loopty.models.endpoint.apis import API_HEADERS, Api
 from loopty.models.endpoint.hosted_tools import refuse_hosted_tools
 from loopty.models.endpoint.http_exchange import Request, RequestRefused

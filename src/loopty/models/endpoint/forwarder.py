@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from loopty.domain.model import ModelSpec, Outage, Usage
+from loopty.kit.dataclass import dataclass
 from loopty.models.endpoint.answer_source import BrokenAnswer, HttpResponse, NoAnswer, TrialRequest
 from loopty.models.endpoint.cache import LARGEST_REPLY
 from loopty.models.endpoint.charges import Bill, charge

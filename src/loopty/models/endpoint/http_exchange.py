@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from loopty.kit.dataclass import dataclass
 
 if TYPE_CHECKING:
     import h11

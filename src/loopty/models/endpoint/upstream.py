@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
 
 from loopty.domain.model import ModelSpec
+from loopty.kit.dataclass import dataclass, field
 from loopty.models.endpoint.apis import API_HEADERS, Api
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import Request, RequestRefused

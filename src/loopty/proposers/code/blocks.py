@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.code.line_match import FileLines, line_matches
 from loopty.proposers.code.reply_faults import apply_fault
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 

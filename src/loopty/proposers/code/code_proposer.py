@@ -8,13 +8,13 @@ unusable proposal beside a usable one, or one left by an earlier process, is ref
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Answer, Outage, Prompt, Reply, Role, RoleModel
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
 from loopty.engine.protocols import Ask, Selector
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.node_texts import TextCache

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.reasoning_blocks import without_reasoning
 from loopty.proposers.code.blocks import Block

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from loopty.kit.dataclass import dataclass
 
 _MAX_MATCHES = 100
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from loopty.domain.errors import LooptyError
+from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 

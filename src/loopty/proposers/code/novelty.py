@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.ids import NodeId
@@ -15,6 +14,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Objection
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.code.node_texts import Origin, TextCache, origin_of
 from loopty.proposers.code.normal_form import normalise
 from loopty.proposers.code.reply_faults import ProposalFault
@@ -66,18 +66,18 @@ class Novelty:
         if twin := self._node_by_key.get((ask.run, ask.pool, key)):
             raise _duplicate(f"apart from comments and white space it is the same as {twin.name}")
         if self._max_similarity < 1:
-            await self._compare(ask.history, ask.pool, parent, self._change(origin, texts))
+            await self._compare(ask, parent, self._change(origin, texts))
 
-    async def _compare(self, history: History, pool: Pool, parent: Node, change: _LineChange) -> None:
+    async def _compare(self, ask: Ask, parent: Node, change: _LineChange) -> None:
         """Raises ProposalFault when the change is too similar to another change to the same parent.
 
         Failed changes do not count: they may be tried again with a small difference.
         """
         others = {
             node.id: (other.removed, other.added)
-            for node in _siblings(history, parent, pool)
+            for node in _siblings(ask, parent)
             # A change with another number is another experiment, even when the texts are almost equal.
-            if (other := self._change_of(history, node)).numbers == change.numbers
+            if (other := self._change_of(ask.history, node)).numbers == change.numbers
         }
         if not others:
             return
@@ -138,13 +138,16 @@ class Novelty:
         return self._changes[node.id]
 
 
-def _siblings(history: History, parent: Node, pool: Pool) -> Iterator[Node]:
-    """The newest changes to the parent's code that have a result or may still get one."""
-    newest = history[parent.id].children
+def _siblings(ask: Ask, parent: Node) -> Iterator[Node]:
+    """The newest changes to the parent's code that had not failed when the question was asked.
+
+    Whether a trial ends while the model answers must make no difference.
+    """
+    newest = ask.history[parent.id].children
     for number in range(newest, max(newest - _MAX_SIBLINGS, 0), -1):
-        node = history[parent.id.child(number)]
-        failed = node.outcome is not None and not node.outcome.is_finished
-        if node.pool is pool and node.edits and node.params == parent.params and not failed:
+        node = ask.history[parent.id.child(number)]
+        failed = node.outcome is not None and not node.outcome.is_finished and node.id not in ask.running
+        if node.pool is ask.pool and node.edits and node.params == parent.params and not failed:
             yield node
 
 

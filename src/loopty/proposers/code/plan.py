@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask, Selector
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.cohorts import Cohorts

@@ -12,10 +12,10 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import mul
 
 from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
 
 _MAX_CACHED = 1024
 _RUN_LENGTH = 4

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.kit.token_count import tokens
 from loopty.proposers.code.node_texts import TextCache, origin_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.proposers.code.line_match import FileLines, LineMatch, line_matches
 from loopty.proposers.code.reply_faults import apply_fault, parse_fault
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.proposers.code.line_match import FileLines
 from loopty.proposers.code.reply_faults import apply_fault

@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace, apply_edits
 from loopty.proposers.mutation.languages import is_code

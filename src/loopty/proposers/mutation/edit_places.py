@@ -3,9 +3,9 @@
 import random
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, line_label
 
 EditKind = Literal["number", "operator", "statement", "passage", "word"]

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from loopty.kit.dataclass import dataclass
 
 _QUOTED = r'"(?:\\.|[^"\\\n])*"'
 _SINGLE = r"'(?:\\.|[^'\\\n])*'"

@@ -3,9 +3,9 @@
 import math
 import random
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span
 from loopty.proposers.mutation.edit_places import Edit, EditKind, token_edit
 

@@ -3,11 +3,11 @@
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
 from typing import ClassVar
 
+from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, line_label
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace
 

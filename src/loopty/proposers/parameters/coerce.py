@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.space import Parameter, ParameterKind, Value
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 from loopty.proposers.parameters.parameter_prompts import value_text
 

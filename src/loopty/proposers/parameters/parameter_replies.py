@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.proposal import Objection
 from loopty.domain.space import Params, Space, Value
+from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.reply_json import parse_longest
 from loopty.proposers.parameters.coerce import coerce_value

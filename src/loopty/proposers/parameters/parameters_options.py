@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from loopty.sandboxes.landlock_supervisor import raw_calls
+from loopty.sandboxes import raw_calls
 from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder
 from loopty.sandboxes.landlock_supervisor.process_tree import Descendants
 

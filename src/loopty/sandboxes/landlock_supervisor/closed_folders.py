@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterable
 
-from loopty.sandboxes.landlock_supervisor.raw_calls import (
+from loopty.sandboxes.raw_calls import (
     CLONE_NEWNS,
     MS_BIND,
     MS_NODEV,

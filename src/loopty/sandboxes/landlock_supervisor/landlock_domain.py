@@ -9,7 +9,7 @@ import stat
 import struct
 from collections.abc import Iterable
 
-from loopty.sandboxes.landlock_supervisor.raw_calls import (
+from loopty.sandboxes.raw_calls import (
     LANDLOCK_ADD_RULE,
     LANDLOCK_CREATE_RULESET,
     LANDLOCK_RESTRICT_SELF,

@@ -17,7 +17,8 @@ import threading
 import time
 import warnings  # noqa: F401 - os.execvpe imports it, and inside the domain that may be out of reach
 
-from loopty.sandboxes.landlock_supervisor import landlock_domain, raw_calls
+from loopty.sandboxes import raw_calls
+from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.sandboxes.landlock_supervisor.call_guard import CallGuard
 from loopty.sandboxes.landlock_supervisor.closed_folders import make_reachable
 from loopty.sandboxes.landlock_supervisor.order import SupervisorOrder, read_order

@@ -24,15 +24,21 @@ MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_SLAVE = 0x2, 0x4, 0x1000, 0x4000, 0x800
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+_prctl = _libc.prctl
+_prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
+_mount = _libc.mount
+_mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+
+
 def system_call(number: int, *arguments: int | bytes | None) -> int:
     """Make a system call and return its result. Raises OSError when it fails."""
     words = [ctypes.c_long(word) if isinstance(word, int) else ctypes.c_char_p(word) for word in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *words))
 
 
-def prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int, address: int = 0) -> None:
     """Change a property of this process."""
-    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+    _check(_prctl(option, value, address, 0, 0))
 
 
 def unshare(flags: int) -> None:
@@ -43,7 +49,7 @@ def unshare(flags: int) -> None:
 def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
     """Mount a file system, or change how one is mounted."""
     words = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _check(_libc.mount(*words, ctypes.c_ulong(flags), data.encode()))
+    _check(_mount(*words, flags, data.encode()))
 
 
 def set_times(path: str, times: bytes | None) -> None:

@@ -1,0 +1,295 @@
+"""How often `loopty init --yes` proves a benchmark in repositories that nobody chose: samples of wild_names.toml.
+
+    python benchmarks/wild.py --seed 1 --count 30       draws, prepares and tries a sample; see wild_results.json
+    python benchmarks/wild.py --seed 1 --count 30 tqdm  only these of the sample, again
+    python benchmarks/wild.py --page                    writes the tables into docs/repositories.md
+
+The draw is a function of the seed: each group of names gives as many as its share, and a name of an earlier sample
+is not drawn again. A name is passed over, with the reason, where its release or what it depends on cannot be
+fetched here: the next of its group takes its place. Where `init` fails and its message has a line to paste, the
+line is pasted, once, and `init` tries again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import first_hour
+from wild_page import write_page
+from wild_preparation import PreparationError, prepare, run_bounded
+from wild_types import WildRepository, WildResult
+
+HERE = Path(__file__).parent
+NAMES = HERE / "wild_names.toml"
+RESULTS = HERE / "wild_results.json"
+SECONDS = 600
+_WRITING = threading.Lock()
+
+
+def groups() -> list[list[WildRepository]]:
+    rows = tomllib.loads(NAMES.read_text())["group"]
+    return [
+        [WildRepository(name, row["registry"], row["language"]) for name in row["names"].split()] for row in rows
+    ]
+
+
+def quotas(sizes: list[int], count: int) -> list[int]:
+    """How many each group gives: its share, at least one, the largest remainders first."""
+    shares = [count * size / sum(sizes) for size in sizes]
+    numbers = [max(1, int(share)) for share in shares]
+    for place in sorted(range(len(sizes)), key=lambda place: int(shares[place]) - shares[place]):
+        if sum(numbers) < count and numbers[place] <= shares[place]:
+            numbers[place] += 1
+    return numbers
+
+
+def draw(seed: int, used: set[str]) -> list[list[WildRepository]]:
+    """Each group in the order in which its names are tried, without those of earlier samples."""
+    generator = random.Random(seed)
+    shuffled = [generator.sample(group, len(group)) for group in groups()]
+    return [[one for one in group if one.name not in used] for group in shuffled]
+
+
+def try_wild(one: WildRepository, cache: Path, parent: Path) -> WildResult:
+    """Fetch, prepare and try one repository in a folder below `parent`."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{one.registry}-{one.name}-", dir=parent))
+    result = WildResult(one.name, one.registry, one.language)
+    try:
+        archive = fetch(one, cache)
+        checkout = folder / one.name
+        unpack(archive, checkout)
+        result = replace(result, version=version_of(archive))
+        prepare(checkout, one.language)
+    except (PreparationError, OSError, tarfile.TarError) as error:
+        return replace(result, passed_over=" ".join(str(error).split())[-300:])
+    first = run_init(checkout, [])
+    result = replace(result, proven=first.code == 0, seconds=round(first.seconds), command=first.command)
+    if result.proven:
+        return result
+    result = replace(result, message=first.message, line=first.line)
+    again = paste(checkout, first.line)
+    if again is None:
+        return result
+    return replace(
+        result,
+        proven_with_line=again.code == 0,
+        seconds=round(first.seconds + again.seconds),
+        command=again.command or result.command,
+        message=result.message if again.code == 0 else f"{result.message}; with the line: {again.message}",
+    )
+
+
+def paste(checkout: Path, line: str) -> InitRun | None:
+    """Do what the line says, and try again; None where there is none, or where it fails itself."""
+    task = checkout / "loopty.toml"
+    if line.startswith("loopty "):
+        return run_loopty(checkout, f"{line.removeprefix('loopty ')} --json")
+    if re.match(r"[a-z_]+ = ", line) and task.exists():
+        for setting in line.split("; "):
+            key = setting.partition(" = ")[0]
+            task.write_text(
+                re.sub(rf"^(?:# )?{key} = .*$", setting, task.read_text(), count=1, flags=re.MULTILINE)
+            )
+        run_loopty(checkout, "trust --yes")
+        return run_loopty(checkout, "run 1 --check --json")
+    if line:
+        try:
+            run_bounded(f'export PATH="$PWD/.venv/bin:$PATH"; {line}', checkout)
+        except PreparationError:
+            return None
+        return run_init(checkout, ["--force"])
+    return None
+
+
+def fetch(one: WildRepository, cache: Path) -> Path:
+    """The archive of the newest release that the registry gives, from the cache or the registry."""
+    folder = cache / "wild-archives" / f"{one.registry}-{one.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not first_hour.archives(folder):
+        if one.registry == "PyPI":
+            run_bounded(f"pip download -q --no-deps --no-binary {one.name} {one.name}", folder)
+        elif one.registry == "npm":
+            run_bounded(f"npm pack --silent {one.name}", folder)
+        else:
+            with _WRITING:  # the lists are fetched once
+                first_hour.fetch_debian_source(one.name, folder, cache)
+    if not (found := first_hour.archives(folder)):
+        raise PreparationError("the registry has no source archive of it")
+    return found[0]
+
+
+def version_of(archive: Path) -> str:
+    found = re.search(r"[-_]v?(\d[^_]*?)(?:\.orig)?(?:\.tar\.\w+|\.tgz)$", archive.name)
+    return found[1] if found else ""
+
+
+def unpack(archive: Path, checkout: Path) -> None:
+    """Unpack the release and commit it unchanged."""
+    unpacked = checkout.parent / "unpacked"
+    with tarfile.open(archive) as file:
+        file.extractall(unpacked, filter="data")
+    tops = list(unpacked.iterdir())
+    (tops[0] if len(tops) == 1 and tops[0].is_dir() else unpacked).rename(checkout)
+    shutil.rmtree(checkout / ".git", ignore_errors=True)
+    run_bounded("git init -q -b main", checkout)
+    (checkout / ".git/info/exclude").write_text("".join(f"{name}\n" for name in first_hour.ENVIRONMENTS))
+    run_bounded(
+        "git add -A -f . && git -c user.name=a -c user.email=a@localhost commit -qm 'The release'", checkout
+    )
+
+
+@dataclass(frozen=True)
+class InitRun:
+    code: int
+    seconds: float
+    command: str
+    message: str
+    line: str
+
+
+def run_init(checkout: Path, flags: list[str]) -> InitRun:
+    return run_loopty(checkout, " ".join(["init", "--yes", "--json", *flags]))
+
+
+def run_loopty(checkout: Path, words: str) -> InitRun:
+    """Run a line of loopty in the checkout, with the programs of its environment first, as after `activate`."""
+    scripts = f"{checkout}/.venv/bin:" if (checkout / ".venv").exists() else ""
+    environment = {**os.environ, "PATH": f"{scripts}{os.environ['PATH']}", "COLUMNS": "1000"}
+    started_at = time.monotonic()
+    process = subprocess.Popen(
+        ["sh", "-c", f"exec {sys.executable} -m loopty {words}"],
+        cwd=checkout,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        stdout, stderr = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        stdout, stderr = process.communicate()
+        stderr += f"\nno answer within {SECONDS} s"
+    (checkout.parent / "init.log").write_text(f"{stdout}\n{stderr}")
+    task = checkout / "loopty.toml"
+    command = tomllib.loads(task.read_text())["benchmark"]["command"] if task.exists() else ""
+    seconds = time.monotonic() - started_at
+    return InitRun(process.returncode, seconds, command, *message_and_line(stdout, stderr))
+
+
+def message_and_line(stdout: str, stderr: str) -> tuple[str, str]:
+    """Why `init` failed, and the line to paste, both as it says them."""
+    last = (stderr.strip().splitlines() or [""])[-1]
+    try:
+        told = json.loads(stdout)
+    except ValueError:
+        told = {}
+    cause = told.get("explanation", {}).get("cause", {})
+    found = re.search(r"(loopty init --.+)$", last)
+    settings = "; ".join(item["line"] for item in cause.get("settings", ()))
+    line = cause.get("shell") or told.get("line") or settings or (found[1] if found else "")
+    reason = told.get("reason") or last.removeprefix("loopty: ")
+    return "; ".join(filter(None, (reason, cause.get("remedy", "")))), line
+
+
+def load_results() -> dict[str, list[WildResult]]:
+    """The samples that were tried, by seed."""
+    if not RESULTS.exists():
+        return {}
+    saved = json.loads(RESULTS.read_text())
+    return {seed: [WildResult(**row) for row in rows] for seed, rows in saved.items()}
+
+
+def save_result(seed: str, result: WildResult) -> None:
+    with _WRITING, RESULTS.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two samples may be tried at once
+        samples = load_results()
+        rows = samples.setdefault(seed, [])
+        names = [(row.registry, row.name) for row in rows]
+        key = (result.registry, result.name)
+        at = names.index(key) if key in names else len(rows)
+        rows[at : at + 1] = [result]
+        saved = {name: [asdict(row) for row in each] for name, each in samples.items()}
+        RESULTS.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n")
+
+
+def try_group(seed: str, group: Iterator[WildRepository], known: dict[str, bool], count: int, cache: Path) -> None:
+    """Try names in their order until `count` of them could be tried; `known` says which could be before."""
+    while count:
+        if (one := next(group, None)) is None:
+            return
+        if one.name in known:
+            count -= known[one.name]
+            continue
+        result = try_wild(one, cache, cache / "wild")
+        save_result(seed, result)
+        count -= not result.passed_over
+        print(f"{one.registry} {one.name}: {verdict(result)}", flush=True)
+
+
+def verdict(result: WildResult) -> str:
+    if result.passed_over:
+        return f"passed over: {result.passed_over}"
+    if result.proven:
+        return f"proven after {result.seconds} s: {first_hour.measure(result.command)}"
+    how = "proven with the line" if result.proven_with_line else "NOT PROVEN"
+    return f"{how} after {result.seconds} s: {result.message} [{result.line}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Try loopty init on a random sample of repositories.")
+    parser.add_argument("names", nargs="*", help="only these of the sample, which were tried already")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--jobs", type=int, default=2, help="repositories at the same time")
+    parser.add_argument("--cache", type=Path, default=first_hour.CACHE, help="where archives are kept")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    options = parser.parse_args()
+    if options.page:
+        write_page(load_results())
+        return
+    seed = str(options.seed)
+    samples = load_results()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        if options.names:
+            again = [
+                (seed, iter([WildRepository(row.name, row.registry, row.language)]), {}, 1, options.cache)
+                for row in samples[seed]
+                if row.name in options.names
+            ]
+        else:
+            used = {row.name for earlier, rows in samples.items() if int(earlier) < options.seed for row in rows}
+            numbers = quotas([len(group) for group in groups()], options.count)
+            known = {row.name: not row.passed_over for row in samples.get(seed, ())}
+            # One job for each name would try more than are needed where some are passed over.
+            again = [
+                (seed, iter(group), known, number, options.cache)
+                for group, number in zip(draw(options.seed, used), numbers, strict=True)
+            ]
+        for done in [pool.submit(try_group, *job) for job in again]:
+            done.result()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The part of docs/repositories.md about random samples, from wild_results.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import first_hour
+from wild_preparation import RECIPES
+from wild_types import WildResult
+
+TITLE = "## Drawn at random"
+HEAD = f"""{TITLE}
+
+The list above was chosen by hand. These were drawn: `benchmarks/wild_names.toml` has 505 well-known packages,
+written down before any of them was tried, and `python benchmarks/wild.py --seed N` draws from each group of names
+its share. Each is the release as the registry has it, unpacked and committed unchanged; then `loopty init --yes`,
+without any other word. *With its line* means that `init` failed, its message held a line to paste, and with that
+line, pasted once, `init` passed.
+
+- What a developer has already, once for each language: {{recipes}}. Nothing for C, C++ and Perl.
+- Passed over, and replaced by the next name of the group: a release that could not be fetched, or whose
+  dependencies could not be, on this machine (it reaches PyPI, npm and Debian, but not crates.io or Go's proxy).
+- *Seconds* are of two cores that some thirty other busy processes shared: ten times those of an idle machine and
+  more, so that builds and tests of C and C++ ran into limits of 300 s (`init`) and 600 s (with the line).
+- Many packages of npm are released without tests: there the line measures how long the package takes to load.
+- Before the repairs, `init --yes` proved 11 of the first 25 of sample 1, one by a script that tested nothing.
+
+"""
+TITLES = ("repository", "registry; language", "outcome", "what is measured", "seconds", "the line, or why not")
+_LONGEST = 160
+
+
+def write_page(samples: Mapping[str, Sequence[WildResult]]) -> None:
+    """Replace the part about samples; the rest of the page stays."""
+    text = first_hour.PAGE.read_text()
+    before = text.partition(TITLE)[0].rstrip("\n")
+    recipes = ", ".join(f"{language} {recipe}" for language, recipe in RECIPES.items())
+    parts = [before, "", HEAD.format(recipes=recipes).rstrip("\n"), ""]
+    for seed, rows in sorted(samples.items(), key=lambda item: int(item[0])):
+        parts += [*sample_lines(seed, rows), ""]
+    first_hour.PAGE.write_text("\n".join(parts).rstrip("\n") + "\n")
+
+
+def sample_lines(seed: str, rows: Sequence[WildResult]) -> Iterator[str]:
+    """One sample: its figures, its table, and what was passed over."""
+    tried = [row for row in rows if not row.passed_over]
+    alone = sum(row.proven for row in tried)
+    with_line = sum(row.proven_with_line for row in tried)
+    yield f"### Sample {seed}: {SAMPLES.get(seed, '')}"
+    yield ""
+    yield (
+        f"Of {len(tried)} repositories, {alone} were proven by `loopty init --yes` alone "
+        f"({_percent(alone, tried)}), {with_line} more with the line of the message "
+        f"(together {_percent(alone + with_line, tried)})."
+    )
+    yield ""
+    yield f"| {' | '.join(TITLES)} |"
+    yield "|---" * len(TITLES) + "|"
+    for row in tried:
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells(row))} |"
+    if passed := sorted(row.name for row in rows if row.passed_over):
+        yield ""
+        yield f"Passed over: {', '.join(passed)}."
+
+
+SAMPLES = {
+    "1": "its failures were repaired, by general rules, until most passed",
+    "2": "drawn and tried after the repairs for the first",
+    "3": "drawn and tried after the repairs for the second",
+}
+"""How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
+
+
+def cells(row: WildResult) -> list[str]:
+    outcome = "proven" if row.proven else "with its line" if row.proven_with_line else "not proven"
+    why = "" if row.proven else f"`{row.line}`" if row.line else row.message[:_LONGEST]
+    if row.line and not (row.proven or row.proven_with_line):
+        why = f"{why}: {row.message[:_LONGEST]}"
+    measured = first_hour.measure(row.command) if row.proven or row.proven_with_line else ""
+    return [
+        f"{row.name} {row.version}",
+        f"{row.registry}; {row.language}",
+        outcome,
+        measured,
+        str(row.seconds),
+        why,
+    ]
+
+
+def _percent(count: int, rows: Sequence[object]) -> str:
+    return f"{100 * count / len(rows):.0f} %" if rows else "none"
+
+
+def kept_part(page: Path) -> str:
+    """What other scripts leave of the page: this part of it."""
+    _, title, rest = page.read_text().partition(TITLE) if page.exists() else ("", "", "")
+    return f"\n{title}{rest}" if title else ""

@@ -1,0 +1,35 @@
+"""What is recorded of a repository that was drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WildRepository:
+    """A name that was drawn."""
+
+    name: str
+    registry: str
+    language: str
+
+
+@dataclass(frozen=True)
+class WildResult:
+    """What became of a name: passed over, or tried."""
+
+    name: str
+    registry: str
+    language: str
+    passed_over: str = ""
+    """Why it could not be tried here; empty where it was."""
+    version: str = ""
+    proven: bool = False
+    """By `loopty init --yes` alone."""
+    seconds: int = 0
+    command: str = ""
+    message: str = ""
+    """Why it was not proven."""
+    line: str = ""
+    """The line to paste that the message held."""
+    proven_with_line: bool = False

@@ -1,0 +1,99 @@
+"""Drafts: nodes that are edited by hand and have not run yet."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.run_entry import enter_run
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
+from loopty.domain.proposal import BY_HAND, Proposal
+from loopty.domain.space import Params, Space, Value
+from loopty.engine import decisions
+from loopty.engine.protocols import CommittedFiles
+from loopty.kit.dataclass import dataclass
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
+from loopty.record.verdicts import Incumbents
+from loopty.workspaces.drafts import Drafts
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A new node that is still being edited."""
+
+    node: NodeId
+    folder: Path
+    """The directory with the node's files."""
+    files: list[str]
+    """Those of them that may be changed."""
+    handle: int
+
+
+def new_draft(
+    context: CampaignContext,
+    parent: NodeId | None,
+    message: str,
+    params: Mapping[str, Value | str],
+    sparse: bool = False,
+) -> Draft:
+    """Add a draft below a node; by default below the best one. `sparse`: with the writable files alone."""
+    if parent is None:
+        run = context.history.runs[enter_run(context)]
+        parent = Incumbents.of(run, Pool.ATTEMPT).best or run.root
+    elif parent == "1" and not context.history.runs:
+        parent = context.history.runs[enter_run(context)].root
+    above = context.history[parent]
+    point = _point(params, above.params, context.task.space)
+    proposal = Proposal(BY_HAND, parent, message, point)
+    files = CommittedFiles(above.commit, above.tree)
+    recorded = context.recorder.record(
+        lambda history: decisions.add_node(history, proposal, files, Pool.ATTEMPT, draft=True)
+    )
+    added = recorded[0].event
+    assert isinstance(added, NodeAdded)
+    folder, layout = context.state.draft_folder(added.node), context.state.draft_layout(added.node)
+    root = context.history[context.history.runs[added.node.run].root]
+    writable = Drafts(context.repository, context.files).lay_out(above, root, folder, layout, sparse)
+    return Draft(added.node, folder.shown_path, writable, context.history.handle(added.node))
+
+
+def drop_draft(context: CampaignContext, node: NodeId) -> None:
+    """Give up a draft: it never runs, and its directory goes."""
+    context.recorder.record(lambda history: decisions.drop_draft(history, node))
+    remove_draft(context, context.history[node])
+
+
+def remove_draft(context: CampaignContext, node: Node) -> None:
+    """Remove the directory of a draft."""
+    context.state.draft_folder(node.id).remove_all()
+    context.state.draft_layout(node.id).remove()
+
+
+def _point(given: Mapping[str, Value | str], before: Params, space: Space) -> dict[str, Value]:
+    """The parent's parameters with these values set; empty when none is given."""
+    values = {name: _value(name, value, space) for name, value in given.items()}
+    point = space.complete_point({**before, **values}) if values else {}
+    for name in values:
+        if name not in point:
+            raise Misuse(f"parameter {name} does not exist under the values of the others: leave it out")
+    return point
+
+
+def _value(name: str, value: Value | str, space: Space) -> Value:
+    """The value of a parameter; a text that is no valid value is read as JSON."""
+    if name not in space.parameters:
+        known = ", ".join(space.parameters) or "none"
+        raise Misuse(f"the task has no parameter {name}: its parameters are {known}")
+    parameter = space.parameters[name]
+    if isinstance(value, str) and not parameter.accepts(value):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if not parameter.accepts(value):
+        raise Misuse(f"parameter {name} cannot be {value!r}: see [parameters.{name}] in loopty.toml")
+    return value

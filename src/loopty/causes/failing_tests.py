@@ -1,0 +1,71 @@
+"""Causes: a few tests of the repository that fail on its own files, in the sandbox or everywhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure
+from loopty.causes.host_facts import HostFacts
+
+_PYTEST = re.compile(r"\bpytest\b")
+_NO_OPTIONS = " -o addopts="
+_STOP = " -x "
+_GO_ON = " --continue-on-collection-errors "
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py)(::\S.*?)?(?: - .*)?$", re.MULTILINE)
+_PASSED = re.compile(r"\b(\d+) passed\b")
+_MOST_TESTS = 12
+_MOST_FILES = 6
+
+
+def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Options of a plug-in that the configuration of pytest has, and that is not installed."""
+    found = failure.match(r"error: unrecognized arguments: (?P<options>.+)")
+    if found is None or not _PYTEST.search(failure.command) or _NO_OPTIONS in failure.command:
+        return None
+    return Cause(
+        "unknown-options-of-pytest",
+        f"the configuration of pytest has options of a plug-in that is not installed: {found['options'].strip()}",
+        (failure.own_setting("command", _PYTEST.sub(f"pytest{_NO_OPTIONS}", failure.command, count=1)),),
+    )
+
+
+def first_failed_test(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A test that ended the others: without `-x`, pytest says which of them fail."""
+    if not (_PYTEST.search(failure.command) and _STOP in failure.command and _FAILED.search(failure.output)):
+        return None
+    return Cause(
+        "failing-test",
+        f"{failure.subject} stops at a test that fails on the files as they are: another run shows which ones do",
+        (failure.own_setting("command", failure.command.replace(_STOP, _GO_ON, 1)),),
+        is_guess=True,
+    )
+
+
+def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Some tests that fail, of many that pass: they are left out."""
+    if not _PYTEST.search(failure.command) or _STOP in failure.command:
+        return None
+    failed = list(dict.fromkeys(_FAILED.findall(failure.output)))
+    passed = max((int(number) for number in _PASSED.findall(failure.output)), default=0)
+    if not failed or passed <= len(failed):
+        return None
+    files = list(dict.fromkeys(path for path, test in failed if not test))
+    tests = [f"{path}{test}" for path, test in failed if test and path not in files]
+    if len(tests) > _MOST_TESTS:
+        files, tests = list(dict.fromkeys(path for path, _ in failed)), []
+    if len(files) > _MOST_FILES:
+        return None
+    options = [shlex.quote(f"--ignore={path}") for path in files]
+    options += [shlex.quote(f"--deselect={test}") for test in tests]
+    names = ", ".join([*files, *tests][:3]) + (", …" if len(options) > 3 else "")
+    line = failure.command.replace(_GO_ON, f"{_STOP}{' '.join(options)} ", 1)
+    if line == failure.command:
+        return None
+    return Cause(
+        "failing-tests",
+        f"these tests do not pass on the files as they are, and are left out: {names}",
+        (failure.own_setting("command", line),),
+        is_guess=True,
+    )

@@ -1,0 +1,313 @@
+"""The methods of a dataclass: one closure for each, except the constructor, which is compiled at its first call.
+
+Import `loopty.kit.dataclass`; `fields_of` is for those that read or write any dataclass. The functions of the
+standard `dataclasses` module work on these classes, too: what they look for is made when they ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from operator import attrgetter, ge, gt, le, lt
+from sys import modules
+from types import CodeType, SimpleNamespace
+from typing import Any, cast
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING"})()
+_OWN_FIELDS = "__loopty_fields__"
+_NOT_COMPILED: list[Callable[[], None]] = []
+"""Compiles the constructor of each class that had no instance yet; some were compiled meanwhile."""
+
+
+class Field:
+    """One field; with `compare=False` it does not count for equality, with `repr=False` it is not shown.
+
+    With `init=False` the constructor leaves it to `__post_init__`.
+    """
+
+    __slots__ = ("compare", "default", "default_factory", "init", "metadata", "name", "repr", "type")
+
+    def __init__(
+        self,
+        *,
+        default: Any = MISSING,
+        default_factory: Any = MISSING,
+        init: bool = True,
+        repr: bool = True,
+        compare: bool = True,
+        metadata: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.default, self.default_factory = default, default_factory
+        self.init, self.repr, self.compare, self.metadata = init, repr, compare, metadata or {}
+        self.name, self.type = "", ""
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING and self.default_factory is MISSING
+
+
+def add_methods(
+    cls: type | None = None,
+    /,
+    *,
+    frozen: bool = False,
+    slots: bool = False,
+    eq: bool = True,
+    order: bool = False,
+) -> Any:
+    """The decorator: with `slots` it returns a new class, as the standard one does."""
+    if cls is None:
+        return lambda given: _build(given, frozen, slots, eq, order)
+    return _build(cls, frozen, slots, eq, order)
+
+
+def is_dataclass(cls: Any) -> bool:
+    """Whether this is the class of a dataclass, a standard one included."""
+    return isinstance(cls, type) and (hasattr(cls, _OWN_FIELDS) or hasattr(cls, "__dataclass_fields__"))
+
+
+def fields_of(cls: type) -> tuple[Field, ...]:
+    """The fields of a dataclass, a standard one included."""
+    return tuple(_fields_by_name(cls).values())
+
+
+@cache
+def field_types(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's fields; raises NameError where one is only known to type checkers.
+
+    As `typing.get_type_hints`, in a third of the time: the same few texts occur again and again.
+    """
+    found: dict[str, Any] = {}
+    for base in cls.__mro__[::-1]:
+        scope = vars(modules[base.__module__])
+        for name, hint in base.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - its own alone
+            found[name] = eval(_compile_hint(hint), scope) if isinstance(hint, str) else hint
+    return found
+
+
+@cache
+def _compile_hint(hint: str) -> CodeType:
+    return compile(hint, "<hint>", "eval")
+
+
+def replace_fields(record: Any, /, **changes: Any) -> Any:
+    """A copy with these values, made by the constructor."""
+    cls = type(record)
+    for name, field in _fields_by_name(cls).items():
+        if field.init and name not in changes:
+            changes[name] = getattr(record, name)
+    return cls(**changes)
+
+
+def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
+    own = dict(_own_fields(cls))
+    inherited = {name: field for base in cls.__mro__[:0:-1] for name, field in _fields_by_name(base).items()}
+    fields = {**inherited, **own}
+    methods = dict(_methods(tuple(fields.values()), frozen, eq, order))
+    if slots:
+        methods |= {"__getstate__": _state, "__setstate__": _set_state}
+    # Python sets `__hash__` to None in a class with its own `__eq__`: that is not the author's own choice.
+    written = {name for name in cls.__dict__ if name != "__hash__" or cls.__dict__[name] is not None}
+    for name, method in methods.items():
+        if name not in written:
+            setattr(cls, name, method)
+    for field in own.values():
+        if field.default is MISSING or slots:
+            if field.name in cls.__dict__:
+                delattr(cls, field.name)
+        else:
+            setattr(cls, field.name, field.default)
+    if slots:
+        cls = _with_slots(cls, own)
+    owner: Any = cls
+    setattr(owner, _OWN_FIELDS, fields)
+    setattr(owner, "__match_args__", tuple(fields))  # noqa: B010
+    owner.__dataclass_fields__ = _StandardFields(owner)
+    owner.__dataclass_params__ = SimpleNamespace(frozen=frozen, eq=eq, order=order)
+    if "__init__" not in cls.__dict__:
+        owner.__init__ = _constructor_at_first_call(owner, frozen, slots)
+    return cls
+
+
+def _own_fields(cls: type) -> Iterator[tuple[str, Field]]:
+    for name, hint in cls.__annotations__.items():
+        if (hint if isinstance(hint, str) else repr(hint)).startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        default = cls.__dict__.get(name, MISSING)
+        field = default if isinstance(default, Field) else Field(default=default)
+        if field.default is not MISSING and type(field.default).__hash__ is None:
+            raise ValueError(f"{cls.__name__}.{name}: a mutable default is shared; use default_factory")
+        field.name, field.type = name, hint
+        yield name, field
+
+
+def _fields_by_name(cls: type) -> dict[str, Field]:
+    if (own := cls.__dict__.get(_OWN_FIELDS)) is not None:
+        return cast(dict[str, Field], own)
+    if "__dataclass_fields__" not in cls.__dict__:
+        above = next((base for base in cls.__mro__[1:] if "__dataclass_fields__" in base.__dict__), None)
+        return _fields_by_name(above) if above else {}
+    return dict(_from_standard(cls))
+
+
+def _from_standard(cls: Any) -> Iterator[tuple[str, Field]]:
+    import dataclasses
+
+    for known in dataclasses.fields(cls):
+        default, factory = known.default, known.default_factory
+        field = Field(
+            default=MISSING if default is dataclasses.MISSING else default,
+            default_factory=MISSING if factory is dataclasses.MISSING else factory,
+            init=known.init,
+            repr=known.repr,
+            compare=bool(known.compare),
+            metadata=known.metadata,
+        )
+        field.name, field.type = known.name, cast(str, known.type)
+        yield known.name, field
+
+
+class _StandardFields:
+    """Makes `__dataclass_fields__` when the standard module asks for it, once."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        import dataclasses
+
+        def standard(field: Field) -> Any:
+            given = {"default": field.default, "default_factory": field.default_factory}
+            options: Any = {name: value for name, value in given.items() if value is not MISSING}
+            options |= {
+                "init": field.init,
+                "repr": field.repr,
+                "compare": field.compare,
+                "metadata": field.metadata,
+            }
+            return field.name, field.type, dataclasses.field(**options)
+
+        made: Any = dataclasses.make_dataclass("Fields", [standard(field) for field in fields_of(self._owner)])
+        self._owner.__dataclass_fields__ = made.__dataclass_fields__
+        return made.__dataclass_fields__
+
+
+def _with_slots(cls: type, own: Mapping[str, Field]) -> type:
+    """The class anew, with slots for its own fields that no base has."""
+    taken = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
+    namespace = dict(cls.__dict__, __slots__=tuple(name for name in own if name not in taken))
+    namespace.pop("__dict__", None)
+    namespace.pop("__weakref__", None)
+    anew = type(cls)(cls.__name__, cls.__bases__, namespace)
+    anew.__qualname__ = cls.__qualname__
+    return anew
+
+
+def _methods(fields: tuple[Field, ...], frozen: bool, eq: bool, order: bool) -> Iterator[tuple[str, Any]]:
+    compared = _values_of([field.name for field in fields if field.compare])
+    shown = [field.name for field in fields if field.repr]
+
+    def represent(self: Any) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__qualname__}({values})"
+
+    def equals(self: Any, other: Any) -> Any:
+        return compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
+
+    yield "__repr__", represent
+    if eq:
+        yield "__eq__", equals
+        yield "__hash__", (lambda self: hash(compared(self))) if frozen else None
+    if order:
+        for compare in (lt, le, gt, ge):
+            yield f"__{compare.__name__}__", _comparison(compare, compared)
+    if frozen:
+        names = frozenset(field.name for field in fields)
+        yield "__setattr__", _refusal("assign to", names, object.__setattr__)
+        yield "__delattr__", _refusal("delete", names, object.__delattr__)
+
+
+def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    # With a single name, attrgetter would return the value itself, not a tuple.
+    return attrgetter(*names) if len(names) > 1 else lambda self: tuple(getattr(self, name) for name in names)
+
+
+def _comparison(compare: Callable[[Any, Any], bool], values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    def compare_fields(self: Any, other: Any) -> Any:
+        return compare(values(self), values(other)) if other.__class__ is self.__class__ else NotImplemented
+
+    return compare_fields
+
+
+def _refusal(what: str, names: frozenset[str], otherwise: Callable[..., None]) -> Callable[..., None]:
+    """A method that refuses to change a field; a subclass may have attributes of its own."""
+
+    def refuse(self: object, name: str, *value: object) -> None:
+        if name in names or _OWN_FIELDS in type(self).__dict__:
+            from dataclasses import FrozenInstanceError
+
+            raise FrozenInstanceError(f"cannot {what} field {name!r}")
+        otherwise(self, name, *value)
+
+    return refuse
+
+
+def compile_constructors() -> None:
+    """Compile the constructors of all classes: for a process that other processes are forked from."""
+    while _NOT_COMPILED:
+        _NOT_COMPILED.pop()()
+
+
+def _constructor_at_first_call(owner: Any, frozen: bool, slots: bool) -> Callable[..., None]:
+    def compile_it() -> None:
+        owner.__init__ = _constructor(owner, frozen, slots)
+
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        compile_it()
+        owner.__init__(self, *args, **kwargs)
+
+    _NOT_COMPILED.append(compile_it)
+    return construct
+
+
+def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
+    """Compile `__init__`: parameters in the order of the fields, with their defaults."""
+    fields = fields_of(owner)
+    scope: dict[str, Any] = {"MISSING": MISSING, "set_any": object.__setattr__}
+    parameters, lines = ["self"], []
+    for field in fields:
+        if not field.init:
+            continue
+        name, value = field.name, field.name
+        if field.default_factory is not MISSING:
+            scope[f"make_{name}"] = field.default_factory
+            parameters.append(f"{name}=MISSING")
+            value = f"make_{name}() if {name} is MISSING else {name}"
+        elif field.default is not MISSING:
+            scope[f"default_{name}"] = field.default
+            parameters.append(f"{name}=default_{name}")
+        else:
+            parameters.append(name)
+        if not frozen:
+            lines.append(f"self.{name} = {value}")
+        elif slots:
+            scope[f"set_{name}"] = getattr(owner, name).__set__  # the slot itself: faster than object.__setattr__
+            lines.append(f"set_{name}(self, {value})")
+        else:
+            lines.append(f"set_any(self, {name!r}, {value})")
+    if hasattr(owner, "__post_init__"):
+        lines.append("self.__post_init__()")
+    body = "".join(f"\n    {line}" for line in lines or ["pass"])
+    exec(f"def __init__({', '.join(parameters)}):{body}", scope)
+    construct: Callable[..., None] = scope["__init__"]
+    construct.__qualname__ = f"{owner.__qualname__}.__init__"
+    return construct
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in _fields_by_name(type(self))]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for name, value in zip(_fields_by_name(type(self)), state, strict=True):
+        object.__setattr__(self, name, value)

@@ -1,0 +1,1 @@
+"""The resident process: it has imported loopty once, and forks a process for each verb."""

@@ -1,0 +1,189 @@
+"""The resident process: listens, forks for each connection, and ends when it is idle, replaced or asked to."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+from loopty.resident.client import peer_of
+from loopty.resident.meeting_place import MeetingPlace
+from loopty.resident.request import SIGNAL
+from loopty.resident.surroundings import surroundings
+from loopty.resident.verb_process import ASKED_TO_STOP, serve_connection
+
+IDLE_SECONDS = 900.0
+_MOST_VERBS = 64
+_BACKLOG = 128
+
+
+class Server:
+    """Serves one repository, as long as `start` took its lock."""
+
+    def __init__(self, place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float) -> None:
+        self._place, self._run_verb, self._idle_seconds = place, run_verb, idle_seconds
+        self._surroundings = surroundings()
+        self._sources = _source_times()
+        self._verbs: dict[int, socket.socket] = {}
+        self._is_ending = False
+
+    def serve(self, listener: socket.socket) -> None:
+        """Serve until it is idle, its source changed, or somebody asked it to end."""
+        reader, writer = socket.socketpair()
+        for end in (reader, writer):
+            end.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno())
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        with selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ)
+            selector.register(reader, selectors.EVENT_READ)
+            idle_since = time.monotonic()
+            while not self._is_ending:
+                waiting = None if self._verbs else max(0.0, idle_since + self._idle_seconds - time.monotonic())
+                ready = [key.fileobj for key, _ in selector.select(waiting)]
+                if reader in ready and signal.SIGTERM in reader.recv(4096):
+                    return
+                self._reap()
+                if listener in ready:
+                    self._accept(listener)
+                    idle_since = time.monotonic()
+                elif not ready and not self._verbs:
+                    return
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        if _source_times() != self._sources:
+            self._is_ending = True  # this client runs its verb itself; the next process has the new source
+        if self._is_ending or len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
+            connection.close()
+            return
+        if verb := os.fork():
+            self._verbs[verb] = connection
+            return
+        listener.close()
+        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._run_verb)
+
+    def _reap(self) -> None:
+        """Forget the verbs that have ended. One that was killed could not tell its client: this does."""
+        for verb in list(self._verbs):
+            ended, status = os.waitpid(verb, os.WNOHANG)
+            if not ended:
+                continue
+            with self._verbs.pop(verb) as connection, contextlib.suppress(OSError):
+                if os.WIFSIGNALED(status):
+                    connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ASKED_TO_STOP:
+                self._is_ending = True
+
+
+def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float = IDLE_SECONDS) -> bool:
+    """Serve in the background, in a process that outlives this one; False where one serves already.
+
+    Returns as soon as clients can connect. Raises OSError where the meeting place cannot be made.
+    """
+    os.makedirs(place.folder, mode=0o700, exist_ok=True)
+    if not place.is_private():
+        raise PermissionError(f"{place.folder} is a link, or others may enter it")
+    lock = _take_lock(place)
+    if lock is None:
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place.socket)  # of a process that was killed: nobody else holds the lock
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        before = os.umask(0o077)
+        try:
+            listener.bind(place.socket)
+        finally:
+            os.umask(before)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if first := os.fork():
+            os.waitpid(first, 0)
+            os.close(lock)
+            return True
+        # Twice, and with a session of its own: some hosts kill the descendants of what they started.
+        os.setsid()
+        if process := os.fork():
+            os.pwrite(lock, b"%d\n" % process, 0)
+            os._exit(0)
+        _serve_to_the_end(place, run_verb, idle_seconds, listener, lock)
+    return True
+
+
+def _serve_to_the_end(
+    place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float, listener: socket.socket, lock: int
+) -> None:
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        kept = {listener.fileno(), lock}
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if number > 2 and number not in kept:
+                with contextlib.suppress(OSError):
+                    os.close(number)
+        os.chdir("/")
+        server = Server(place, run_verb, idle_seconds)
+        os.environb.clear()  # nothing of the first client's environment reaches the verbs of others
+        gc.collect()
+        gc.freeze()
+        server.serve(listener)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(place.socket)
+        os._exit(0)
+
+
+def _take_lock(place: MeetingPlace) -> int | None:
+    """The descriptor of the lock, or None where another process holds it."""
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    os.ftruncate(lock, 0)  # what a killed process left is not the number of the next one
+    return lock
+
+
+def process_number(place: MeetingPlace) -> int | None:
+    """The number of the resident process that serves here, or None."""
+    try:
+        lock = os.open(place.lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(os.pread(lock, 32, 0).strip() or 0) or None
+    else:
+        return None
+    finally:
+        os.close(lock)
+
+
+def _source_times() -> list[tuple[str, int, int]]:
+    """When the files of the imported modules were written: an upgrade or an edit changes one of them."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if path:
+            try:
+                status = os.stat(path)
+            except OSError:
+                return []
+            found.append((name, status.st_mtime_ns, status.st_size))
+    return found

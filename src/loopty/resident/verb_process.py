@@ -1,0 +1,119 @@
+"""The process of one verb, forked from the resident one: becomes what the client would have been."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from loopty.kit.quick_exit import exit_status
+from loopty.resident.client import peer_of
+from loopty.resident.request import (
+    ACCEPTED,
+    DESCRIPTORS,
+    EXIT,
+    GO,
+    LARGEST_BYTES,
+    LENGTH_BYTES,
+    STOP,
+    VERB,
+    Request,
+)
+
+_PATIENCE_SECONDS = 5.0
+REFUSED, ASKED_TO_STOP = 70, 71
+"""Exit statuses of this process where it ran no verb; a verb reports its own to the client."""
+
+
+def serve_connection(
+    connection: socket.socket, git_dir: bytes, surroundings: bytes, run_verb: Callable[[], None]
+) -> NoReturn:
+    """Read the request and run its verb. Never returns; refuses by closing the connection."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        connection.settimeout(_PATIENCE_SECONDS)
+        request, files = _read_request(connection)
+        if request.git_dir != git_dir or request.surroundings != surroundings:
+            os._exit(REFUSED)
+        if request.kind == STOP:
+            os._exit(ASKED_TO_STOP)
+        if request.kind != VERB or len(files) != DESCRIPTORS:
+            os._exit(REFUSED)
+        handle = os.pidfd_open(os.getpid())
+        socket.send_fds(connection, [ACCEPTED], [handle])
+        if connection.recv(1) != GO:
+            os._exit(REFUSED)
+    except (OSError, ValueError):
+        os._exit(REFUSED)
+    _become(request, files, connection)
+    status = exit_status(run_verb)
+    _report(connection, status)
+    os._exit(status)
+
+
+def _read_request(connection: socket.socket) -> tuple[Request, list[int]]:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    first, files, _, _ = socket.recv_fds(connection, LENGTH_BYTES, DESCRIPTORS)
+    head = first + _read(connection, LENGTH_BYTES - len(first), deadline)
+    size = int.from_bytes(head, "big")
+    if size > LARGEST_BYTES or peer_of(connection) != os.getuid():
+        raise ValueError("no request")
+    return Request.from_bytes(_read(connection, size, deadline)), files
+
+
+def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
+    parts = []
+    while size > 0:
+        part = connection.recv(min(size, 1 << 20))
+        if not part or time.monotonic() > deadline:
+            raise ValueError("no request")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _become(request: Request, files: list[int], connection: socket.socket) -> None:
+    """Take over the client's streams, directory, environment and umask, and end when the client does."""
+    os.fchdir(files[3])
+    for source, target in zip(files[:3], range(3), strict=True):
+        os.dup2(source, target)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != connection.fileno():
+            with contextlib.suppress(OSError):
+                os.close(number)
+    os.setsid()
+    os.umask(request.umask)
+    request.apply_environment()
+    time.tzset()
+    sys.argv = ["loopty", *map(os.fsdecode, request.args)]
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        former = getattr(sys, f"__{name}__")
+        is_unbuffered = name == "stderr" or os.isatty(number)
+        buffering = 1 if is_unbuffered else -1
+        stream = open(number, mode, buffering, former.encoding, former.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    # A client that dies ends its verb as Ctrl-C would: the kernel sends the signal when the connection breaks.
+    connection.settimeout(None)
+    fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGINT)
+    fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([connection], [], [], 0)[0]:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def _report(connection: socket.socket, status: int) -> None:
+    """Tell the client how the verb ended; from here on its end is no signal."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) & ~os.O_ASYNC)
+        connection.sendall(EXIT + b" %d\n" % status)

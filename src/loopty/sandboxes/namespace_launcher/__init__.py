@@ -1,0 +1,1 @@
+"""A resident process that starts trials in their own namespaces. It imports little, because trials copy it."""

@@ -1,0 +1,160 @@
+"""What loopty tells the launcher once, and the process of each trial."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_BATCH = 200
+"""The kernel passes at most 253 descriptors in one message."""
+_COUNT = struct.Struct("=I")
+_MAX_BYTES = 1 << 26
+
+
+class LauncherOrder:
+    """What is the same for every trial. All fields are types that `marshal` can store."""
+
+    # Not a dataclass: the launcher's memory is copied for every trial, so it imports little.
+    __slots__ = ("call_filter", "gid", "host_name", "owner", "system", "uid")
+
+    def __init__(
+        self,
+        *,
+        owner: tuple[int, int] | None,
+        uid: int,
+        gid: int,
+        host_name: str,
+        system: tuple[tuple[str, str, bool], ...],
+        call_filter: bytes | None,
+    ) -> None:
+        self.owner = owner
+        """The user to become first, or None to stay the current one."""
+        self.uid = uid
+        self.gid = gid
+        self.host_name = host_name
+        self.system = system
+        """Paths that a trial sees, their sources, and whether the path is a link to the source."""
+        self.call_filter = call_filter
+
+
+class TrialOrder:
+    """A command, what it sees, and its limits. All fields are types that `marshal` can store."""
+
+    __slots__ = (
+        "argv",
+        "channel",
+        "cwd",
+        "devices",
+        "disk_bytes",
+        "env",
+        "facts",
+        "groups",
+        "home",
+        "limits",
+        "links",
+        "mounts",
+        "network",
+        "resolver",
+        "scratch",
+        "temporary",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        *,
+        argv: tuple[str, ...],
+        cwd: str,
+        env: dict[str, str],
+        home: str,
+        temporary: tuple[str, ...],
+        scratch: tuple[str, ...],
+        disk_bytes: int,
+        mounts: tuple[tuple[str, str | None, bool], ...],
+        links: tuple[tuple[str, str], ...],
+        devices: tuple[str, ...],
+        facts: tuple[str, ...],
+        network: bool,
+        resolver: str,
+        channel: bool,
+        groups: int,
+        limits: tuple[tuple[int, int], ...],
+        waits: bool,
+    ) -> None:
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+        self.home = home
+        self.temporary = temporary
+        """Directories in memory below the mounts; `scratch` are those above them."""
+        self.scratch = scratch
+        self.disk_bytes = disk_bytes
+        self.mounts = mounts
+        """Where each is mounted, its path on the host or None when its tree comes as a descriptor, and whether it
+        can be written."""
+        self.links = links
+        self.devices = devices
+        self.facts = facts
+        self.network = network
+        self.resolver = resolver
+        """Where the host says which name servers there are, for a trial with the network."""
+        self.channel = channel
+        """Whether one descriptor is both the standard input and output."""
+        self.groups = groups
+        """The number of cgroups to enter."""
+        self.limits = limits
+        self.waits = waits
+        """Whether the command starts only when loopty says so."""
+
+
+def dump_order(order: LauncherOrder | TrialOrder) -> int:
+    """A file in memory with the order, for a process of the same interpreter."""
+    descriptor = os.memfd_create("loopty-order", os.MFD_CLOEXEC)
+    os.write(descriptor, marshal.dumps({name: getattr(order, name) for name in order.__slots__}))
+    return descriptor
+
+
+def read_launcher_order(descriptor: int) -> LauncherOrder:
+    """Read an order from an open file and close the file."""
+    return LauncherOrder(**_read(descriptor))
+
+
+def read_trial_order(descriptor: int) -> TrialOrder:
+    """Read an order from an open file and close the file."""
+    return TrialOrder(**_read(descriptor))
+
+
+def _read(descriptor: int) -> dict[str, Any]:
+    text = os.pread(descriptor, _MAX_BYTES, 0)
+    os.close(descriptor)
+    fields: dict[str, Any] = marshal.loads(text)
+    return fields
+
+
+def send_descriptors(connection: socket.socket, descriptors: list[int]) -> None:
+    """Send descriptors, first the number of all."""
+    for start in range(0, len(descriptors), _BATCH):
+        socket.send_fds(connection, [_COUNT.pack(len(descriptors))], descriptors[start : start + _BATCH])
+
+
+def receive_descriptors(connection: socket.socket) -> list[int]:
+    """The descriptors that the other side sent; none when it has closed the connection."""
+    received: list[int] = []
+    while True:
+        message, descriptors = receive_message(connection, _COUNT.size)
+        received += descriptors
+        if not message or len(received) == _COUNT.unpack(message)[0]:
+            return received if message else []
+
+
+def receive_message(connection: socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """A message and the descriptors that came with it; empty when the other side has closed the connection."""
+    # Not socket.recv_fds, which lets programs inherit the descriptors (Python 3.11 ignores its flags).
+    message, control, _, _ = connection.recvmsg(size, socket.CMSG_SPACE(4 * _BATCH), socket.MSG_CMSG_CLOEXEC)
+    return message, [number for _, _, data in control for (number,) in struct.iter_unpack("=i", data)]

@@ -1,0 +1,123 @@
+"""The launcher: it starts the first process of each trial, and ends with loopty."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+
+from loopty.sandboxes.namespace_launcher.launch_order import LauncherOrder, read_launcher_order, receive_message
+from loopty.sandboxes.namespace_launcher.namespace_calls import (
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    NAMESPACES,
+    forbid_new_privileges,
+    fork_into,
+)
+from loopty.sandboxes.namespace_launcher.root_files import SharedRoot
+from loopty.sandboxes.namespace_launcher.trial_process import FAILED, TrialProcess, watch_children, write_identity
+from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
+
+WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
+_STARTED = b"%d"
+_TITLE = b"trial"
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ARGUMENTS_START, _ARGUMENTS_END = 45, 46
+_PR_SET_NAME = 15
+_MANY = 4096
+
+
+def main(order_file: int, connection_number: int) -> None:
+    """Start trials until loopty closes the connection."""
+    connection = socket.socket(fileno=connection_number)
+    # A service manager that stops all processes of loopty stops loopty, too, and then the connection closes.
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        order = read_launcher_order(order_file)
+        _hide_command_line()
+        own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - see below
+        _enter_namespaces(order)
+        root = SharedRoot(order.system)
+    except OSError as error:
+        words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        connection.send(FAILED + os.fsencode(f"{words}"))
+        return
+    # Memory that is not touched again is not copied for each trial.
+    gc.disable()
+    gc.freeze()
+    # Trials inherit the handler: setting one takes Python longer than starting a command.
+    signal.signal(signal.SIGCHLD, _ignore)
+    _serve(order, root, own_pid, connection)
+
+
+def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: socket.socket) -> None:
+    deaths = watch_children()
+    events = select.poll()
+    events.register(connection, select.POLLIN)
+    events.register(deaths, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in events.poll()]
+        if deaths in ready:
+            os.read(deaths, _MANY)
+            _reap()
+        if connection.fileno() not in ready:
+            continue
+        message, descriptors = receive_message(connection, 1)
+        if not message:
+            return
+        trial = socket.socket(fileno=descriptors[0])
+        try:
+            pid, pidfd = fork_into(NAMESPACES | (0 if message == WITH_NETWORK else CLONE_NEWNET))
+        except OSError as error:
+            trial.send(FAILED + f"cannot make namespaces: {error.strerror}".encode())
+        else:
+            if pid == 0:
+                connection.close()
+                TrialProcess(order, root, own_pid, trial).run()
+            # Nobody listens any more when loopty has died.
+            with contextlib.suppress(OSError):
+                socket.send_fds(trial, [_STARTED % pid], [pidfd])
+            os.close(pidfd)
+        trial.close()
+
+
+def _enter_namespaces(order: LauncherOrder) -> None:
+    """Become a user with rights only over namespaces of its own."""
+    if order.owner is not None:
+        uid, gid = order.owner
+        os.setgroups(())
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    uid, gid = os.geteuid(), os.getegid()
+    forbid_new_privileges()
+    unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    prctl(PR_SET_DUMPABLE, 1)
+    # A terminal needs a user 0.
+    write_identity(0, uid, 0, gid)
+    prctl(PR_SET_DUMPABLE, 0)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """The death of a child only wakes the process up."""
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _hide_command_line() -> None:
+    """Overwrite the words by which this program was started: every trial can read those of its first process."""
+    with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - without pathlib, see the other modules
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[_ARGUMENTS_START]), int(fields[_ARGUMENTS_END])
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, _TITLE, min(len(_TITLE), end - start))
+    prctl(_PR_SET_NAME, start)

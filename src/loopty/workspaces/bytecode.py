@@ -1,0 +1,138 @@
+"""Byte code of the SDK and of frozen benchmark files, compiled once and shown read-only to every trial.
+
+It is kept among the exports, by the contents of the sources and by the interpreter. What a
+trial writes never gets here: the files are compiled in a sandbox of their own, in which nothing of a candidate is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from loopty.kit import codec
+from loopty.kit.dataclass import dataclass
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
+
+SDK_FOLDER = "loopty_sdk"
+_PREFIX = "bytecode_"
+_BENCHMARK_FOLDER = "benchmark"
+_FORMAT = 1
+_MAX_FILES, _MAX_SOURCE_BYTES, _MAX_BYTECODE_BYTES = 1000, 8 << 20, 64 << 20
+_MAX_ENTRIES = 16
+_TAG = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+_HEAD_BYTES = 16
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class BytecodeSources:
+    """The files whose byte code is wanted: paths below the SDK and below the top of the benchmark."""
+
+    key: str
+    sdk: tuple[str, ...]
+    benchmark: tuple[str, ...]
+
+
+class Bytecode:
+    """The byte code that trials with one interpreter see."""
+
+    def __init__(self, exports: SafeFolder, sdk: Path, interpreter: str) -> None:
+        """`sdk` is the package on the host; `interpreter` identifies the interpreter and its paths."""
+        self._exports = exports
+        self._sdk = sdk
+        self._interpreter = interpreter
+        self._sdk_files = {path.name: path.read_bytes() for path in sorted(sdk.glob("*.py"))}
+
+    def sources(self, benchmark: SafeFolder | None, digests: Mapping[str, str]) -> BytecodeSources:
+        """What to compile of the SDK and of a frozen benchmark, whose files have these digests."""
+        names = [] if benchmark is None else _files_in_limits(benchmark, sorted(digests))
+        own = {name: hashlib.sha256(content).hexdigest() for name, content in self._sdk_files.items()}
+        contents = [own, {name: digests[name] for name in names}]
+        key = hashlib.sha256(codec.text([_FORMAT, self._interpreter, contents]).encode()).hexdigest()[:24]
+        return BytecodeSources(f"{_PREFIX}{key}", tuple(self._sdk_files), tuple(names))
+
+    def find(self, sources: BytecodeSources) -> SafeFolder | None:
+        """The byte code of these files, or None where it is not compiled yet."""
+        entry = self._exports.below(sources.key)
+        if not entry.exists():
+            return None
+        with entry.handle() as descriptor:
+            os.utime(descriptor)  # it was used now
+        return entry
+
+    def save(self, sources: BytecodeSources, compiled: SafeFolder) -> SafeFolder | None:
+        """Keep what the compiler wrote into this folder; None where it did not finish."""
+        tag = _content(compiled, "tag", _HEAD_BYTES * 4).decode("ascii", errors="replace")
+        if not _TAG.fullmatch(tag):
+            return None
+        names = [f"{SDK_FOLDER}/{name}" for name in sources.sdk]
+        names += [f"{_BENCHMARK_FOLDER}/{name}" for name in sources.benchmark]
+        building = self._exports.below(f"making-{sources.key}-{os.getpid()}-{os.urandom(4).hex()}").make()
+        try:
+            building.below(SDK_FOLDER).write_files(self._sdk_files)
+            room = _MAX_BYTECODE_BYTES
+            for number, name in enumerate(names):
+                content = _content(compiled, f"{number}.pyc", room)
+                room -= len(content)
+                if content[4:8] == _UNCHECKED_HASH and len(content) > _HEAD_BYTES:
+                    path = PurePosixPath(name)
+                    folder = building.below(*path.parent.parts, "__pycache__")
+                    folder.file(f"{path.stem}.{tag}.pyc").write(content)
+            self._exports.rename(building.name, sources.key)
+        except OSError:
+            if not self._exports.below(sources.key).exists():  # otherwise another process was faster
+                raise
+        finally:
+            building.remove_all()
+        self._remove_oldest()
+        return self.find(sources)
+
+    def _remove_oldest(self) -> None:
+        """Keep the byte code that was used last; each can be compiled again."""
+        entries = [name for name in self._exports.names() if name.startswith(_PREFIX)]
+        entries.sort(key=lambda name: self._exports.below(name).path_for_programs().stat().st_mtime_ns)
+        for name in entries[:-_MAX_ENTRIES]:
+            self._exports.remove(name)
+
+
+def copy_into_export(bytecode: SafeFolder, export: SafeFolder) -> None:
+    """Put the byte code of the benchmark's files beside them; it replaces any that the commit brings for them."""
+    _copy_below(bytecode.below(_BENCHMARK_FOLDER), export)
+
+
+def _copy_below(source: SafeFolder, target: SafeFolder) -> None:
+    for name in source.names():
+        if name.endswith(".pyc"):
+            # Where the commit has a link instead of a folder, its files are compiled at every start.
+            with contextlib.suppress(UnsafePath):
+                target.file(name).write(source.file(name).read())
+        else:
+            _copy_below(source.below(name), target.below(name))
+
+
+def _files_in_limits(benchmark: SafeFolder, names: list[str]) -> list[str]:
+    """The files to compile, in order, until one of the limits is reached."""
+    chosen: list[str] = []
+    room = _MAX_SOURCE_BYTES
+    for name in names:
+        path = PurePosixPath(name)
+        if path.suffix != ".py" or "\0" in name or len(chosen) == _MAX_FILES:
+            continue
+        size = benchmark.below(*path.parent.parts).file(path.name).size
+        if 0 < size <= room:
+            chosen.append(name)
+            room -= size
+    return chosen
+
+
+def _content(folder: SafeFolder, name: str, limit: int) -> bytes:
+    """The content of a file of the compiler; empty where it wrote none, or where it is too large."""
+    try:
+        content = folder.file(name).read(limit + 1)
+    except OSError:
+        return b""
+    return content if len(content) <= limit else b""

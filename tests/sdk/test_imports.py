@@ -1,0 +1,84 @@
+"""What the SDK imports: a short trial notices every module of the standard library that it does not need."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopty_sdk.json_text import encode
+
+SDK = Path(__file__).parents[2] / "sdk/python"
+SLOW = {"asyncio", "contextlib", "enum", "json", "pathlib", "re", "socket", "subprocess", "threading", "typing"}
+COMMAND = """
+import loopty_sdk.start_candidate, loopty_sdk.wire
+from loopty_sdk import Run, candidate
+Run().finish(1)
+"""
+FUNCTION = """
+from loopty_sdk import Run, candidate
+candidate("program.py:solve")
+Run().finish(1)
+"""
+
+
+@pytest.mark.parametrize("benchmark", [COMMAND, FUNCTION], ids=["command", "function"])
+def test_a_benchmark_imports_nothing_slow(benchmark: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"{benchmark}\nimport sys\nprint(*sys.modules)"],
+        env={"PYTHONPATH": str(SDK)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not SLOW & set(done.stdout.split()), done.stdout
+
+
+def test_the_process_of_a_function_imports_nothing_slow(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import sys\nseen = list(sys.modules)\ndef names(): return seen\n")
+    script = "from loopty_sdk import candidate\nimport json\nprint(json.dumps(candidate('program.py:names')()))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(SDK)},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    own = {name for name in json.loads(done.stdout) if name.startswith("loopty")}
+    assert own == {"loopty_function_server", "loopty_frames", "loopty_values"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"score": 0.1, "tasks": {"a": 1, "b": -2.5e-300}, "ended": None, "ok": True, "no": False},
+        {"argv": ["a", 'quoted "words"', "back\\slash", "\n\r\t\b\f\x00\x1f\x7f"]},
+        {"name": "größe", "lone": "\udc80"},
+        {"deep": [[[[[[[1]]]]]]], "long": list(range(1000))},
+        {1: 2, None: 3},
+        (1, 2),
+        10**400,
+    ],
+)
+def test_values_are_written_as_the_json_module_writes_them(value: object) -> None:
+    assert encode(value) == json.dumps(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, {"a": -math.inf}, {"a": {"b": [math.nan]}}])
+def test_what_is_no_number_of_json_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        encode(value)
+
+
+def test_a_circle_is_refused() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    with pytest.raises(ValueError, match="Circular"):
+        encode(circle)
+    with pytest.raises(TypeError):
+        encode({"a": object()})

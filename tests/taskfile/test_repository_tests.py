@@ -1,0 +1,153 @@
+"""How the tests of a repository are run, by what its files say."""
+
+import json
+
+import pytest
+
+from loopty.taskfile.repository_tests import names_known_files, repository_tests
+from loopty.taskfile.task_proposal import init_line_that_loads, nothing_to_measure, propose_tasks
+from loopty.workspaces.repository_facts import repository_facts
+
+BUILD = '"$TMPDIR/build"'
+
+
+def facts_of(folder, files):
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return repository_facts(folder, sorted(files))
+
+
+def package(**scripts):
+    return json.dumps({"main": "./lib", "scripts": scripts})
+
+
+@pytest.mark.parametrize(
+    ("files", "gate", "timed"),
+    [
+        (
+            {"configure": "", "a.c": ""},
+            "sh ./configure && make -j 4 && make check",
+            "sh ./configure && make -j 4 && make check && python3 -m loopty_sdk.cpu_time make check",
+        ),
+        (
+            {"configure.ac": "", "Makefile.am": "", "a.c": ""},
+            "autoreconf -fi && ./configure && make -j 4 && make check",
+            "autoreconf -fi && ./configure && make -j 4 && make check TESTS= "
+            "&& python3 -m loopty_sdk.cpu_time make check",
+        ),
+        (
+            {"Makefile": "all: x\ntest: all\n\t./t\n", "a.c": ""},
+            "make test",
+            "make test && python3 -m loopty_sdk.cpu_time make test",
+        ),
+        (
+            {"Makefile.PL": "", "lib/A.pm": "", "t/a.t": ""},
+            "perl Makefile.PL && make && make test",
+            "perl Makefile.PL && make && python3 -m loopty_sdk.cpu_time make test",
+        ),
+        ({"lib/A.pm": "", "t/a.t": ""}, "prove -l t", "python3 -m loopty_sdk.cpu_time prove -l t"),
+        (
+            {"go.mod": "", "a.go": "", "a_test.go": ""},
+            "go test -count=1 ./...",
+            "go test -count=1 -run '^$' ./... && python3 -m loopty_sdk.cpu_time go test -count=1 ./...",
+        ),
+        (
+            {"Cargo.toml": "", "src/lib.rs": ""},
+            "cargo test --quiet",
+            "cargo test --quiet --no-run && python3 -m loopty_sdk.cpu_time cargo test --quiet",
+        ),
+    ],
+)
+def test_the_build_is_part_of_the_gate_and_not_of_the_time(tmp_path, files, gate, timed):
+    tests = repository_tests(facts_of(tmp_path, files))[0]
+    assert (tests.gate_line, tests.timed_line) == (gate, timed)
+
+
+def test_cmake_builds_in_a_temporary_folder_with_the_tests_switched_on(tmp_path):
+    lists = "option(JSON_BUILD_TESTS x)\noption(DISABLE_TESTS x)\noption(BUILD_DOCS x)\n"
+    (tests,) = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
+    assert f"-B {BUILD} -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DJSON_BUILD_TESTS=ON &&" in tests.setup
+    assert tests.line == f"ctest --no-tests=error --test-dir {BUILD}"
+    assert not tests.writable_copy
+
+
+def test_tests_of_unittest_have_a_second_way(tmp_path):
+    files = {"pkg/a.py": "", "tests/__init__.py": "", "tests/test_a.py": "import unittest\n"}
+    lines = list(dict.fromkeys(tests.line for tests in repository_tests(facts_of(tmp_path, files))))
+    assert [line.split()[2] for line in lines] == ["pytest", "pytest", "unittest"]
+    assert lines[2] == "python3 -m unittest discover -q -s tests -t . -p 'test*.py'"
+
+
+def test_one_file_of_the_tests_is_tried_after_all_of_them(tmp_path):
+    files = {"pkg/a.py": "", **{f"tests/test_{name}.py": "" for name in "abc"}, "tests/util.py": ""}
+    lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
+    assert [line.split()[-1] for line in lines] == ["tests", "tests/test_b.py"]
+
+
+def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
+    files = {"package.json": package(test="xo && ava && npm run check:types", unit="ava"), "lib/index.js": ""}
+    lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
+    assert lines == ["ava", "npm test --silent", "npm run --silent unit"]
+
+
+def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
+    scripts = package(test="node test/all.js", bench="node benchmark.js")
+    files = {"package.json": scripts, "lib/index.js": ""}
+    assert propose_tasks(facts_of(tmp_path, files)) == []
+    assert propose_tasks(facts_of(tmp_path, {**files, "test/all.js": ""}))
+
+
+@pytest.mark.parametrize(
+    ("script", "known"),
+    [
+        ("mocha 'test/*.js'", True),
+        ("mocha spec/*.js", False),
+        ("node ./test/a.js && echo done", True),
+        ("nyc node b.mjs | tap -", False),
+        ("jest --config=none", True),
+        ("mocha test/**/*.js", True),
+    ],
+)
+def test_the_files_that_a_script_names_are_looked_up(script, known):
+    assert names_known_files(script, frozenset({"test/a.js"})) == known
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"src/pkg/__init__.py": "", "src/pkg/a.py": ""}, "'python3 -c \"import pkg\"'"),
+        ({"pkg/__init__.py": "", "pkg/sub/__init__.py": ""}, "'python3 -c \"import pkg\"'"),
+        ({"six.py": "", "setup.py": ""}, "'python3 -c \"import six\"'"),
+        ({"package.json": package(), "lib/index.js": ""}, "'node lib/index.js'"),
+        (
+            {"package.json": '{"exports": {".": {"import": "./dist/m.mjs"}}}', "dist/m.mjs": ""},
+            "'node dist/m.mjs'",
+        ),
+    ],
+)
+def test_where_nothing_is_found_the_message_has_a_line_that_measures_loading(tmp_path, files, command):
+    facts = facts_of(tmp_path, files)
+    assert propose_tasks(facts) == []
+    assert nothing_to_measure(facts).endswith(f": loopty init --yes --force --command {command}")
+
+
+def test_without_a_package_the_message_says_what_to_write(tmp_path):
+    facts = facts_of(tmp_path, {"a.c": ""})
+    assert init_line_that_loads(facts) == ""
+    assert "`score: 1.5`" in nothing_to_measure(facts)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '{"scripts": 3, "exports": 4, "main": []}', "{", "[" * 9999])
+def test_a_faulty_package_json_has_neither_scripts_nor_an_entry(tmp_path, text):
+    facts = facts_of(tmp_path, {"package.json": text, "x.js": ""})
+    assert (dict(facts.node_scripts), facts.node_entry) == ({}, "")
+
+
+def test_a_script_for_bash_is_run_by_bash(tmp_path):
+    facts = facts_of(tmp_path, {"bench.sh": "#!/usr/bin/env bash\n", "a.c": ""})
+    assert propose_tasks(facts)[0].command == "bash bench.sh"
+
+
+def test_built_files_are_the_sources_where_a_release_has_no_others(tmp_path):
+    assert facts_of(tmp_path, {"dist/a.js": "", "package.json": "{}"}).sources == ("dist/a.js",)
