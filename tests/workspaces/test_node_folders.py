@@ -97,6 +97,16 @@ def test_a_later_trial_of_a_folded_node_wins(state: StateFolder) -> None:
     assert {name: folder.read(name) for name in later} == later
 
 
+def test_a_closed_file_is_one_file_and_opens_again(state: StateFolder) -> None:
+    write(state, NODE, FILES)
+    folders = NodeFolders(state)
+    folders.fold(NODE)
+    folders.close()
+    folders.close()
+    assert [name for name in state.home.names() if name.startswith("folded")] == ["folded.sqlite"]
+    assert folders.open(NODE).read("description.md") == FILES["description.md"]
+
+
 def test_removed_is_removed(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)

@@ -22,6 +22,8 @@ from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 _LARGEST = 64 << 20
 """A larger folder stays as it is."""
 _BUSY_TIMEOUT_MS = 10_000
+_LOG_PAGES = 128
+"""How long the log beside the file gets that a process leaves which ends without closing it."""
 _SCHEMA = "CREATE TABLE IF NOT EXISTS folders (name TEXT NOT NULL UNIQUE, files BLOB NOT NULL)"
 
 
@@ -80,6 +82,13 @@ class FoldedFolders:
         with contextlib.suppress(FileNotFoundError, apsw.Error), self._connection() as db:
             db.execute("DELETE FROM folders WHERE name = ?", (name,))
 
+    def close(self) -> None:
+        """Put everything into the one file; the next use opens it again."""
+        with self._lock, contextlib.suppress(apsw.Error):
+            if self._db is not None:
+                db, self._db = self._db, None
+                db.close()
+
     @contextlib.contextmanager
     def _connection(self, make: bool = False) -> Iterator[apsw.Connection]:
         """Raises FileNotFoundError where there is no file, unless `make`."""
@@ -106,6 +115,7 @@ class FoldedFolders:
             with contextlib.suppress(apsw.BusyError):  # another process does the same just now
                 db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         return db
 
 

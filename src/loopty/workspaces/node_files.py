@@ -257,8 +257,9 @@ class NodeFiles:
             return False
 
     def finish_session(self, run: int) -> None:
-        """Pack what the session has added to the repository."""
+        """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)
+        self._folders.close()
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""

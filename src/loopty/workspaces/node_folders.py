@@ -51,6 +51,10 @@ class NodeFolders:
         self._state = state
         self._folded = FoldedFolders(state.folded)
 
+    def close(self) -> None:
+        """Leave no open file; the next use opens it again."""
+        self._folded.close()
+
     def open(self, node: NodeId) -> NodeFolder:
         return NodeFolder(self._state.node_folder(node), self._folded.files(node.name))
 
